@@ -1,0 +1,47 @@
+# What people and the CI type. `make` alone lists the targets.
+
+# nextest runs no documentation tests, so these are run beside it.
+ifeq ($(shell command -v cargo-nextest 2>/dev/null),)
+RUN_TESTS = cargo test --no-fail-fast
+else
+RUN_TESTS = cargo nextest run --no-fail-fast && cargo test --doc --no-fail-fast
+endif
+
+# Where tests/install.sh puts a Node.js when the system's is too old for the tests.
+export PATH := $(CURDIR)/target/node/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test install fmt lint deny docs
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C ends it
+	cargo run --release -- demo
+
+test: install ## format, lints, and every test
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+	$(RUN_TESTS)
+
+install: ## what the tests need beside Rust, where it is missing
+	tests/install.sh
+
+fmt: ## format the code
+	cargo fmt
+
+lint: ## format check and lints
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+deny: ## licences, advisories and version floors of all dependencies
+	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny'; exit 1; }
+	cargo deny check
+
+# Written aside first: a command that fails must not leave an empty file behind.
+docs: ## regenerate config/ludgate.toml and docs/configuration.md
+	mkdir -p config docs target
+	cargo run -- config print > target/ludgate.toml
+	mv target/ludgate.toml config/ludgate.toml
+	cargo run -- config reference > target/configuration.md
+	mv target/configuration.md docs/configuration.md

@@ -1,0 +1,31 @@
+//! `ludgate config check|print|reference`.
+
+use super::{BAD_CONFIGURATION, DONE};
+use crate::{
+    cli::ConfigCommand,
+    settings::{self, reference},
+};
+
+/// Runs one of them.
+pub fn run(command: &ConfigCommand) -> u8 {
+    match command {
+        ConfigCommand::Check { file } => match settings::load(file) {
+            Ok(settings) => {
+                println!("{}: fine, {} apps", file.display(), settings.apps.len());
+                DONE
+            }
+            Err(mistakes) => {
+                eprintln!("{}:\n{mistakes}", file.display());
+                BAD_CONFIGURATION
+            }
+        },
+        ConfigCommand::Print => {
+            print!("{}", reference::commented_file());
+            DONE
+        }
+        ConfigCommand::Reference => {
+            print!("{}", reference::markdown());
+            DONE
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! `ludgate demo`: everything in one process, for somebody who wants to see it.
+
+use super::{BAD_CONFIGURATION, DONE, FAILED, gateway::until_signal};
+use crate::{
+    cli,
+    demo::{self, Demo},
+    listener::ListenError,
+    run::{Options, StartError},
+    telemetry::logging,
+};
+
+/// Runs it.
+pub fn run(args: &cli::Demo) -> u8 {
+    if !args.listen.ip().is_loopback() {
+        eprintln!(
+            "--listen {}: the demo signs in whoever clicks a name, so it listens on loopback only",
+            args.listen
+        );
+        return BAD_CONFIGURATION;
+    }
+    logging::start(&logging::Settings { requests: args.log_requests, level: "warn".into() });
+    match serve(args) {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            let in_use = error.downcast_ref::<StartError>();
+            match in_use {
+                Some(StartError::Listen(ListenError::InUse(_))) => {
+                    eprintln!("choose another port: ludgate demo --listen 127.0.0.1:8090");
+                    BAD_CONFIGURATION
+                }
+                Some(
+                    StartError::Listen(ListenError::System { .. })
+                    | StartError::Trust(_)
+                    | StartError::System(_),
+                )
+                | None => FAILED,
+            }
+        }
+    }
+}
+
+fn serve(args: &cli::Demo) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let options = Options::of_this_machine();
+        let demo = Demo { listen: args.listen, log_requests: args.log_requests };
+        let running = demo::start(demo, options).await?;
+        println!("{}", running.welcome());
+        until_signal().await?;
+        running.gateway.stop().await;
+        Ok(())
+    })
+}

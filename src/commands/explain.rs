@@ -1,0 +1,189 @@
+//! `ludgate explain`: what a request would get, by the same functions that judge requests.
+
+use std::sync::Arc;
+
+use http::{HeaderName, HeaderValue, Request, header, request::Parts};
+
+use super::{BAD_CONFIGURATION, DONE};
+use crate::{
+    catalog::snapshot::Snapshot,
+    cli::{Explain, Kind},
+    gateway::{
+        decide,
+        decision::{Decision, Early},
+    },
+    incoming,
+    model::{
+        access::GroupName,
+        arrival::Arrival,
+        caller::{Caller, Credential},
+        principal::{PersonClaims, Principal},
+        site::Site,
+    },
+    route::path::route,
+    settings,
+};
+
+/// Runs it.
+pub fn run(args: &Explain) -> u8 {
+    let settings = match settings::load(&args.config) {
+        Ok(settings) => settings,
+        Err(mistakes) => {
+            eprintln!("{}:\n{mistakes}", args.config.display());
+            return BAD_CONFIGURATION;
+        }
+    };
+    let admin_groups =
+        settings.identity.as_ref().map(|identity| identity.admin_groups.clone()).unwrap_or_default();
+    let snapshot = Snapshot::new(settings.site, settings.apps);
+    let parts = match request(args, snapshot.site()) {
+        Ok(parts) => parts,
+        Err(what) => {
+            eprintln!("{what}");
+            return BAD_CONFIGURATION;
+        }
+    };
+    let caller = caller(args, &admin_groups);
+    print!("{}", explain(&parts, &caller, &snapshot).text);
+    DONE
+}
+
+/// What a request would get.
+pub struct Explanation {
+    /// The decision's label: allow, ours, redirect, sign_in, deny or malformed.
+    pub decision: &'static str,
+    /// Its reason.
+    pub reason: &'static str,
+    /// The status of the answer, where the decision alone determines it.
+    pub status: Option<u16>,
+    /// The steps, a line each.
+    pub text: String,
+}
+
+/// Explains a request, step by step.
+pub fn explain(parts: &Parts, caller: &Caller, snapshot: &Snapshot) -> Explanation {
+    let site = snapshot.site();
+    let mut text = format!("request   {} {}\n", parts.method, parts.uri);
+    let arrival = match incoming::parse(parts, site) {
+        Ok(arrival) => arrival,
+        Err(malformed) => {
+            let status = malformed.status().as_u16();
+            text +=
+                &format!("incoming  refused: {malformed}\ndecision  malformed ({})\n", malformed.reason());
+            text += &format!("answer    {status}\n");
+            return Explanation {
+                decision: "malformed",
+                reason: malformed.reason(),
+                status: Some(status),
+                text,
+            };
+        }
+    };
+    text += &steps(&arrival, caller, snapshot);
+    let decision = decide::decide(&arrival, caller, snapshot);
+    text += &format!("decision  {} ({})\n", decision.as_str(), decision.reason());
+    text += &format!("answer    {}\n", answer(&decision));
+    Explanation {
+        decision: decision.as_str(),
+        reason: decision.reason(),
+        status: decision.status().map(|status| status.as_u16()),
+        text,
+    }
+}
+
+fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot) -> String {
+    let mut text = format!("class     {}\n", arrival.class.as_str());
+    text += &format!("route     {:?}\n", route(arrival.target.path(), snapshot.site()));
+    if let Ok(destination) = decide::locate(arrival, snapshot) {
+        let app = &destination.app;
+        text += &format!("app       {} at {}\n", app.id(), app.spec.upstream);
+        text += &format!("access    {}\n", app.spec.access);
+        text += &match caller.principal() {
+            _ if decide::is_open(&destination) => {
+                "caller    not asked: the app is open to everybody\n".to_owned()
+            }
+            None => "caller    nobody is signed in\n".to_owned(),
+            Some(person) => {
+                let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
+                format!("caller    {} in [{}]\n", person.subject, groups.join(", "))
+            }
+        };
+    }
+    text
+}
+
+fn answer(decision: &Decision) -> String {
+    match decision {
+        Decision::Forward(permit) => match permit.destination().upstream_target() {
+            Some(target) => format!("what {} answers to {target}", permit.app().spec.upstream),
+            None => "400".to_owned(),
+        },
+        Decision::Early(Early::Endpoint(endpoint)) => format!("our endpoint {}", endpoint.as_str()),
+        Decision::Early(Early::Launcher) => "200, the launcher".to_owned(),
+        Decision::Early(Early::Redirect { status, location }) => format!("{} to {location}", status.as_u16()),
+        Decision::Early(Early::SignIn { return_to }) => format!("302 to sign in, and back to {return_to}"),
+        Decision::Early(Early::Refuse(refusal)) => {
+            format!("{}: {}", refusal.reason.status().as_u16(), refusal.reason.sentence())
+        }
+    }
+}
+
+fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
+    let Some(user) = &args.user else { return Caller::Anonymous };
+    let claims = PersonClaims {
+        subject: user.clone(),
+        groups: args.groups.iter().filter_map(|group| GroupName::new(group)).collect(),
+        ..PersonClaims::default()
+    };
+    Caller::Person {
+        principal: Arc::new(Principal::new(claims, admin_groups)),
+        credential: Credential::Cookie,
+    }
+}
+
+/// The request that a browser or a program would send.
+///
+/// # Errors
+/// What cannot stand in a request.
+fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
+    let (host, target) = match args.url.split_once("://") {
+        None => (&*site.origin.authority, args.url.as_str()),
+        Some((_, rest)) => match rest.find('/') {
+            Some(slash) => (&rest[..slash], &rest[slash..]),
+            None => (rest, "/"),
+        },
+    };
+    let target = target.split('#').next().unwrap_or_default();
+    let mut request = Request::builder()
+        .method(args.method.as_str())
+        .uri(target)
+        .header(header::HOST, host)
+        .body(())
+        .map_err(|error| format!("no such request can be sent: {error}"))?;
+    let headers = request.headers_mut();
+    let mut set = |name: &'static str, value: &'static str| {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    };
+    match args.kind {
+        Kind::Navigation => {
+            set("sec-fetch-mode", "navigate");
+            set("sec-fetch-dest", "document");
+            set("accept", "text/html");
+        }
+        Kind::Fetch => set("accept", "application/json"),
+        Kind::Websocket => {
+            set("connection", "Upgrade");
+            set("upgrade", "websocket");
+            set("sec-websocket-version", "13");
+            set("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+        }
+    }
+    // A browser always says where it opened a WebSocket from.
+    let own = (args.kind == Kind::Websocket).then(|| site.origin.text.to_string());
+    if let Some(origin) = args.origin.clone().or(own) {
+        let value =
+            HeaderValue::from_str(&origin).map_err(|_| "the origin cannot stand in a header".to_owned())?;
+        headers.insert(header::ORIGIN, value);
+    }
+    Ok(request.into_parts().0)
+}

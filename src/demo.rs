@@ -1,0 +1,122 @@
+//! `ludgate demo`: the gateway with an identity provider and sample apps, in one process, on loopback.
+//!
+//! The provider is also the hermetic one of the tests. It signs in whoever clicks a name: it can be reached
+//! through this room only, and says so on its page.
+
+pub mod apps;
+pub mod provider;
+
+use std::{io, net::SocketAddr, path::Path, time::Duration};
+
+use crate::{
+    model::clock::Clock,
+    run::{self, Options, Running, StartError},
+    settings,
+};
+use apps::Sample;
+use provider::{Client, Provider};
+
+/// How the demo is started.
+#[derive(Clone, Copy, Debug)]
+pub struct Demo {
+    /// Where the gateway listens.
+    pub listen: SocketAddr,
+    /// Print the JSON line of every request.
+    pub log_requests: bool,
+}
+
+/// A running demo.
+pub struct RunningDemo {
+    /// The gateway.
+    pub gateway: Running,
+    /// The provider's issuer.
+    pub issuer: String,
+    site: String,
+}
+
+/// The apps: id, name, icon, access, program.
+const APPS: [(&str, &str, &str, &str, Sample); 4] = [
+    ("hello", "Hello", "👋", "public", Sample::Hello),
+    ("whoami", "Who am I", "🪪", "user", Sample::Whoami),
+    ("team", "Team room", "🔒", "group:phusers", Sample::Team),
+    ("chat", "Chat", "💬", "group:friends", Sample::Chat),
+];
+const WELCOME: &str = "This is a demo. Open Hello: it is public. Then sign in as alice, who may open all \
+     four apps, or as carol, whom the team room refuses.";
+const CLIENT_ID: &str = "ludgate-demo";
+/// Waiting for the provider, which is in this very process.
+const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Starts provider, apps and gateway.
+///
+/// # Errors
+/// When a port cannot be had.
+pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartError> {
+    // Port 0 must become a number before the provider and the site can be told of it.
+    let port = match demo.listen.port() {
+        0 => std::net::TcpListener::bind(demo.listen)?.local_addr()?.port(),
+        port => port,
+    };
+    let listen = SocketAddr::new(demo.listen.ip(), port);
+    let site = format!("http://{listen}");
+    let client = Client {
+        id: CLIENT_ID.into(),
+        // Random and never shown: the client and the provider are in this process.
+        secret: crate::session::cookie::NewId::random().map_err(io::Error::other)?.as_str().into(),
+        redirect_uris: vec![format!("{site}/oauth2/callback")],
+        post_logout_redirect_uris: vec![format!("{site}/apps/")],
+        backchannel_logout_uri: None,
+    };
+    let provider = Provider::start(client.clone(), Clock::system()).await?;
+    let mut text = format!(
+        "[listen]\naddress = \"{listen}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"{site}\"\n\
+         [identity]\nissuer = \"{}\"\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"{}\"\n[log]\nrequests = {}\n",
+        provider.issuer(),
+        client.secret,
+        demo.log_requests
+    );
+    for (id, name, icon, access, sample) in APPS {
+        let upstream = apps::start(sample).await?;
+        text += &format!(
+            "[[apps]]\nid = \"{id}\"\nname = \"{name}\"\nicon = \"{icon}\"\naccess = \"{access}\"\n\
+             upstream = \"http://{upstream}\"\nstrip_prefix = true\n"
+        );
+    }
+    let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
+        .map_err(|mistakes| StartError::System(io::Error::other(mistakes.to_string())))?;
+    settings.demo_site(WELCOME);
+    let issuer = provider.issuer().to_owned();
+    let gateway = run::start(settings, options).await?;
+    wait_for_provider(&gateway).await;
+    Ok(RunningDemo { gateway, issuer, site })
+}
+
+/// So that the first click on "sign in" works.
+async fn wait_for_provider(gateway: &Running) {
+    let known = || gateway.gateway.oidc.as_ref().is_none_or(|oidc| oidc.is_ready());
+    let waiting = async {
+        while !known() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    // Should it take longer, the sign-in page says so and everything else works.
+    let _ = tokio::time::timeout(PROVIDER_PATIENCE, waiting).await;
+}
+
+impl RunningDemo {
+    /// What is printed at the start.
+    pub fn welcome(&self) -> String {
+        let RunningDemo { site, issuer, gateway } = self;
+        format!(
+            "Ludgate demo: open {site}/\n\n\
+             \x20 {site}/apps/hello/    public: no sign-in\n\
+             \x20 {site}/apps/whoami/   anybody who signs in\n\
+             \x20 {site}/apps/team/     members of phusers: alice\n\
+             \x20 {site}/apps/chat/     members of friends: alice, bob, carol\n\n\
+             Sign-in service (built in, a click signs in): {issuer}\n\
+             Probes and metrics: http://{}/metrics\n\
+             Stop with Ctrl-C.",
+            gateway.admin
+        )
+    }
+}

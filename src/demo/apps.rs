@@ -1,0 +1,177 @@
+//! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a loopback port.
+//!
+//! Here: which apps there are, how one is started, and which answers what. What the apps say lives below:
+//! `page` makes answers out of the HTML files, `visitor` reads what the gateway told about the person,
+//! `whoami` and `team` fill their page, `chat` is the app with streams.
+
+mod chat;
+mod page;
+mod team;
+mod visitor;
+mod whoami;
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpListener, TcpStream};
+
+use chat::room::Room;
+use page::{Answer, Scripts};
+
+const HELLO: &str = include_str!("apps/hello.html");
+/// How long to wait when no connection can be accepted, such as when file descriptors have run out.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Which app to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// A page for everybody; it is told nothing about anybody.
+    Hello,
+    /// Shows the headers it received; for any signed-in person.
+    Whoami,
+    /// Greets a member of a group.
+    Team,
+    /// Members of a group talk, by WebSocket or Server-Sent Events.
+    Chat,
+}
+
+/// Starts an app on a free port of 127.0.0.1 and returns where it listens. It runs as long as the runtime.
+///
+/// # Errors
+/// When no port can be had.
+pub async fn start(sample: Sample) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(serve(listener, App::of(sample)));
+    Ok(address)
+}
+
+/// A running app with what it remembers.
+#[derive(Clone)]
+enum App {
+    Hello,
+    Whoami,
+    Team,
+    Chat(Arc<Room>),
+}
+
+impl App {
+    fn of(sample: Sample) -> App {
+        match sample {
+            Sample::Hello => App::Hello,
+            Sample::Whoami => App::Whoami,
+            Sample::Team => App::Team,
+            Sample::Chat => App::Chat(Arc::new(Room::new())),
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        match self {
+            App::Hello => only_page(&request, || page::fill(HELLO, &[])),
+            App::Whoami => only_page(&request, || whoami::page(request.headers())),
+            App::Team => only_page(&request, || team::page(request.headers())),
+            App::Chat(room) => chat::answer(room, request).await,
+        }
+    }
+}
+
+fn only_page(request: &Request<Incoming>, make: impl FnOnce() -> String) -> Answer {
+    if request.uri().path() != "/" {
+        return page::not_found();
+    }
+    if !page::reads(request.method()) {
+        return page::wrong_method("GET, HEAD");
+    }
+    page::html(make(), Scripts::None)
+}
+
+async fn serve(listener: TcpListener, app: App) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(attend(stream, app.clone()));
+            }
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn attend(stream: TcpStream, app: App) {
+    // Chat lines are short and somebody waits for them; without it they are only slower.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(|request| async { Ok::<_, Infallible>(app.answer(request).await) });
+    // No time limit on idle connections: the gateway keeps them to use them again. A connection that fails
+    // concerns its peer only, and the peer knows.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// Sends raw bytes and reads until the app closes.
+    pub(super) async fn exchange(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    /// A request without a body, on a connection of its own.
+    pub(super) async fn ask(address: SocketAddr, line: &str, headers: &str) -> String {
+        let request = format!("{line} HTTP/1.1\r\nHost: app\r\nConnection: close\r\n{headers}\r\n");
+        exchange(address, request.as_bytes()).await
+    }
+
+    const ALL: [Sample; 4] = [Sample::Hello, Sample::Whoami, Sample::Team, Sample::Chat];
+
+    #[tokio::test]
+    async fn every_app_has_a_whole_page_that_works_at_any_mount() {
+        for sample in ALL {
+            let address = start(sample).await.unwrap();
+            assert!(address.ip().is_loopback());
+            let page = ask(address, "GET /", "").await;
+            assert!(page.starts_with("HTTP/1.1 200 "), "{sample:?}: {page}");
+            assert!(page.contains("<style>:root") && page.contains("href=\"../\""), "{sample:?}");
+            assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
+            for absolute in ["href=\"/", "src=", "action=", "url(", "href=\"http", "new URL('/"] {
+                assert!(!page.contains(absolute), "{sample:?} has {absolute}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_404_and_other_methods_are_405() {
+        for sample in ALL {
+            let address = start(sample).await.unwrap();
+            assert!(ask(address, "GET /missing", "").await.starts_with("HTTP/1.1 404 "), "{sample:?}");
+            assert!(ask(address, "DELETE /", "").await.starts_with("HTTP/1.1 405 "), "{sample:?}");
+            let head = ask(address, "HEAD /", "").await;
+            assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{sample:?}: {head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn noise_on_the_wire_ends_one_connection_only() {
+        let address = start(Sample::Hello).await.unwrap();
+        exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
+        assert!(ask(address, "GET /", "").await.contains("This app is public"));
+    }
+
+    #[tokio::test]
+    async fn the_public_app_says_nothing_about_who_asks() {
+        let address = start(Sample::Hello).await.unwrap();
+        let page = ask(address, "GET /", "X-Forwarded-User: ada\r\n").await;
+        assert!(!page.contains("ada"));
+    }
+}

@@ -1,0 +1,149 @@
+//! The token endpoint: authorization code with PKCE, refresh with rotation, and what tokens say.
+
+use aws_lc_rs::digest;
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use serde_json::{Value, json};
+
+use super::{Grant, Provider};
+
+/// Tokens live this long, in seconds.
+pub const LIFE: i64 = 600;
+/// Codes live this long, in seconds.
+const CODE_LIFE: i64 = 60;
+
+/// An error of RFC 6749 section 5.2.
+pub type Refused = (u16, &'static str);
+
+impl Provider {
+    /// Answers a token request; `form` looks up its parameters.
+    ///
+    /// # Errors
+    /// The OAuth error code, with its status.
+    pub fn token(
+        &self,
+        form: &dyn Fn(&str) -> Option<String>,
+        authorization: Option<&str>,
+    ) -> Result<Value, Refused> {
+        self.authenticate(form, authorization)?;
+        match form("grant_type").as_deref() {
+            Some("authorization_code") => {
+                self.count("token");
+                self.by_code(form)
+            }
+            Some("refresh_token") => {
+                self.count("refresh");
+                self.by_refresh(form)
+            }
+            Some(_) | None => Err((400, "unsupported_grant_type")),
+        }
+    }
+
+    fn authenticate(
+        &self,
+        form: &dyn Fn(&str) -> Option<String>,
+        authorization: Option<&str>,
+    ) -> Result<(), Refused> {
+        let client = self.client();
+        let basic = authorization
+            .and_then(|value| value.strip_prefix("Basic "))
+            .and_then(|value| STANDARD.decode(value).ok())
+            .and_then(|bytes| String::from_utf8(bytes).ok());
+        let given = match basic {
+            Some(pair) => {
+                let (id, secret) = pair.split_once(':').unwrap_or((&pair, ""));
+                let decode =
+                    |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+                (decode(id), decode(secret))
+            }
+            None => (form("client_id").unwrap_or_default(), form("client_secret").unwrap_or_default()),
+        };
+        if given == (client.id.clone(), client.secret.clone()) {
+            Ok(())
+        } else {
+            Err((401, "invalid_client"))
+        }
+    }
+
+    fn by_code(&self, form: &dyn Fn(&str) -> Option<String>) -> Result<Value, Refused> {
+        let refused = Err((400, "invalid_grant"));
+        let code = form("code").unwrap_or_default();
+        // Taken out whatever comes of it: a code works once.
+        let Some(grant) = self.state().codes.remove(&code) else { return refused };
+        let verifier = form("code_verifier").unwrap_or_default();
+        let challenge = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let fits = challenge == grant.challenge
+            && form("redirect_uri").as_deref() == Some(&grant.redirect_uri)
+            && self.now() <= grant.issued + CODE_LIFE;
+        if fits { self.grant(&grant) } else { refused }
+    }
+
+    /// Rotation: each refresh token works once; a used one that comes again ends the whole family.
+    fn by_refresh(&self, form: &dyn Fn(&str) -> Option<String>) -> Result<Value, Refused> {
+        let token = form("refresh_token").unwrap_or_default();
+        let (person, session) = {
+            let mut state = self.state();
+            let Some(refresh) = state.refresh.get_mut(&token) else { return Err((400, "invalid_grant")) };
+            let found = (refresh.person, refresh.session.clone());
+            if std::mem::replace(&mut refresh.used, true) {
+                state.refresh.retain(|_, other| other.session != found.1);
+                return Err((400, "invalid_grant"));
+            }
+            found
+        };
+        self.grant(&Grant {
+            person,
+            nonce: None,
+            challenge: String::new(),
+            redirect_uri: String::new(),
+            session,
+            issued: self.now(),
+        })
+    }
+
+    fn grant(&self, grant: &Grant) -> Result<Value, Refused> {
+        let access_token = self.access_token(grant.person);
+        let now = self.now();
+        let mut claims = self.claims_of(grant.person);
+        let hash = digest::digest(&digest::SHA256, access_token.as_bytes());
+        claims.insert("iss".into(), self.issuer().into());
+        claims.insert("aud".into(), self.client().id.as_str().into());
+        claims.insert("iat".into(), now.into());
+        claims.insert("exp".into(), (now + LIFE).into());
+        claims.insert("sid".into(), grant.session.as_str().into());
+        claims.insert("at_hash".into(), URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]).into());
+        if let Some(nonce) = &grant.nonce {
+            claims.insert("nonce".into(), nonce.as_str().into());
+        }
+        let mut header = json!({"alg": "ES256", "typ": "JWT", "kid": self.key_id()});
+        let mut claims = Value::Object(claims);
+        if let Some(mischief) = &self.state().mischief {
+            mischief(&mut header, &mut claims);
+        }
+        let id_token = self.sign(&header, &claims);
+        let refresh_token =
+            self.new_refresh(grant.person, grant.session.clone()).ok_or((500, "server_error"))?;
+        Ok(json!({
+            "access_token": access_token,
+            "token_type": "Bearer",
+            "expires_in": LIFE,
+            "id_token": id_token,
+            "refresh_token": refresh_token,
+        }))
+    }
+
+    /// Whose access token it is, while it is valid.
+    pub fn whose(&self, access_token: &str) -> Option<String> {
+        let mut parts = access_token.split('.');
+        let (header, payload) = (parts.next()?, parts.next()?);
+        let decode = |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).ok()?).ok();
+        let claims = decode(payload)?;
+        // Ours if a key of ours verifies it; the header is only used to find which.
+        let _ = decode(header)?;
+        let valid = self.state().keys.iter().any(|key| key.verifies(access_token));
+        let fresh = claims.get("exp")?.as_i64()? > self.now();
+        (valid && fresh).then(|| claims.get("sub")?.as_str().map(str::to_owned)).flatten()
+    }
+}

@@ -1,0 +1,164 @@
+//! Sends what was permitted, and nothing else: it takes a [`Permit`] and never reads the request line again.
+//!
+//! One [`Forwarder`] per data thread, with connections of its own; nothing in it is shared or locked.
+
+pub mod body;
+pub mod connect;
+pub mod fault;
+pub mod frames;
+pub mod pool;
+pub mod request_headers;
+pub mod response_headers;
+pub mod set_cookie;
+pub mod upgrade;
+
+use std::{rc::Rc, time::Duration};
+
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use hyper::body::Incoming;
+
+use crate::{
+    authorize::Permit,
+    model::arrival::{Arrival, RequestClass},
+    session::usage::Usage,
+};
+use body::{Download, Upload, UploadState};
+use fault::Fault;
+use pool::{Lease, Pool};
+
+/// Deadlines and bounds towards apps.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Deadline for a connection, TLS included.
+    pub connect: Duration,
+    /// How long an unused connection is kept.
+    pub idle: Duration,
+    /// Largest response head, in bytes.
+    pub head_bytes: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { connect: Duration::from_secs(3), idle: Duration::from_secs(10), head_bytes: 64 * 1024 }
+    }
+}
+
+/// What came of a forwarded request.
+pub enum Forwarded {
+    /// An answer of the app, to be relayed.
+    Answer(Response<Download>),
+    /// The app switched protocols; the tunnel begins when the client has its 101.
+    Switched {
+        /// The 101, for the client.
+        head: Response<()>,
+        /// The app's side.
+        upstream: hyper::upgrade::OnUpgrade,
+    },
+}
+
+/// One request on its way out.
+pub struct Outgoing<'r> {
+    /// The right to send it.
+    pub permit: &'r Permit,
+    /// The request as it was judged.
+    pub arrival: &'r Arrival,
+    /// Its headers, as `request_headers` rewrote them.
+    pub headers: HeaderMap,
+    /// Keeps the session alive while bytes move.
+    pub usage: Option<Usage>,
+}
+
+/// The forwarder of one data thread.
+pub struct Forwarder {
+    pool: Rc<Pool>,
+}
+
+impl Forwarder {
+    /// With an empty pool.
+    pub fn new(pool: Rc<Pool>) -> Forwarder {
+        Forwarder { pool }
+    }
+
+    /// Sends the request and waits for the head of the answer.
+    ///
+    /// A bodyless GET, HEAD or OPTIONS that was sent on a used connection which died before any byte of an
+    /// answer is sent once more, on a new one. Nothing else is ever sent twice.
+    ///
+    /// # Errors
+    /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
+    ///
+    /// Cancel safety: dropping the future closes the connection to the app.
+    pub async fn send(&self, outgoing: Outgoing<'_>, body: Incoming) -> Result<Forwarded, Fault> {
+        let Outgoing { permit, arrival, headers, usage } = outgoing;
+        let app = permit.app();
+        let target = permit.destination().upstream_target().ok_or(Fault::Unsendable)?;
+        let uri = Uri::from(target);
+        let limit = app.spec.max_body;
+        if let (Some(limit), crate::model::arrival::Framing::Length(length)) = (limit, arrival.framing)
+            && length > limit
+        {
+            return Err(Fault::TooLarge);
+        }
+        if arrival.class == RequestClass::WebSocket {
+            return upgrade::handshake(&self.pool, app, uri, headers, usage).await;
+        }
+        if arrival.is_safe_to_repeat()
+            && let Some(lease) = self.pool.take(app)
+        {
+            let again = (uri.clone(), headers.clone());
+            let first = assemble(arrival.method.clone(), uri, headers, Upload::empty());
+            match lease.send(first, &UploadState::none(), app.spec.timeout).await {
+                Err(Fault::DiedUnanswered) => {
+                    let lease = self.pool.connect(app).await?;
+                    let second = assemble(arrival.method.clone(), again.0, again.1, Upload::empty());
+                    return answer(lease, second, &UploadState::none(), app.spec.timeout, usage).await;
+                }
+                Err(fault) => return Err(fault),
+                Ok((response, lease)) => return relay(response, lease, usage),
+            }
+        }
+        let lease = match self.pool.take(app) {
+            // A request that cannot be repeated must not meet a connection that is about to die: it takes
+            // a used one only when that one is known to be open still; the race that is left is a 502.
+            Some(lease) => lease,
+            None => self.pool.connect(app).await?,
+        };
+        let (upload, state) = Upload::new(body, arrival.framing, limit, usage.clone());
+        let request = assemble(arrival.method.clone(), uri, headers, upload);
+        answer(lease, request, &state, app.spec.timeout, usage).await
+    }
+}
+
+async fn answer(
+    lease: Lease,
+    request: Request<Upload>,
+    state: &UploadState,
+    timeout: Duration,
+    usage: Option<Usage>,
+) -> Result<Forwarded, Fault> {
+    let (response, lease) = lease.send(request, state, timeout).await?;
+    relay(response, lease, usage)
+}
+
+fn assemble(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> Request<Upload> {
+    let mut request = Request::new(body);
+    *request.method_mut() = method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = headers;
+    *request.version_mut() = Version::HTTP_11;
+    request
+}
+
+/// Checks that the answer is one that may be relayed.
+fn relay(response: Response<Incoming>, lease: Lease, usage: Option<Usage>) -> Result<Forwarded, Fault> {
+    let status = response.status();
+    let strange = status == StatusCode::SWITCHING_PROTOCOLS
+        || status.as_u16() >= 600
+        || response_headers::has_strange_coding(response.headers());
+    if strange {
+        // The connection is not reused: dropping the lease closes it.
+        return Err(Fault::BadAnswer);
+    }
+    let finite = response.headers().contains_key(http::header::CONTENT_LENGTH);
+    Ok(Forwarded::Answer(response.map(|body| Download::new(body, lease, usage.filter(|_| finite)))))
+}

@@ -1,0 +1,147 @@
+//! Opening a connection to an app: TCP, TLS when the app says so, and the HTTP/1.1 handshake of hyper.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use prometheus_client::metrics::gauge::Gauge;
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+use tokio_rustls::TlsConnector;
+
+use super::{Settings, body::Upload, fault::Fault};
+use crate::model::app::{App, UpstreamScheme};
+
+/// A fresh connection.
+pub struct Opened {
+    /// Sends requests on it.
+    pub sender: SendRequest<Upload>,
+    /// Whether a byte came since this was last set to false.
+    pub heard: Arc<AtomicBool>,
+}
+
+/// Connects to the app within the deadline.
+///
+/// # Errors
+/// [`Fault::Refused`], [`Fault::ConnectTimeout`] or [`Fault::Tls`].
+pub async fn open(
+    app: &App,
+    tls: Option<Arc<ClientConfig>>,
+    settings: &Settings,
+    open_connections: &Gauge,
+) -> Result<Opened, Fault> {
+    let connecting = async {
+        let upstream = &app.spec.upstream;
+        let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await.map_err(|_| Fault::Refused)?;
+        // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
+        let _ = tcp.set_nodelay(true);
+        match (upstream.scheme, tls) {
+            (UpstreamScheme::Http, _) => handshake(tcp, settings, open_connections).await,
+            (UpstreamScheme::Https, None) => Err(Fault::Tls),
+            (UpstreamScheme::Https, Some(config)) => {
+                let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
+                let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|_| Fault::Tls)?;
+                handshake(stream, settings, open_connections).await
+            }
+        }
+    };
+    tokio::time::timeout(settings.connect, connecting).await.unwrap_or(Err(Fault::ConnectTimeout))
+}
+
+async fn handshake(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    settings: &Settings,
+    open_connections: &Gauge,
+) -> Result<Opened, Fault> {
+    let heard = Arc::new(AtomicBool::new(false));
+    let stream = TokioIo::new(Heard { stream, heard: heard.clone() });
+    let (sender, connection) = http1::Builder::new()
+        .max_buf_size(settings.head_bytes.max(16 * 1024))
+        .handshake(stream)
+        .await
+        .map_err(|_| Fault::Died)?;
+    let counted = Counted::new(open_connections);
+    tokio::task::spawn_local(async move {
+        // Its errors reach whoever waits for an answer; an idle connection that dies concerns nobody.
+        let _ = connection.with_upgrades().await;
+        drop(counted);
+    });
+    Ok(Opened { sender, heard })
+}
+
+/// Notes that the other side said something. The flag is an atomic because hyper wants upgradable
+/// connections to be `Send`; only one thread ever touches it.
+struct Heard<S> {
+    stream: S,
+    heard: Arc<AtomicBool>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.heard.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[std::io::IoSlice<'_>],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: &Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}

@@ -1,0 +1,82 @@
+//! What can go wrong between us and an app, by whose fault it was; statuses come from here alone.
+
+use http::StatusCode;
+
+/// Why no answer of the app can be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// Nobody listens there, or the name does not resolve.
+    #[error("the app does not accept connections")]
+    Refused,
+    /// No connection within the deadline.
+    #[error("the app could not be reached in time")]
+    ConnectTimeout,
+    /// TLS towards the app failed.
+    #[error("the app's certificate or TLS was not accepted")]
+    Tls,
+    /// The connection died before a whole response head came.
+    #[error("the app closed the connection without an answer")]
+    Died,
+    /// The same, on a used connection and without a single byte: a bodyless safe request may be repeated.
+    #[error("the app closed a used connection without an answer")]
+    DiedUnanswered,
+    /// No response head within the app's deadline.
+    #[error("the app took too long to answer")]
+    HeadTimeout,
+    /// An answer that no client could be given.
+    #[error("the app's answer is not valid HTTP")]
+    BadAnswer,
+    /// The client's body was broken; the app's request was cut off.
+    #[error("the body of the request is broken")]
+    ClientBody,
+    /// The client's body is larger than the app takes.
+    #[error("the body of the request is too large")]
+    TooLarge,
+    /// The target cannot be sent.
+    #[error("the address cannot be sent to the app")]
+    Unsendable,
+}
+
+impl Fault {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Fault::Refused | Fault::Tls | Fault::Died | Fault::DiedUnanswered | Fault::BadAnswer => {
+                StatusCode::BAD_GATEWAY
+            }
+            Fault::ConnectTimeout | Fault::HeadTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Fault::ClientBody | Fault::Unsendable => StatusCode::BAD_REQUEST,
+            Fault::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        }
+    }
+
+    /// One word for logs and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Fault::Refused => "upstream_refused",
+            Fault::ConnectTimeout => "upstream_connect_timeout",
+            Fault::Tls => "upstream_tls",
+            Fault::Died | Fault::DiedUnanswered => "upstream_closed",
+            Fault::HeadTimeout => "upstream_head_timeout",
+            Fault::BadAnswer => "upstream_bad_answer",
+            Fault::ClientBody => "client_body",
+            Fault::TooLarge => "body_too_large",
+            Fault::Unsendable => "bad_path",
+        }
+    }
+
+    /// Whether the client's connection is of no further use: the rest of its body is still on it.
+    pub fn must_close(self) -> bool {
+        match self {
+            Fault::ClientBody | Fault::TooLarge => true,
+            Fault::Refused
+            | Fault::ConnectTimeout
+            | Fault::Tls
+            | Fault::Died
+            | Fault::DiedUnanswered
+            | Fault::HeadTimeout
+            | Fault::BadAnswer
+            | Fault::Unsendable => false,
+        }
+    }
+}

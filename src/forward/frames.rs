@@ -1,0 +1,108 @@
+//! Walks the frame headers of a WebSocket (RFC 6455 section 5.2) to see whether a person sent data.
+//!
+//! The payload is neither read nor changed; the state is a few bytes.
+
+/// Follows one direction of a tunnel.
+#[derive(Debug, Default)]
+pub struct FrameWalk {
+    header: [u8; 14],
+    have: usize,
+    payload_left: u64,
+}
+
+impl FrameWalk {
+    /// Takes the next bytes of the direction; says whether any of them belong to a data frame
+    /// (continuation, text or binary) rather than to ping, pong or close.
+    pub fn saw_data(&mut self, mut bytes: &[u8]) -> bool {
+        let mut data = false;
+        while !bytes.is_empty() {
+            if self.payload_left > 0 {
+                let take = usize::try_from(self.payload_left).unwrap_or(usize::MAX).min(bytes.len());
+                data |= self.is_data();
+                self.payload_left -= take as u64;
+                bytes = &bytes[take..];
+                continue;
+            }
+            if self.have >= self.header_len() {
+                self.have = 0;
+            }
+            self.header[self.have] = bytes[0];
+            self.have += 1;
+            bytes = &bytes[1..];
+            if self.have >= 2 && self.have == self.header_len() {
+                self.payload_left = self.payload_len();
+                data |= self.is_data();
+            }
+        }
+        data
+    }
+
+    fn is_data(&self) -> bool {
+        matches!(self.header[0] & 0x0f, 0x0..=0x2)
+    }
+
+    fn extended(&self) -> usize {
+        match self.header[1] & 0x7f {
+            126 => 2,
+            127 => 8,
+            _ => 0,
+        }
+    }
+
+    /// The length of the frame header, as far as its first two bytes tell.
+    fn header_len(&self) -> usize {
+        if self.have < 2 {
+            return 2;
+        }
+        let mask = if self.header[1] & 0x80 == 0 { 0 } else { 4 };
+        2 + self.extended() + mask
+    }
+
+    fn payload_len(&self) -> u64 {
+        match self.extended() {
+            0 => u64::from(self.header[1] & 0x7f),
+            bytes => self.header[2..2 + bytes].iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(opcode: u8, length: usize) -> Vec<u8> {
+        let mut out = vec![0x80 | opcode];
+        match length {
+            0..=125 => out.push(0x80 | length as u8),
+            126..=65535 => {
+                out.push(0x80 | 126);
+                out.extend_from_slice(&(length as u16).to_be_bytes());
+            }
+            _ => {
+                out.push(0x80 | 127);
+                out.extend_from_slice(&(length as u64).to_be_bytes());
+            }
+        }
+        out.extend_from_slice(&[1, 2, 3, 4]);
+        out.extend(std::iter::repeat_n(0x81, length));
+        out
+    }
+
+    #[test]
+    fn data_frames_count_and_control_frames_do_not_however_they_are_cut() {
+        for size in [1, 2, 3, 7, 64, 100_000] {
+            let mut walk = FrameWalk::default();
+            let quiet = [frame(0x9, 125), frame(0xa, 0), frame(0x9, 3)].concat();
+            assert!(!quiet.chunks(size).any(|part| walk.saw_data(part)), "pings in parts of {size}");
+            for length in [0, 1, 125, 126, 65535, 65536] {
+                let loud = frame(0x1, length);
+                let seen = loud.chunks(size).filter(|part| walk.saw_data(part)).count();
+                assert!(seen > 0, "{length}");
+                assert!(
+                    !quiet.chunks(size).any(|part| walk.saw_data(part)),
+                    "after {length} in parts of {size}"
+                );
+            }
+        }
+    }
+}

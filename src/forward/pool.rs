@@ -1,0 +1,188 @@
+//! Connections to apps, kept for the next request; one pool per data thread.
+//!
+//! The key is the app as published: when an app is published anew, with another address or the same, its
+//! old connections are not used again. Last in, first out, so that few connections stay warm.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    rc::{Rc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http::{Request, Response};
+use hyper::{body::Incoming, client::conn::http1::SendRequest};
+use prometheus_client::metrics::gauge::Gauge;
+use rustls::ClientConfig;
+
+use super::{
+    Settings,
+    body::{Upload, UploadProgress, UploadState},
+    connect,
+    fault::Fault,
+};
+use crate::{
+    model::app::{App, UpstreamScheme},
+    trust,
+};
+
+/// The connections of one data thread.
+pub struct Pool {
+    apps: RefCell<HashMap<usize, OfApp>>,
+    settings: Settings,
+    open: Gauge,
+}
+
+struct OfApp {
+    /// Keeps the address that is the key from being given to another app.
+    app: Arc<App>,
+    idle: Vec<Idle>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+struct Idle {
+    sender: SendRequest<Upload>,
+    heard: Arc<AtomicBool>,
+    since: Instant,
+}
+
+/// A connection for one request. Dropped, it is closed; given back, it may be used again.
+pub struct Lease {
+    sender: SendRequest<Upload>,
+    heard: Arc<AtomicBool>,
+    used_before: bool,
+    app: Arc<App>,
+    pool: Weak<Pool>,
+}
+
+impl Pool {
+    /// An empty pool.
+    pub fn new(settings: Settings, open: Gauge) -> Rc<Pool> {
+        Rc::new(Pool { apps: RefCell::default(), settings, open })
+    }
+
+    /// A kept connection that is open and has nothing outstanding, if there is one.
+    pub fn take(self: &Rc<Self>, app: &Arc<App>) -> Option<Lease> {
+        let mut apps = self.apps.borrow_mut();
+        let idle = &mut apps.get_mut(&key(app))?.idle;
+        idle.retain(|connection| {
+            !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
+        });
+        let at = idle.iter().rposition(|connection| connection.sender.is_ready())?;
+        let Idle { sender, heard, .. } = idle.swap_remove(at);
+        Some(Lease { sender, heard, used_before: true, app: app.clone(), pool: Rc::downgrade(self) })
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// Those of [`connect::open`].
+    pub async fn connect(self: &Rc<Self>, app: &Arc<App>) -> Result<Lease, Fault> {
+        let tls = self.tls(app)?;
+        let opened = connect::open(app, tls, &self.settings, &self.open).await?;
+        Ok(Lease {
+            sender: opened.sender,
+            heard: opened.heard,
+            used_before: false,
+            app: app.clone(),
+            pool: Rc::downgrade(self),
+        })
+    }
+
+    /// Closes what was not used for the idle time and forgets apps without connections.
+    pub fn expire(&self) {
+        self.apps.borrow_mut().retain(|_, of_app| {
+            of_app.idle.retain(|connection| {
+                !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
+            });
+            !of_app.idle.is_empty()
+        });
+    }
+
+    /// Expires now and then; never ends.
+    pub async fn keep_tidy(self: Rc<Self>) {
+        let mut tick = tokio::time::interval(self.settings.idle.max(Duration::from_secs(1)) / 2);
+        loop {
+            tick.tick().await;
+            self.expire();
+        }
+    }
+
+    fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
+        if app.spec.upstream.scheme == UpstreamScheme::Http {
+            return Ok(None);
+        }
+        let mut apps = self.apps.borrow_mut();
+        let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
+        if of_app.tls.is_none() {
+            of_app.tls = Some(trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?);
+        }
+        Ok(of_app.tls.clone())
+    }
+}
+
+impl OfApp {
+    fn new(app: &Arc<App>) -> OfApp {
+        OfApp { app: app.clone(), idle: Vec::new(), tls: None }
+    }
+}
+
+impl Lease {
+    /// Sends one request and waits for the head of its answer.
+    ///
+    /// The deadline counts from the end of the upload; while bytes of it are to come, the app owes nothing.
+    ///
+    /// # Errors
+    /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
+    pub async fn send(
+        mut self,
+        request: Request<Upload>,
+        upload: &UploadState,
+        deadline: Duration,
+    ) -> Result<(Response<Incoming>, Lease), Fault> {
+        self.heard.store(false, Ordering::Relaxed);
+        let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        let result = loop {
+            match tokio::time::timeout(deadline, answer.as_mut()).await {
+                Ok(result) => break result,
+                Err(_) if upload.progress() == UploadProgress::Running => {}
+                Err(_) => return Err(Fault::HeadTimeout),
+            }
+        };
+        match result {
+            Ok(response) => Ok((response, self)),
+            Err(_) => Err(match upload.progress() {
+                UploadProgress::Broken => Fault::ClientBody,
+                UploadProgress::TooLarge => Fault::TooLarge,
+                UploadProgress::Running | UploadProgress::Done => {
+                    match (self.used_before, self.heard.load(Ordering::Relaxed)) {
+                        (true, false) => Fault::DiedUnanswered,
+                        (false, _) => Fault::Died,
+                        (true, true) => Fault::BadAnswer,
+                    }
+                }
+            }),
+        }
+    }
+
+    /// Keeps the connection for the next request, unless the pool or the connection is gone.
+    pub fn give_back(self) {
+        let Lease { sender, heard, app, pool, .. } = self;
+        let Some(pool) = pool.upgrade() else { return };
+        if sender.is_closed() {
+            return;
+        }
+        let mut apps = pool.apps.borrow_mut();
+        let of_app = apps.entry(key(&app)).or_insert_with(|| OfApp::new(&app));
+        debug_assert!(Arc::ptr_eq(&of_app.app, &app));
+        of_app.idle.push(Idle { sender, heard, since: Instant::now() });
+    }
+}
+
+fn key(app: &Arc<App>) -> usize {
+    Arc::as_ptr(app) as usize
+}

@@ -1,0 +1,329 @@
+//! The headers of a request as an app gets them (behaviour rows 31-34).
+//!
+//! Order matters: what the client's `Connection` nominates and every spelling of what we set is removed
+//! before ours is added. Cookies and bodies aside, all other values pass byte for byte, in order.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use crate::{
+    authorize::Permit,
+    incoming::{Malformed, cookies},
+    model::{
+        app::AppKind,
+        arrival::{Arrival, Framing, RequestClass},
+        identity_headers::{GroupsHeader, group_value},
+        site::Site,
+    },
+    peer::{Peer, X_FORWARDED_FOR, address_value},
+};
+
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+const X_FORWARDED_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
+const X_FORWARDED_EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
+const X_FORWARDED_GROUPS: HeaderName = HeaderName::from_static("x-forwarded-groups");
+const X_FORWARDED_GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forwarded-groups-truncated");
+const X_FORWARDED_PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
+/// `X-Request-Id`: ours on every request, a trusted peer's kept.
+pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// How we name ourselves in `Via`; seen again, the request goes in circles.
+const VIA: &str = "1.1 ludgate";
+
+/// What is needed beside the client's headers.
+pub struct Context<'r> {
+    /// The site.
+    pub site: &'r Site,
+    /// The right to send, with the app and the person.
+    pub permit: &'r Permit,
+    /// The request as judged.
+    pub arrival: &'r Arrival,
+    /// Who is connected.
+    pub peer: &'r Peer,
+    /// Who is behind them.
+    pub client: IpAddr,
+    /// The id of this request.
+    pub request_id: &'r HeaderValue,
+    /// Whether the Authorization header is a token of our own issuer.
+    pub authorization_is_ours: bool,
+}
+
+/// Builds the headers for the app.
+///
+/// # Errors
+/// [`Malformed::Loop`] when the request passed through here before.
+pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> Result<HeaderMap, Malformed> {
+    let app = context.permit.app();
+    let nominated = Nominated::by(incoming);
+    let mut out = HeaderMap::with_capacity(incoming.len() + 12);
+    for (name, value) in incoming {
+        match fate(name.as_str()) {
+            Fate::Ours | Fate::Hop => {}
+            Fate::Cookie => {
+                if let Some(value) = filter_cookies(value, context) {
+                    out.append(header::COOKIE, value);
+                }
+            }
+            Fate::Authorization => {
+                if !context.authorization_is_ours || app.spec.keep_authorization {
+                    out.append(header::AUTHORIZATION, value.clone());
+                }
+            }
+            Fate::Via => {
+                if went_through_us(value) {
+                    return Err(Malformed::Loop);
+                }
+                out.append(header::VIA, value.clone());
+            }
+            Fate::Pass => {
+                if !nominated.contains(name) {
+                    out.append(name, value.clone());
+                }
+            }
+        }
+    }
+    out.append(header::VIA, HeaderValue::from_static(VIA));
+    set_host(&mut out, incoming, context);
+    set_framing(&mut out, context.arrival);
+    set_forwarded(&mut out, incoming, context);
+    set_identity(&mut out, context);
+    Ok(out)
+}
+
+enum Fate {
+    Pass,
+    /// Concerns one connection only (RFC 9110 section 7.6.1), or is written anew.
+    Hop,
+    /// A name we set, in any spelling.
+    Ours,
+    Cookie,
+    Authorization,
+    Via,
+}
+
+fn fate(name: &str) -> Fate {
+    match name {
+        "cookie" => Fate::Cookie,
+        "authorization" => Fate::Authorization,
+        "via" => Fate::Via,
+        "connection"
+        | "keep-alive"
+        | "proxy-connection"
+        | "proxy-authenticate"
+        | "proxy-authorization"
+        | "te"
+        | "trailer"
+        | "transfer-encoding"
+        | "upgrade"
+        | "http2-settings"
+        | "expect"
+        | "content-length"
+        | "host" => Fate::Hop,
+        _ if is_forged(name) => Fate::Ours,
+        _ => Fate::Pass,
+    }
+}
+
+/// Whether a name is, once `_` and `.` are read as `-`, one that we set or that speaks for a proxy.
+/// Names arrive in lower case.
+fn is_forged(name: &str) -> bool {
+    if !matches!(name.as_bytes().first(), Some(b'x' | b'f' | b't' | b'c')) {
+        return false;
+    }
+    let mut buffer = [0_u8; 64];
+    // Nothing we set is this long, but a prefix of it decides.
+    let len = name.len().min(buffer.len());
+    for (to, from) in buffer.iter_mut().zip(name.bytes()) {
+        *to = if matches!(from, b'_' | b'.') { b'-' } else { from };
+    }
+    let plain = &buffer[..len];
+    let families: [&[u8]; 3] = [b"x-forwarded-", b"x-auth-request-", b"x-ludgate-"];
+    let exact: [&[u8]; 7] = [
+        b"forwarded",
+        b"x-forwarded",
+        b"x-real-ip",
+        b"x-request-id",
+        b"true-client-ip",
+        b"cf-connecting-ip",
+        b"x-cluster-client-ip",
+    ];
+    families.iter().any(|family| plain.starts_with(family)) || exact.contains(&plain)
+}
+
+/// The header names that the client's `Connection` nominates for removal. Names that `fate` decides are
+/// not affected: nobody can have Host, Cookie or our own headers removed.
+struct Nominated(Vec<HeaderName>);
+
+impl Nominated {
+    fn by(headers: &HeaderMap) -> Nominated {
+        let names = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii)
+            .filter(|token| {
+                !token.eq_ignore_ascii_case(b"close")
+                    && !token.eq_ignore_ascii_case(b"keep-alive")
+                    && !token.eq_ignore_ascii_case(b"upgrade")
+            })
+            .filter_map(|token| HeaderName::from_bytes(token).ok())
+            .collect();
+        Nominated(names)
+    }
+
+    fn contains(&self, name: &HeaderName) -> bool {
+        self.0.contains(name)
+    }
+}
+
+/// Removes the cookies that this app must not see; every other byte and the order stay. `None`: nothing is left.
+fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderValue> {
+    let names = &context.site.cookies;
+    let kind = context.permit.app().kind;
+    let withheld = |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
+    let bytes = line.as_bytes();
+    if !cookies::pairs(bytes).any(|pair| withheld(&pair)) {
+        return Some(line.clone());
+    }
+    let mut kept = Vec::with_capacity(bytes.len());
+    for pair in cookies::pairs(bytes).filter(|pair| !withheld(pair)) {
+        if kept.is_empty() {
+            kept.extend_from_slice(cookies::strip_blanks(pair.raw));
+        } else {
+            kept.push(b';');
+            kept.extend_from_slice(pair.raw);
+        }
+    }
+    if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
+}
+
+fn went_through_us(via: &HeaderValue) -> bool {
+    let names_us = |hop: &[u8]| hop.trim_ascii().eq_ignore_ascii_case(VIA.as_bytes());
+    via.as_bytes().split(|byte| *byte == b',').any(names_us)
+}
+
+fn set_host(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {
+    let app = context.permit.app();
+    let host = match (&app.upstream_host, app.spec.rewrite_host) {
+        (Some(host), true) => Some(host),
+        (Some(_) | None, _) => incoming.get(header::HOST),
+    };
+    if let Some(host) = host {
+        out.insert(header::HOST, host.clone());
+    }
+}
+
+/// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would drop
+/// the body of a GET that says nothing.
+fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
+    match arrival.framing {
+        Framing::None => {}
+        Framing::Length(length) => {
+            out.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
+        Framing::Chunked => {
+            out.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        }
+    }
+    if arrival.class == RequestClass::WebSocket {
+        out.remove(header::CONTENT_LENGTH);
+        out.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        out.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    }
+}
+
+fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {
+    let Context { site, peer, client, request_id, .. } = context;
+    let own = &peer.address_header;
+    let chain = peer.chain(incoming).and_then(|chain| {
+        let mut value = chain.as_bytes().to_vec();
+        value.extend_from_slice(b", ");
+        value.extend_from_slice(own.as_bytes());
+        HeaderValue::from_bytes(&value).ok()
+    });
+    out.insert(X_FORWARDED_FOR, chain.unwrap_or_else(|| own.clone()));
+    let real = if *client == peer.address { own.clone() } else { address_value(*client) };
+    if let Some(forwarded) = forwarded_value(*client, site) {
+        out.insert(header::FORWARDED, forwarded);
+    }
+    out.insert(X_REAL_IP, real);
+    out.insert(X_FORWARDED_HOST, site.forwarded.host.clone());
+    out.insert(X_FORWARDED_PROTO, site.forwarded.proto.clone());
+    out.insert(X_FORWARDED_PORT, site.forwarded.port.clone());
+    if let Some(prefix) = &context.permit.app().mount_header {
+        out.insert(X_FORWARDED_PREFIX, prefix.clone());
+    }
+    out.insert(X_REQUEST_ID, (*request_id).clone());
+}
+
+/// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).
+fn forwarded_value(client: IpAddr, site: &Site) -> Option<HeaderValue> {
+    let scheme = if site.origin.secure { "https" } else { "http" };
+    let authority = &site.origin.authority;
+    let text = match client {
+        IpAddr::V4(address) => format!("for={address};host=\"{authority}\";proto={scheme}"),
+        IpAddr::V6(address) => format!("for=\"[{address}]\";host=\"{authority}\";proto={scheme}"),
+    };
+    HeaderValue::try_from(text).ok()
+}
+
+fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
+    let app = context.permit.app();
+    let Some(person) = context.permit.principal() else { return };
+    if !app.spec.identity_headers || app.kind == AppKind::Console {
+        return;
+    }
+    let mut set = |name: HeaderName, value: Option<&HeaderValue>| {
+        if let Some(value) = value {
+            out.insert(name, value.clone());
+        }
+    };
+    set(X_FORWARDED_USER, person.headers.user.as_ref());
+    set(X_FORWARDED_EMAIL, person.headers.email.as_ref());
+    set(X_FORWARDED_PREFERRED_USERNAME, person.headers.preferred_username.as_ref());
+    match &person.headers.groups {
+        GroupsHeader::Absent => {}
+        GroupsHeader::Whole(list) => set(X_FORWARDED_GROUPS, Some(list)),
+        GroupsHeader::TooLong => {
+            set(X_FORWARDED_GROUPS, context.permit.admitting_group().and_then(group_value).as_ref());
+            set(X_FORWARDED_GROUPS_TRUNCATED, Some(&HeaderValue::from_static("true")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_header_we_set_is_removed() {
+        for ours in [
+            "x-forwarded-user",
+            "x_forwarded_user",
+            "x.forwarded.user",
+            "x-forwarded.user",
+            "x-forwarded-ssl",
+            "x-forwarded-anything",
+            "forwarded",
+            "x-real-ip",
+            "x_real_ip",
+            "x-request-id",
+            "true-client-ip",
+            "cf-connecting-ip",
+            "x-auth-request-user",
+            "x-ludgate-app",
+            "x-forwarded",
+        ] {
+            assert!(is_forged(ours), "{ours:?}");
+        }
+        for theirs in
+            ["x-custom", "content-type", "x-forward", "forwarder", "x-csrf-token", "tx", "x-real-ip-2"]
+        {
+            assert!(!is_forged(theirs), "{theirs:?}");
+        }
+    }
+}

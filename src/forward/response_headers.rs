@@ -1,0 +1,84 @@
+//! The headers of an answer as the client gets them: hop-by-hop fields gone, cookies held to the app,
+//! and nothing that would speak for the whole origin from one app on a path.
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::set_cookie;
+use crate::model::{
+    app::{App, AppKind},
+    site::Site,
+};
+
+const SERVICE_WORKER_ALLOWED: HeaderName = HeaderName::from_static("service-worker-allowed");
+
+/// Rewrites the headers of an answer in place.
+pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
+    strip_hop_by_hop(headers);
+    set_cookie::rewrite(headers, app, site);
+    match app.kind {
+        AppKind::Console => {}
+        AppKind::Hosted => keep_to_the_app(headers, app),
+    }
+}
+
+/// A transfer coding that we could not pass on as `chunked`.
+pub fn has_strange_coding(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => false,
+        (Some(coding), None) => !coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => true,
+    }
+}
+
+/// RFC 9110 section 7.6.1, on a 101 too: `upgrade` is added again by whoever sends the 101.
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let nominated: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|token| HeaderName::from_bytes(token.trim_ascii()).ok())
+        // The length of the message is not a matter of one connection, whatever the app says.
+        .filter(|name| *name != header::CONTENT_LENGTH)
+        .collect();
+    for name in nominated {
+        headers.remove(name);
+    }
+    for name in [
+        header::CONNECTION,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+        header::PROXY_AUTHENTICATE,
+        header::TE,
+        header::TRAILER,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ] {
+        headers.remove(name);
+    }
+}
+
+/// Apps on paths share one origin; what is said for the origin is not theirs to say.
+fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
+    for name in [
+        header::STRICT_TRANSPORT_SECURITY,
+        header::ALT_SVC,
+        header::PUBLIC_KEY_PINS,
+        header::PUBLIC_KEY_PINS_REPORT_ONLY,
+        HeaderName::from_static("clear-site-data"),
+        HeaderName::from_static("nel"),
+        HeaderName::from_static("report-to"),
+        HeaderName::from_static("reporting-endpoints"),
+        HeaderName::from_static("set-login"),
+        HeaderName::from_static("origin-agent-cluster"),
+    ] {
+        headers.remove(name);
+    }
+    let escapes = |scope: &HeaderValue| {
+        let below = scope.as_bytes().strip_prefix(app.mount.as_bytes());
+        !below.is_some_and(|rest| rest.starts_with(b"/") && !rest.windows(2).any(|two| two == b".."))
+    };
+    if headers.get_all(SERVICE_WORKER_ALLOWED).iter().any(escapes) {
+        headers.remove(SERVICE_WORKER_ALLOWED);
+    }
+}

@@ -1,0 +1,177 @@
+//! `Set-Cookie` from apps: an app sets cookies for itself, not for its neighbours, and never ours (behaviour row 31).
+
+use http::{HeaderMap, HeaderValue, header};
+
+use crate::{
+    incoming::cookies::strip_blanks,
+    model::{
+        app::{App, AppKind},
+        site::Site,
+    },
+};
+
+/// Cookies an app may set in one answer.
+const MAX_SET: usize = 64;
+
+/// Rewrites every `Set-Cookie` of an answer; lines that need no change pass as they are.
+pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
+    if !headers.contains_key(header::SET_COOKIE) {
+        return;
+    }
+    let lines: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    headers.remove(header::SET_COOKIE);
+    let kept = lines.iter().filter_map(|line| match app.kind {
+        AppKind::Console => (!names_withheld(line, app, site)).then(|| line.clone()),
+        AppKind::Hosted => hosted(line, app, site),
+    });
+    for line in kept.take(MAX_SET) {
+        headers.append(header::SET_COOKIE, line);
+    }
+}
+
+fn names_withheld(line: &HeaderValue, app: &App, site: &Site) -> bool {
+    let pair = line.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+    match memchr::memchr(b'=', pair) {
+        // A browser sends a nameless cookie as its bare value, which may then read like one of ours.
+        None => true,
+        Some(at) => {
+            let name = strip_blanks(&pair[..at]);
+            name.is_empty() || site.cookies.is_withheld_from(app.kind, name)
+        }
+    }
+}
+
+/// One line of a hosted app: no withheld name, no Domain, and a Path below the app.
+fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
+    if names_withheld(line, app, site) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(line.len() + app.mount.len() + 8);
+    let mut path: Option<&[u8]> = None;
+    for (index, part) in line.as_bytes().split(|byte| *byte == b';').enumerate() {
+        let (name, value) = match memchr::memchr(b'=', part) {
+            Some(at) => (strip_blanks(&part[..at]), strip_blanks(&part[at + 1..])),
+            None => (strip_blanks(part), &b""[..]),
+        };
+        if index == 0 {
+            out.extend_from_slice(part);
+        } else if name.eq_ignore_ascii_case(b"path") {
+            // The last Path counts (RFC 6265 section 5.3 step 4).
+            path = Some(value);
+        } else if !name.eq_ignore_ascii_case(b"domain") {
+            out.push(b';');
+            out.extend_from_slice(part);
+        }
+    }
+    // `__Host-` promises Path=/, which no app on a path can have: such a cookie would be thrown away by the
+    // browser in any case, silently.
+    out.extend_from_slice(b"; Path=");
+    out.extend_from_slice(&path_below(path, app));
+    HeaderValue::from_bytes(&out).ok()
+}
+
+/// The path an app asked for, held below its mount.
+fn path_below(asked: Option<&[u8]>, app: &App) -> Vec<u8> {
+    let mount = app.mount.as_bytes();
+    let asked = asked.unwrap_or_default();
+    let below = asked.strip_prefix(mount).filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+    match below {
+        Some([]) => [mount, b"/"].concat(),
+        Some(rest) => [mount, rest].concat(),
+        // An app that does not see its prefix means a path of its own.
+        None if app.spec.strip_prefix && asked.starts_with(b"/") => [mount, asked].concat(),
+        None => [mount, b"/"].concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use super::*;
+    use crate::model::{
+        access::Access,
+        app::{AppId, AppSpec, Upstream, UpstreamScheme},
+        cookie_names::CookieNames,
+        site::{ForwardedConstants, WebOrigin},
+    };
+
+    fn rewritten(lines: &[&str], strip_prefix: bool) -> Vec<String> {
+        let origin = WebOrigin::new(true, "gw.test", 443);
+        let site = Site {
+            forwarded: ForwardedConstants::new(&origin).expect("a host"),
+            origin,
+            alias: None,
+            welcome: None,
+            apps_prefix: "/apps".into(),
+            endpoints: "/oauth2".into(),
+            console: None,
+            cookies: CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]),
+        };
+        let spec = AppSpec {
+            id: AppId::new("evil").expect("an id"),
+            name: None,
+            icon: None,
+            upstream: Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 },
+            access: Access::Public,
+            strip_prefix,
+            identity_headers: true,
+            rewrite_host: false,
+            keep_authorization: false,
+            timeout: Duration::from_secs(1),
+            max_body: None,
+            ca: None,
+        };
+        let app = Arc::new(App::hosted(spec, "/apps"));
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::SET_COOKIE, HeaderValue::from_str(line).expect("a value"));
+        }
+        rewrite(&mut headers, &app, &site);
+        headers
+            .get_all(header::SET_COOKIE)
+            .iter()
+            .map(|value| value.to_str().expect("ASCII").to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn an_app_cannot_set_our_cookies_or_the_console_s() {
+        for line in [
+            "__Host-ludgate=x; Path=/; Secure",
+            "__host-LUDGATE=x; Path=/",
+            " __Host-ludgate =x",
+            "ludgate=x; Domain=test",
+            "phapplication-session-id=x",
+            "accessToken=x",
+            "accessToken.sig=x",
+            "=__Host-ludgate=x",
+            "__Host-ludgate",
+        ] {
+            assert!(rewritten(&[line], false).is_empty(), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_app_s_cookie_stays_with_the_app() {
+        for (line, strip, expected) in [
+            ("own=1", false, "own=1; Path=/apps/evil/"),
+            ("own=1; Path=/", false, "own=1; Path=/apps/evil/"),
+            ("own=1; path=/apps/evil/x; HttpOnly", false, "own=1; HttpOnly; Path=/apps/evil/x"),
+            ("own=1; Path=/apps/evil", false, "own=1; Path=/apps/evil/"),
+            ("own=1; Path=/apps/evilness", false, "own=1; Path=/apps/evil/"),
+            ("own=1; Domain=gw.test; Path=/x", true, "own=1; Path=/apps/evil/x"),
+            ("own=\"a b\"; DOMAIN=.test;Secure", false, "own=\"a b\";Secure; Path=/apps/evil/"),
+            ("own=1; Path=/apps/evil/; Path=/", false, "own=1; Path=/apps/evil/"),
+        ] {
+            assert_eq!(rewritten(&[line], strip), [expected], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_cookies_in_one_answer_is_bounded() {
+        let lines: Vec<String> = (0..200).map(|n| format!("c{n}=1")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert_eq!(rewritten(&lines, false).len(), MAX_SET);
+    }
+}

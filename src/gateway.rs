@@ -1,0 +1,57 @@
+//! The straight line: peer → incoming → route → catalog → caller → authorize → forward.
+//!
+//! A [`Gateway`] is what all threads share; a [`DataThread`](thread::DataThread) walks the line. Any early
+//! end is a [`Decision`](decision::Decision); `respond` alone makes responses of decisions, and the line
+//! logs once.
+
+pub mod access_log;
+pub mod answer;
+pub mod consult;
+pub mod decide;
+pub mod decision;
+pub mod endpoints;
+pub mod pages;
+pub mod respond;
+pub mod return_to;
+pub mod still_allowed;
+pub mod thread;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use crate::{
+    catalog::Catalog,
+    forward,
+    identity::oidc::Oidc,
+    lifecycle::streams::Alarm,
+    model::clock::Clock,
+    peer,
+    session::store::Sessions,
+    telemetry::{lines::LineSink, metrics::Metrics},
+};
+
+/// What every data thread shares.
+#[derive(Debug)]
+pub struct Gateway {
+    /// Which apps there are.
+    pub catalog: Catalog,
+    /// Who is signed in.
+    pub sessions: Arc<Sessions>,
+    /// The provider's client; `None`: nobody can sign in, public apps only.
+    pub oidc: Option<Arc<Oidc>>,
+    /// Time.
+    pub clock: Clock,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// Rings when streams must be judged again.
+    pub alarm: Alarm,
+    /// Where request lines go.
+    pub log: LineSink,
+    /// Whose forwarded headers are believed.
+    pub peers: peer::Settings,
+    /// Deadlines towards apps.
+    pub forward: forward::Settings,
+    /// The runtime for everything that is not a request.
+    pub control: Handle,
+}

@@ -1,0 +1,123 @@
+//! The body of an answer: a page of ours, or what the app sends; with what must happen when it is over.
+
+use std::{
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::{access_log::Record, still_allowed::StillAllowed};
+use crate::{
+    forward::body::Download,
+    lifecycle::streams::{Cut, Listed, Streams},
+};
+
+/// A response that has already carried this many bytes counts as lasting.
+const LASTING_BYTES: u64 = 256 * 1024;
+
+/// The body of every response.
+pub struct Answer {
+    content: Content,
+    /// Logs the request when the body is done or dropped.
+    record: Option<Record>,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per forwarded request")]
+enum Content {
+    Whole(Option<Bytes>),
+    Relayed { download: Download, watch: Option<Watch> },
+}
+
+/// Puts a response that lasts into the table of streams.
+pub struct Watch {
+    /// The table of this thread.
+    pub streams: Rc<Streams>,
+    /// The connection's cut.
+    pub cut: Rc<Cut>,
+    /// What is asked.
+    pub question: StillAllowed,
+    /// Set once it is listed.
+    pub listed: Option<Listed>,
+}
+
+impl Answer {
+    /// A body of our own.
+    pub fn whole(bytes: impl Into<Bytes>) -> Answer {
+        let bytes = bytes.into();
+        Answer { content: Content::Whole((!bytes.is_empty()).then_some(bytes)), record: None }
+    }
+
+    /// The app's body.
+    pub fn relayed(download: Download, watch: Option<Watch>) -> Answer {
+        Answer { content: Content::Relayed { download, watch }, record: None }
+    }
+
+    /// Ties the log record to the end of the body.
+    pub fn with_record(self, record: Record) -> Answer {
+        Answer { record: Some(record), ..self }
+    }
+}
+
+impl Watch {
+    /// A response becomes a stream when it has to wait for the app, or has carried much: the many small
+    /// answers never touch the table.
+    fn list(&mut self) {
+        if self.listed.is_none() {
+            let question = self.question.clone();
+            self.listed = Some(self.streams.list(self.cut.clone(), move || question.ask()));
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        match &mut this.content {
+            Content::Whole(bytes) => {
+                let bytes = bytes.take();
+                if let (Some(record), Some(bytes)) = (&mut this.record, &bytes) {
+                    record.add_bytes(bytes.len() as u64);
+                }
+                Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Content::Relayed { download, watch } => {
+                let polled = Pin::new(&mut *download).poll_frame(cx);
+                if let Some(watch) = watch
+                    && (polled.is_pending() || download.received() > LASTING_BYTES)
+                {
+                    watch.list();
+                }
+                if let (Poll::Ready(Some(Ok(frame))), Some(record)) = (&polled, &mut this.record) {
+                    record.add_bytes(frame.data_ref().map_or(0, |data| data.len() as u64));
+                }
+                if let (Poll::Ready(Some(Err(_))), Some(record)) = (&polled, &mut this.record) {
+                    record.broke();
+                }
+                polled
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Whole(bytes) => bytes.is_none(),
+            Content::Relayed { download, .. } => download.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Content::Relayed { download, .. } => download.size_hint(),
+        }
+    }
+}

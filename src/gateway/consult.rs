@@ -1,0 +1,88 @@
+//! Who is asking: session cookie, then bearer token, then nobody (behaviour section 4).
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+
+use super::Gateway;
+use crate::{
+    identity::oidc::Oidc,
+    incoming::{Malformed, cookies},
+    model::{
+        app::App,
+        arrival::{Arrival, Provenance, RequestClass},
+        caller::{Caller, Credential},
+        clock::Moment,
+        site::Site,
+    },
+    session::store::Live,
+};
+
+/// What the credentials said.
+pub struct Consulted {
+    /// The caller.
+    pub caller: Caller,
+    /// The session behind the caller, when a cookie proved it.
+    pub live: Option<Live>,
+}
+
+impl Gateway {
+    /// Reads the credentials of a request to an app that is not public. Warm requests make no call and wait
+    /// for nothing; only a token signed with an unknown key has the provider asked, once in 30 s.
+    ///
+    /// # Errors
+    /// [`Malformed::Cookies`].
+    pub async fn consult(
+        &self,
+        headers: &HeaderMap,
+        arrival: &Arrival,
+        app: &App,
+        site: &Site,
+        now: Moment,
+    ) -> Result<Consulted, Malformed> {
+        let presented = cookies::scan(headers, &site.cookies)?;
+        // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
+        if arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket {
+            let live = self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app.id(), now);
+            if let Some(live) = live {
+                let principal = live.sign_in().principal().clone();
+                let caller = Caller::Person { principal, credential: Credential::Cookie };
+                return Ok(Consulted { caller, live: Some(live) });
+            }
+        }
+        Ok(Consulted { caller: self.bearer(headers).await, live: None })
+    }
+
+    /// Whether the Authorization header is a token of our own issuer, and so never for an app.
+    pub fn authorization_is_ours(&self, headers: &HeaderMap) -> bool {
+        let (Some(oidc), Some(value)) = (&self.oidc, headers.get(header::AUTHORIZATION)) else {
+            return false;
+        };
+        oidc.claims_to_be_ours(value).is_some()
+    }
+
+    /// The caller that a bearer token proves.
+    pub async fn bearer(&self, headers: &HeaderMap) -> Caller {
+        let (Some(oidc), Some(value)) = (&self.oidc, headers.get(header::AUTHORIZATION)) else {
+            return Caller::Anonymous;
+        };
+        let Some(token) = oidc.claims_to_be_ours(value) else { return Caller::Anonymous };
+        if let Some(key) = oidc.missing_key(token) {
+            if !oidc.is_ready() {
+                return Caller::Unverifiable;
+            }
+            let asking: Arc<Oidc> = oidc.clone();
+            // A task that failed leaves the keys as they are, and the token is refused.
+            let _ = self.control.spawn(async move { asking.look_for_key(key).await }).await;
+        }
+        match oidc.judge_bearer(token) {
+            Ok(principal) => {
+                Caller::Person { principal: Arc::new(principal), credential: Credential::Bearer }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a bearer token of our issuer was refused");
+                Caller::BadToken
+            }
+        }
+    }
+}

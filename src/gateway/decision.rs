@@ -1,0 +1,194 @@
+//! What a request gets, before it is a response. Which outcome comes before which is in `decide` alone.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use crate::{
+    authorize::{Denied, Permit},
+    incoming::Malformed,
+    model::app::App,
+    route::Endpoint,
+};
+
+/// What a request gets.
+#[derive(Debug)]
+pub enum Decision {
+    /// It goes to the app.
+    Forward(Permit),
+    /// It ends here.
+    Early(Early),
+}
+
+/// What a request gets that goes no further.
+#[derive(Debug)]
+pub enum Early {
+    /// It is answered by one of our endpoints.
+    Endpoint(Endpoint),
+    /// It gets the launcher.
+    Launcher,
+    /// It is sent to another path of ours.
+    Redirect {
+        /// 302 or 308.
+        status: StatusCode,
+        /// A path on the site.
+        location: String,
+    },
+    /// A person opens a page and is not signed in: off to sign in, and back to this target.
+    SignIn {
+        /// The target, path and query.
+        return_to: String,
+    },
+    /// No.
+    Refuse(Refusal),
+}
+
+/// No, and why.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// Why.
+    pub reason: Reason,
+    /// Which app was meant, when one was found.
+    pub app: Option<Arc<App>>,
+}
+
+/// Why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The request itself is not acceptable.
+    Malformed(Malformed),
+    /// No app of that id.
+    UnknownApp,
+    /// Nothing at this path.
+    NotFound,
+    /// Our endpoint does not take this method.
+    MethodNotAllowed,
+    /// A WebSocket with a cookie, from a page that is not the app's.
+    ForeignOrigin,
+    /// A token of our issuer that does not hold.
+    BadToken,
+    /// The credential cannot be checked now.
+    Unverifiable,
+    /// The access rule said no.
+    Denied(Denied),
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Refusal {
+        Refusal { reason: Reason::Malformed(malformed), app: None }
+    }
+}
+
+impl Reason {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Reason::Malformed(malformed) => malformed.status(),
+            Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
+            Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
+            Reason::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::ForeignOrigin
+            | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {
+                StatusCode::FORBIDDEN
+            }
+        }
+    }
+
+    /// One word for logs, metrics and problem+json.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Malformed(malformed) => malformed.reason(),
+            Reason::UnknownApp => "unknown_app",
+            Reason::NotFound => "not_found",
+            Reason::MethodNotAllowed => "method_not_allowed",
+            Reason::ForeignOrigin => "foreign_origin",
+            Reason::BadToken => "bad_token",
+            Reason::Unverifiable => "unverifiable",
+            Reason::Denied(Denied::Anonymous) => "anonymous",
+            Reason::Denied(Denied::NotInGroup) => "not_in_group",
+            Reason::Denied(Denied::NotOwner) => "not_owner",
+            Reason::Denied(Denied::UnknownAccess) => "unknown_access",
+        }
+    }
+
+    /// One sentence for the client; says nothing that the client could not know.
+    pub fn sentence(self) -> String {
+        match self {
+            Reason::Malformed(malformed) => format!("The request was refused: {malformed}."),
+            Reason::UnknownApp => "There is no app at this address.".into(),
+            Reason::NotFound => "There is nothing at this address.".into(),
+            Reason::MethodNotAllowed => "This address does not take that method.".into(),
+            Reason::ForeignOrigin => "The connection was opened by a page of another origin.".into(),
+            Reason::BadToken => "The token is not valid.".into(),
+            Reason::Unverifiable => "The sign-in service cannot be reached to check the token.".into(),
+            Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
+            Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),
+            Reason::Denied(Denied::NotOwner) => "This app belongs to somebody else.".into(),
+            Reason::Denied(Denied::UnknownAccess) => {
+                "The access rule of this app is not understood, so nobody is let in.".into()
+            }
+        }
+    }
+}
+
+impl Early {
+    /// The `decision` label: ours, redirect, sign_in, deny or malformed.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Early::Endpoint(_) | Early::Launcher => "ours",
+            Early::Redirect { .. } => "redirect",
+            Early::SignIn { .. } => "sign_in",
+            Early::Refuse(Refusal { reason: Reason::Malformed(_), .. }) => "malformed",
+            Early::Refuse(_) => "deny",
+        }
+    }
+
+    /// The `reason` label.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Early::Endpoint(endpoint) => endpoint.as_str(),
+            Early::Launcher => "launcher",
+            Early::Redirect { .. } => "path",
+            Early::SignIn { .. } => "anonymous",
+            Early::Refuse(refusal) => refusal.reason.as_str(),
+        }
+    }
+
+    /// The status that follows from the decision alone; `None` where an endpoint decides it.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Early::Endpoint(_) => None,
+            Early::Launcher => Some(StatusCode::OK),
+            Early::Redirect { status, .. } => Some(*status),
+            Early::SignIn { .. } => Some(StatusCode::FOUND),
+            Early::Refuse(refusal) => Some(refusal.reason.status()),
+        }
+    }
+}
+
+impl Decision {
+    /// The `decision` label.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Decision::Forward(_) => "allow",
+            Decision::Early(early) => early.as_str(),
+        }
+    }
+
+    /// The `reason` label.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Decision::Forward(permit) => permit.grounds().as_str(),
+            Decision::Early(early) => early.reason(),
+        }
+    }
+
+    /// The status that follows from the decision alone; `None` where the app or an endpoint decides it.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Decision::Forward(_) => None,
+            Decision::Early(early) => early.status(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Our own endpoints on the site: who am I, sign in, sign out.
+
+pub mod sign_in;
+pub mod sign_out;
+
+use http::{Response, StatusCode, header, request::Parts};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::{
+    Gateway,
+    access_log::Record,
+    answer::Answer,
+    decision::{Reason, Refusal},
+    respond::{self, Audience},
+};
+use crate::{
+    authorize::Denied,
+    catalog::snapshot::Snapshot,
+    incoming::cookies,
+    model::{
+        arrival::{Arrival, Provenance},
+        caller::Caller,
+    },
+    route::Endpoint,
+    session::record::SignIn,
+};
+use std::sync::Arc;
+
+/// A request to one of our endpoints.
+pub struct Call<'r> {
+    /// What all threads share.
+    pub gateway: &'r Gateway,
+    /// The site and its apps.
+    pub snapshot: &'r Snapshot,
+    /// The head as it came: for cookies only.
+    pub parts: &'r Parts,
+    /// The head as it was understood.
+    pub arrival: &'r Arrival,
+}
+
+impl Call<'_> {
+    /// Answers it.
+    pub async fn answer(&self, endpoint: Endpoint, body: Incoming, record: &mut Record) -> Response<Answer> {
+        match endpoint {
+            Endpoint::Start => self.start(record),
+            Endpoint::Callback => self.callback(record).await,
+            Endpoint::SignIn => self.sign_in_page(),
+            Endpoint::SignOut => self.sign_out(body, record).await,
+            Endpoint::Userinfo => self.userinfo(record).await,
+        }
+    }
+
+    /// The launcher, for whoever is signed in.
+    pub fn launcher(&self, record: &mut Record) -> Response<Answer> {
+        let sign_in = self.sign_in();
+        let person = sign_in.as_ref().map(|sign_in| sign_in.principal().clone());
+        record.person.clone_from(&person);
+        respond::launcher(self.snapshot, person.as_ref())
+    }
+
+    async fn userinfo(&self, record: &mut Record) -> Response<Answer> {
+        let signed_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
+        let person = match signed_in {
+            Some(person) => Some(person),
+            None => match self.gateway.bearer(&self.parts.headers).await {
+                Caller::Person { principal, .. } => Some(principal),
+                Caller::BadToken => return self.refuse(Reason::BadToken, record),
+                Caller::Unverifiable => return self.refuse(Reason::Unverifiable, record),
+                Caller::Anonymous => None,
+            },
+        };
+        let Some(person) = person else { return self.refuse(Reason::Denied(Denied::Anonymous), record) };
+        record.person = Some(person.clone());
+        let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
+        let body = json!({
+            "user": person.subject,
+            "email": person.email,
+            "preferredUsername": person.preferred_username,
+            "groups": groups,
+        });
+        respond::json_body(StatusCode::OK, "application/json", &body)
+    }
+
+    /// The sign-in of this browser, unless another page had it send the request.
+    pub fn sign_in(&self) -> Option<Arc<SignIn>> {
+        if self.arrival.provenance == Provenance::Foreign {
+            return None;
+        }
+        let presented = self.cookies()?;
+        self.gateway.sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
+    }
+
+    /// Our cookies on this request; none when there are absurdly many.
+    pub fn cookies(&self) -> Option<cookies::Presented<'_>> {
+        cookies::scan(&self.parts.headers, &self.snapshot.site().cookies).ok()
+    }
+
+    /// For whom a page is made.
+    pub fn audience(&self) -> Audience<'_> {
+        Audience::of(self.arrival, self.snapshot.site(), None)
+    }
+
+    /// Refuses the call.
+    pub fn refuse(&self, reason: Reason, record: &mut Record) -> Response<Answer> {
+        record.reason = reason.as_str();
+        respond::refusal(&Refusal { reason, app: None }, self.audience(), record)
+    }
+
+    /// One value of the query; `Err` when it stands there twice, which is never an honest question.
+    pub fn query(&self, name: &str) -> Result<Option<String>, Twice> {
+        once(self.arrival.target.query().unwrap_or_default().as_bytes(), name)
+    }
+}
+
+/// A parameter was given twice.
+#[derive(Clone, Copy, Debug)]
+pub struct Twice;
+
+/// One value of a form-encoded text.
+pub fn once(encoded: &[u8], name: &str) -> Result<Option<String>, Twice> {
+    let mut values = url::form_urlencoded::parse(encoded).filter(|(key, _)| key == name);
+    match (values.next(), values.next()) {
+        (found, None) => Ok(found.map(|(_, value)| value.into_owned())),
+        (_, Some(_)) => Err(Twice),
+    }
+}
+
+/// Adds a cookie to an answer of ours.
+fn set_cookie(response: &mut Response<Answer>, line: Option<http::HeaderValue>) {
+    if let Some(line) = line {
+        response.headers_mut().append(header::SET_COOKIE, line);
+    }
+}

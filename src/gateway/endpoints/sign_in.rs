@@ -1,0 +1,208 @@
+//! `/oauth2/start`, `/oauth2/callback`, `/oauth2/sign_in`.
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::{Call, set_cookie};
+use crate::{
+    gateway::{
+        access_log::Record,
+        answer::Answer,
+        pages::{self, SignInPage},
+        respond::{self, Problem},
+        return_to,
+    },
+    identity::oidc::{
+        pending::{StateError, new_bind},
+        sign_in::{Returned, SignInError, SignedIn},
+    },
+    session::{cookie, record::Origin},
+};
+
+/// Longest code or state that is looked at, in bytes.
+const MAX_PARAMETER: usize = 7 * 1024;
+
+impl Call<'_> {
+    /// Sends the browser to the provider. Anonymous visitors cost no memory: the state travels sealed.
+    pub fn start(&self, record: &mut Record) -> Response<Answer> {
+        let site = self.snapshot.site();
+        let (Ok(asked), Ok(prompt)) = (self.query("rd"), self.query("prompt")) else {
+            return self.problem(BAD_PARAMETERS, "A parameter was given twice.", "/", record);
+        };
+        let target = return_to::clean(asked.as_deref(), site);
+        let Some(oidc) = &self.gateway.oidc else {
+            return self.problem(UNAVAILABLE, "No sign-in service is configured.", &target, record);
+        };
+        let presented = self.cookies().unwrap_or_default();
+        let kept = presented.bind.iter().find(|value| is_bind(value));
+        let kept = kept.and_then(|value| std::str::from_utf8(value).ok()).map(str::to_owned);
+        let is_new = kept.is_none();
+        let bind = match kept.map_or_else(new_bind, Ok) {
+            Ok(bind) => bind,
+            Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
+        };
+        match oidc.begin(target.clone(), &bind, prompt.as_deref() == Some("login")) {
+            Ok(url) => {
+                let mut response = respond::redirect(StatusCode::FOUND, &url);
+                if is_new {
+                    let line = cookie::set(&site.cookies.bind, &bind, "/", site.origin.secure);
+                    set_cookie(&mut response, line);
+                }
+                response
+            }
+            Err(error) => self.sign_in_failed(&error, &target, record),
+        }
+    }
+
+    /// Takes what the provider sent back, and lets the person in.
+    pub async fn callback(&self, record: &mut Record) -> Response<Answer> {
+        let Some(oidc) = self.gateway.oidc.clone() else {
+            return self.problem(UNAVAILABLE, "No sign-in service is configured.", "/", record);
+        };
+        let returned = match self.returned() {
+            Ok(returned) => returned,
+            Err((kind, sentence)) => return self.problem(kind, sentence, "/", record),
+        };
+        let presented = self.cookies().unwrap_or_default();
+        let pending = match oidc.check_callback(&returned, presented.bind.iter()) {
+            Ok(pending) => pending,
+            Err(error) => return self.late_or_failed(&error, &returned, record),
+        };
+        let target = pending.return_to.clone();
+        // On the control runtime, and to its end even when the browser goes away: the code works only once.
+        let exchange = self.gateway.control.spawn(async move { oidc.complete(returned, pending).await });
+        match exchange.await {
+            Ok(Ok(signed_in)) => self.let_in(signed_in, &target, record),
+            Ok(Err(error)) => self.sign_in_failed(&error, &target, record),
+            Err(_) => self.problem(UNAVAILABLE, "The sign-in broke off.", &target, record),
+        }
+    }
+
+    /// Offers to sign in.
+    pub fn sign_in_page(&self) -> Response<Answer> {
+        let site = self.snapshot.site();
+        let asked = self.query("rd").ok().flatten();
+        let target = return_to::clean(asked.as_deref(), site);
+        let sign_in = self.sign_in();
+        let person = sign_in.as_ref().map(|sign_in| sign_in.principal().clone());
+        let issuer = self.gateway.oidc.as_ref().and_then(|oidc| oidc.settings().issuer.url().host_str());
+        let start = pages::start(site, &target);
+        let page = SignInPage {
+            person: person.as_ref().map(|person| &*person.display_name),
+            start: if person.is_some() { format!("{start}&prompt=login") } else { start },
+            provider: issuer.unwrap_or("the sign-in service"),
+            home: site.launcher(),
+        };
+        respond::html(StatusCode::OK, &page, false)
+    }
+
+    /// A new sign-in under a new id; whatever this browser had before is over.
+    fn let_in(&self, signed_in: SignedIn, target: &str, record: &mut Record) -> Response<Answer> {
+        let site = self.snapshot.site();
+        let sessions = &self.gateway.sessions;
+        let principal = std::sync::Arc::new(signed_in.principal);
+        record.person = Some(principal.clone());
+        let begun = sessions.begin(principal.clone(), signed_in.tokens, Origin::SignIn);
+        let (id, sign_in) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), target, record),
+        };
+        let presented = self.cookies().unwrap_or_default();
+        if let Some(old) = sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now()) {
+            sessions.end(&old);
+        }
+        tracing::info!(
+            target: "audit", event = "sign_in", subject = %principal.subject,
+            session = sign_in.key().short(), client = %record.client,
+        );
+        let mut response = respond::redirect(StatusCode::SEE_OTHER, target);
+        set_cookie(&mut response, cookie::set(&site.cookies.sign_in, id.as_str(), "/", site.origin.secure));
+        response
+    }
+
+    /// A callback that comes late or twice does no harm to somebody who is signed in already.
+    fn late_or_failed(
+        &self,
+        error: &SignInError,
+        returned: &Returned,
+        record: &mut Record,
+    ) -> Response<Answer> {
+        let target = self.gateway.oidc.as_ref().and_then(|oidc| oidc.target_of(&returned.state));
+        let harmless = matches!(error, SignInError::State(StateError::Expired | StateError::Used));
+        match target {
+            Some(target) if harmless && self.sign_in().is_some() => {
+                respond::redirect(StatusCode::SEE_OTHER, &target)
+            }
+            target => self.sign_in_failed(error, target.as_deref().unwrap_or("/"), record),
+        }
+    }
+
+    fn returned(&self) -> Result<Returned, (Kind, &'static str)> {
+        let twice = |_| (BAD_PARAMETERS, "A parameter was given twice.");
+        let (code, state) = (self.query("code").map_err(twice)?, self.query("state").map_err(twice)?);
+        let (issuer, error) = (self.query("iss").map_err(twice)?, self.query("error").map_err(twice)?);
+        // The provider's own words are not shown: whoever makes the link writes them.
+        if error.is_some() {
+            return Err((DECLINED, "The sign-in service did not sign you in."));
+        }
+        match (code, state) {
+            (Some(code), Some(state))
+                if (1..=MAX_PARAMETER).contains(&code.len())
+                    && (1..=MAX_PARAMETER).contains(&state.len()) =>
+            {
+                Ok(Returned { code, state, issuer })
+            }
+            (Some(_) | None, _) => Err((BAD_PARAMETERS, "The address is not one the sign-in service sends.")),
+        }
+    }
+
+    fn sign_in_failed(&self, error: &SignInError, target: &str, record: &mut Record) -> Response<Answer> {
+        tracing::warn!(target: "audit", event = "sign_in_failed", %error, client = %record.client);
+        let (kind, sentence) = match error {
+            SignInError::Unavailable(_) => (
+                UNAVAILABLE,
+                "The sign-in service does not answer. Apps you are signed in to go on working.".into(),
+            ),
+            SignInError::State(error) => (BAD_PARAMETERS, format!("{error}. Please sign in again.")),
+            SignInError::OtherIssuer => (BAD_PARAMETERS, error.to_string()),
+            SignInError::Refused(_) => (BAD_PARAMETERS, "The sign-in service refused this sign-in.".into()),
+            SignInError::Token(_) => (BAD_PARAMETERS, "The sign-in service's answer is not valid.".into()),
+        };
+        self.problem(kind, &sentence, target, record)
+    }
+
+    fn problem(&self, kind: Kind, sentence: &str, target: &str, record: &mut Record) -> Response<Answer> {
+        record.reason = kind.reason;
+        // "Try again" begins a new sign-in: the address at hand is of no further use.
+        let again = pages::start(self.snapshot.site(), target);
+        let mut audience = self.audience();
+        audience.return_to = if kind.status == StatusCode::SERVICE_UNAVAILABLE { &again } else { target };
+        let problem = Problem { status: kind.status, reason: kind.reason, title: kind.title, sentence };
+        let mut response = respond::explain(problem, None, audience, record);
+        if kind.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        response
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Kind {
+    status: StatusCode,
+    reason: &'static str,
+    title: &'static str,
+}
+
+const BAD_PARAMETERS: Kind =
+    Kind { status: StatusCode::BAD_REQUEST, reason: "bad_callback", title: "Signing in did not work" };
+const DECLINED: Kind =
+    Kind { status: StatusCode::FORBIDDEN, reason: "sign_in_declined", title: "You were not signed in" };
+const UNAVAILABLE: Kind = Kind {
+    status: StatusCode::SERVICE_UNAVAILABLE,
+    reason: "provider_unavailable",
+    title: "Signing in is not possible now",
+};
+
+/// What [`new_bind`] makes: 43 characters of base64url.
+fn is_bind(value: &[u8]) -> bool {
+    value.len() == 43 && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}

@@ -1,0 +1,95 @@
+//! `/oauth2/sign_out`: asks on a page that no app can read, then ends everything this sign-in opened.
+
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::{Method, body::Incoming};
+
+use super::{Call, once, set_cookie};
+use crate::{
+    gateway::{access_log::Record, answer::Answer, decision::Reason, pages::SignOutPage, respond, return_to},
+    incoming::Malformed,
+    model::arrival::{Origin, RequestClass},
+    session::cookie,
+};
+
+/// Largest form, in bytes.
+const MAX_FORM: usize = 16 * 1024;
+
+impl Call<'_> {
+    /// GET asks, POST does.
+    pub async fn sign_out(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+        if self.arrival.method == Method::POST {
+            self.sign_out_now(body, record).await
+        } else {
+            self.ask_to_sign_out(record)
+        }
+    }
+
+    /// Shown to document navigations only: a script of an app on this origin must not read the token.
+    fn ask_to_sign_out(&self, record: &mut Record) -> Response<Answer> {
+        if self.arrival.class != RequestClass::Navigation {
+            return self.refuse(Reason::ForeignOrigin, record);
+        }
+        let site = self.snapshot.site();
+        let asked = self.query("rd").ok().flatten();
+        let target = self.after(asked.as_deref());
+        let (Some(sign_in), Some(oidc)) = (self.sign_in(), &self.gateway.oidc) else {
+            return respond::redirect(StatusCode::SEE_OTHER, &target);
+        };
+        let principal = sign_in.principal().clone();
+        record.person = Some(principal.clone());
+        let page = SignOutPage {
+            person: &principal.display_name,
+            action: site.endpoint("sign_out"),
+            token: oidc.keys().form_token(&sign_in.key().0),
+            return_to: target,
+            home: site.launcher(),
+        };
+        respond::html(StatusCode::OK, &page, false)
+    }
+
+    /// Needs the page's token, and that our own origin sent the form.
+    async fn sign_out_now(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+        let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
+            return self.refuse(Reason::Malformed(Malformed::Framing), record);
+        };
+        let form = form.to_bytes();
+        let site = self.snapshot.site();
+        let asked = once(&form, "rd").ok().flatten();
+        let target = self.after(asked.as_deref());
+        if self.arrival.origin == Origin::Foreign {
+            return self.refuse(Reason::ForeignOrigin, record);
+        }
+        let (Some(sign_in), Some(oidc)) = (self.sign_in(), &self.gateway.oidc) else {
+            // Nobody is signed in: that is what was asked for.
+            return respond::redirect(StatusCode::SEE_OTHER, &target);
+        };
+        let token = once(&form, "token").ok().flatten().unwrap_or_default();
+        if !oidc.keys().is_form_token(&sign_in.key().0, &token) {
+            return self.refuse(Reason::ForeignOrigin, record);
+        }
+        let principal = sign_in.principal().clone();
+        self.gateway.sessions.end(&sign_in);
+        tracing::info!(
+            target: "audit", event = "sign_out", subject = %principal.subject,
+            session = sign_in.key().short(), client = %record.client,
+        );
+        record.person = Some(principal);
+        let mut response = respond::redirect(StatusCode::SEE_OTHER, &target);
+        let clear = HeaderName::from_static("clear-site-data");
+        response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\""));
+        for name in [&site.cookies.sign_in, &site.cookies.bind] {
+            set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
+        }
+        response
+    }
+
+    /// Where people go afterwards: the launcher unless they asked for another place.
+    fn after(&self, asked: Option<&str>) -> String {
+        let site = self.snapshot.site();
+        match asked {
+            None | Some("") => site.launcher(),
+            Some(_) => return_to::clean(asked, site),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The pages people see. Templates escape everything; the policy lets them load and run nothing.
+
+use std::sync::Arc;
+
+use askama::Template;
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::HeaderValue;
+
+use crate::{
+    authorize::grounds,
+    catalog::snapshot::Snapshot,
+    model::{access::Access, app::App, principal::Principal, site::Site},
+};
+
+/// The style of every page; it stands in the page itself, and its hash in the policy.
+const STYLE: &str = include_str!("../../templates/style.css");
+
+/// The list of apps.
+#[derive(Template)]
+#[template(path = "launcher.html")]
+pub struct Launcher<'p> {
+    /// The person's name, when signed in.
+    pub person: Option<&'p str>,
+    /// A sentence for first-time visitors.
+    pub welcome: Option<&'p str>,
+    /// Where to sign in.
+    pub sign_in: String,
+    /// Where to sign out.
+    pub sign_out: String,
+    /// The apps, by title.
+    pub apps: Vec<Card>,
+}
+
+/// One app in the launcher.
+pub struct Card {
+    /// The name.
+    pub title: String,
+    /// A short text, such as an emoji.
+    pub icon: String,
+    /// Where it is.
+    pub href: String,
+    /// For whom.
+    pub who: String,
+    /// Whether this person may open it.
+    pub open: bool,
+}
+
+/// No, and what to do about it.
+#[derive(Template)]
+#[template(path = "refusal.html")]
+pub struct RefusalPage<'p> {
+    /// Status and its name.
+    pub status: String,
+    /// A few words.
+    pub title: &'p str,
+    /// One sentence.
+    pub sentence: &'p str,
+    /// Which app.
+    pub app: Option<String>,
+    /// What would be needed.
+    pub needed: Option<String>,
+    /// Who asked.
+    pub person: Option<String>,
+    /// For the operator.
+    pub request_id: &'p str,
+    /// What helps.
+    pub action: Option<Action>,
+    /// The launcher.
+    pub home: String,
+    /// Links leave the frame that the page stands in.
+    pub new_tab: bool,
+}
+
+/// A link that helps.
+pub struct Action {
+    /// Its text.
+    pub label: &'static str,
+    /// Where it leads.
+    pub href: String,
+    /// Opens a tab of its own, out of a frame.
+    pub new_tab: bool,
+}
+
+/// Offers to sign in.
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+pub struct SignInPage<'p> {
+    /// Who is signed in already.
+    pub person: Option<&'p str>,
+    /// Where the button leads.
+    pub start: String,
+    /// The provider's host.
+    pub provider: &'p str,
+    /// The launcher.
+    pub home: String,
+}
+
+/// Asks before signing out.
+#[derive(Template)]
+#[template(path = "sign_out.html")]
+pub struct SignOutPage<'p> {
+    /// Who is signed in.
+    pub person: &'p str,
+    /// Where the form goes.
+    pub action: String,
+    /// Proves that this page was read by the person's browser.
+    pub token: String,
+    /// Where to go afterwards.
+    pub return_to: String,
+    /// The launcher.
+    pub home: String,
+}
+
+/// `Content-Security-Policy` of our pages; `framed` for the small page that stands in a frame.
+pub fn policy(framed: bool) -> HeaderValue {
+    let style = STANDARD.encode(digest::digest(&digest::SHA256, STYLE.as_bytes()));
+    let ancestors = if framed { "" } else { "; frame-ancestors 'none'" };
+    let text = format!(
+        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'{ancestors}"
+    );
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
+}
+
+/// The launcher for a person, or for a visitor, who sees public apps only.
+pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) -> Launcher<'p> {
+    let site = snapshot.site();
+    let mut apps: Vec<Card> = snapshot
+        .apps()
+        .filter(|app| person.is_some() || app.spec.access == Access::Public)
+        .map(|app| Card {
+            title: app.title().to_owned(),
+            icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
+            href: format!("{}/", app.mount),
+            who: who(&app.spec.access),
+            open: grounds(app, person.map(Arc::as_ref)).is_ok(),
+        })
+        .collect();
+    apps.sort_by(|a, b| b.open.cmp(&a.open).then_with(|| a.title.cmp(&b.title)));
+    Launcher {
+        person: person.map(|person| &*person.display_name),
+        welcome: site.welcome.as_deref(),
+        sign_in: start(site, &site.launcher()),
+        sign_out: site.endpoint("sign_out"),
+        apps,
+    }
+}
+
+/// For whom an app is, in words.
+pub fn who(access: &Access) -> String {
+    match access {
+        Access::Public => "open to everybody".into(),
+        Access::User => "everybody who signs in".into(),
+        Access::Group(group) => format!("members of {group}"),
+        Access::Owner(_) => "its owner".into(),
+        Access::Unknown(_) => "nobody: its access rule is not understood".into(),
+    }
+}
+
+/// What somebody would need who was refused at this app.
+pub fn needed(app: &App) -> String {
+    match &app.spec.access {
+        Access::Group(group) => format!("membership of the group {group}"),
+        Access::Owner(_) => "to be its owner".into(),
+        Access::User => "to be signed in".into(),
+        Access::Public => "nothing".into(),
+        Access::Unknown(_) => "an access rule that is understood; the app's author can help".into(),
+    }
+}
+
+/// The address that begins a sign-in and comes back to `return_to`.
+pub fn start(site: &Site, return_to: &str) -> String {
+    with_return(&site.endpoint("start"), return_to)
+}
+
+/// An address with `rd`, encoded.
+pub fn with_return(path: &str, return_to: &str) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("rd", return_to).finish();
+    format!("{path}?{query}")
+}

@@ -1,0 +1,242 @@
+//! The one place where decisions and faults become responses: pages for people, problem+json for programs,
+//! a reason and a request id for both.
+
+use askama::Template;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::json;
+
+use super::{
+    access_log::Record,
+    answer::Answer,
+    decision::{Reason, Refusal},
+    pages::{self, Action, RefusalPage, needed, policy},
+};
+use crate::{
+    authorize::Denied,
+    catalog::snapshot::Snapshot,
+    forward::{fault::Fault, request_headers::X_REQUEST_ID},
+    model::{
+        app::App,
+        arrival::{Arrival, RequestClass},
+        principal::Principal,
+        site::Site,
+    },
+};
+
+/// For whom an answer is made.
+#[derive(Clone, Copy)]
+pub struct Audience<'r> {
+    /// The site.
+    pub site: &'r Site,
+    /// A page rather than problem+json.
+    pub wants_html: bool,
+    /// The page stands in a frame.
+    pub framed: bool,
+    /// Where a sign-in would come back to.
+    pub return_to: &'r str,
+    /// Who asks, when known.
+    pub person: Option<&'r Principal>,
+}
+
+impl<'r> Audience<'r> {
+    /// The audience of a request that was understood.
+    pub fn of(arrival: &'r Arrival, site: &'r Site, person: Option<&'r Principal>) -> Audience<'r> {
+        Audience {
+            site,
+            wants_html: arrival.wants_html,
+            framed: arrival.class == RequestClass::Frame,
+            return_to: arrival.target.as_str(),
+            person,
+        }
+    }
+
+    /// The audience of a request that was not: judged by its Accept header alone.
+    pub fn unknown(site: &'r Site, wants_html: bool) -> Audience<'r> {
+        Audience { site, wants_html, framed: false, return_to: "/", person: None }
+    }
+}
+
+/// The answer to a refused request.
+pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -> Response<Answer> {
+    let reason = refusal.reason;
+    let title = match reason {
+        Reason::Denied(Denied::Anonymous) => "Please sign in",
+        Reason::Denied(_) | Reason::ForeignOrigin => "Not for you",
+        Reason::UnknownApp | Reason::NotFound => "Not found",
+        Reason::BadToken => "The token is not valid",
+        Reason::Unverifiable => "Please try again",
+        Reason::Malformed(_) | Reason::MethodNotAllowed => "The request was refused",
+    };
+    let sentence = reason.sentence();
+    let mut response = explain(
+        Problem { status: reason.status(), reason: reason.as_str(), title, sentence: &sentence },
+        refusal.app.as_deref(),
+        audience,
+        record,
+    );
+    let headers = response.headers_mut();
+    match reason {
+        Reason::Denied(Denied::Anonymous) => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"ludgate\""));
+        }
+        Reason::BadToken => {
+            let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\", error=\"invalid_token\"");
+            headers.insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        Reason::Unverifiable => {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+        }
+        // Whatever follows on this connection may be part of what was misunderstood.
+        Reason::Malformed(_) => {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        Reason::UnknownApp
+        | Reason::NotFound
+        | Reason::MethodNotAllowed
+        | Reason::ForeignOrigin
+        | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {}
+    }
+    response
+}
+
+/// The answer when the app gave none.
+pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Record) -> Response<Answer> {
+    let title = match fault {
+        Fault::ClientBody | Fault::Unsendable => "The request was refused",
+        Fault::TooLarge => "Too large",
+        Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
+        Fault::Refused | Fault::Tls | Fault::Died | Fault::DiedUnanswered | Fault::BadAnswer => {
+            "The app does not answer"
+        }
+    };
+    let sentence = format!("{}.", capitalised(&fault.to_string()));
+    record.reason = fault.reason();
+    let problem = Problem { status: fault.status(), reason: fault.reason(), title, sentence: &sentence };
+    let mut response = explain(problem, Some(app), audience, record);
+    if fault.must_close() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+/// What went wrong, in one place for both formats.
+pub struct Problem<'p> {
+    /// The status.
+    pub status: StatusCode,
+    /// One stable word.
+    pub reason: &'static str,
+    /// A few words.
+    pub title: &'p str,
+    /// One sentence.
+    pub sentence: &'p str,
+}
+
+/// A page or problem+json (RFC 9457) that says what went wrong.
+pub fn explain(
+    problem: Problem<'_>,
+    app: Option<&App>,
+    audience: Audience<'_>,
+    record: &mut Record,
+) -> Response<Answer> {
+    let Problem { status, reason, title, sentence } = problem;
+    record.status = status;
+    let request_id = record.id.to_str().unwrap_or_default();
+    let sign_in = pages::start(audience.site, audience.return_to);
+    let mut response = if audience.wants_html {
+        let action = match status {
+            StatusCode::UNAUTHORIZED => {
+                Some(Action { label: "Sign in", href: sign_in, new_tab: audience.framed })
+            }
+            StatusCode::FORBIDDEN if audience.person.is_some() => Some(Action {
+                label: "Use another account",
+                href: format!("{sign_in}&prompt=login"),
+                new_tab: audience.framed,
+            }),
+            StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE => {
+                Some(Action { label: "Try again", href: audience.return_to.to_owned(), new_tab: false })
+            }
+            _ => None,
+        };
+        let page = RefusalPage {
+            status: format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default()),
+            title,
+            sentence,
+            app: app.map(|app| app.title().to_owned()),
+            needed: app.filter(|_| status == StatusCode::FORBIDDEN).map(needed),
+            person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
+            request_id,
+            action,
+            home: audience.site.launcher(),
+            new_tab: audience.framed,
+        };
+        html(status, &page, audience.framed)
+    } else {
+        let mut body = json!({
+            "type": "about:blank",
+            "title": title,
+            "status": status.as_u16(),
+            "detail": sentence,
+            "reason": reason,
+            "request_id": request_id,
+        });
+        if status == StatusCode::UNAUTHORIZED {
+            body["sign_in"] = format!("{}{sign_in}", audience.site.origin).into();
+        }
+        json_body(status, "application/problem+json", &body)
+    };
+    response.headers_mut().insert(X_REQUEST_ID, record.id.clone());
+    response
+}
+
+/// One of our pages.
+pub fn html(status: StatusCode, page: &impl Template, framed: bool) -> Response<Answer> {
+    // A template over strings cannot fail; should it, an empty page with the right status is shown.
+    let mut response = ours(status, Answer::whole(page.render().unwrap_or_default()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy(framed));
+    let opener = HeaderName::from_static("cross-origin-opener-policy");
+    headers.insert(opener, HeaderValue::from_static("same-origin"));
+    response
+}
+
+/// One of our JSON answers.
+pub fn json_body(status: StatusCode, kind: &'static str, body: &serde_json::Value) -> Response<Answer> {
+    let mut response = ours(status, Answer::whole(body.to_string()));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// A redirect to a path of ours, or to the provider.
+pub fn redirect(status: StatusCode, location: &str) -> Response<Answer> {
+    match HeaderValue::from_str(location) {
+        Ok(location) => {
+            let mut response = ours(status, Answer::whole(""));
+            response.headers_mut().insert(header::LOCATION, location);
+            response
+        }
+        // Every location is made of checked parts; this arm says what happens if one is not.
+        Err(_) => ours(StatusCode::INTERNAL_SERVER_ERROR, Answer::whole("")),
+    }
+}
+
+/// What all our answers have in common: not stored, not sniffed, no referrer.
+fn ours(status: StatusCode, body: Answer) -> Response<Answer> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+/// The launcher.
+pub fn launcher(snapshot: &Snapshot, person: Option<&std::sync::Arc<Principal>>) -> Response<Answer> {
+    html(StatusCode::OK, &pages::launcher(snapshot, person), false)
+}
+
+fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}

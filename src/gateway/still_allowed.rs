@@ -1,0 +1,55 @@
+//! The question that a living stream is asked: may it go on? The same rule as for a new request.
+
+use std::sync::Arc;
+
+use super::Gateway;
+use crate::{
+    authorize::{Permit, grounds},
+    lifecycle::streams::CutReason,
+    model::{
+        app::{AppId, AppKind},
+        principal::Principal,
+    },
+    session::usage::Usage,
+};
+
+/// Who streams what.
+#[derive(Clone, Debug)]
+pub struct StillAllowed {
+    gateway: Arc<Gateway>,
+    app: AppId,
+    is_console: bool,
+    usage: Option<Usage>,
+    principal: Option<Arc<Principal>>,
+}
+
+impl StillAllowed {
+    /// For a stream that was just permitted.
+    pub fn new(gateway: Arc<Gateway>, permit: &Permit, usage: Option<Usage>) -> StillAllowed {
+        StillAllowed {
+            gateway,
+            app: permit.app().id().clone(),
+            is_console: permit.app().kind == AppKind::Console,
+            usage,
+            principal: permit.principal().cloned(),
+        }
+    }
+
+    /// Judges it by the apps, the session and the groups of this moment.
+    ///
+    /// # Errors
+    /// Why it must end.
+    pub fn ask(&self) -> Result<(), CutReason> {
+        if self.is_console {
+            return Ok(());
+        }
+        let snapshot = self.gateway.catalog.load();
+        let app = snapshot.find(self.app.as_str()).ok_or(CutReason::AppGone)?;
+        let verdict = match &self.usage {
+            Some(usage) if !usage.is_live() => return Err(CutReason::SessionEnded),
+            Some(usage) => grounds(app, Some(&usage.live().sign_in().principal())),
+            None => grounds(app, self.principal.as_deref()),
+        };
+        verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)
+    }
+}

@@ -1,0 +1,409 @@
+//! One data thread: everything of it is its own, and here a request walks the straight line.
+
+use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Instant};
+
+use aws_lc_rs::rand;
+use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
+
+use super::{
+    Gateway,
+    access_log::{Record, RequestLog},
+    answer::{Answer, Watch},
+    consult::Consulted,
+    decide,
+    decision::{Early, Refusal},
+    endpoints::Call,
+    pages,
+    respond::{self, Audience},
+    still_allowed::StillAllowed,
+};
+use crate::{
+    authorize::Permit,
+    catalog::snapshot::Snapshot,
+    forward::{
+        Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers, upgrade,
+    },
+    incoming::{self, class::prefers_html, host},
+    lifecycle::streams::{Cut, Streams},
+    listener::connection::Serve,
+    model::{arrival::Arrival, caller::Caller, principal::Principal, site::Site},
+    peer::Peer,
+    session::{cookie, store::Live, usage::Usage},
+};
+
+/// What one data thread has for itself.
+pub struct DataThread {
+    gateway: Arc<Gateway>,
+    forwarder: Forwarder,
+    streams: Rc<Streams>,
+    log: Rc<RequestLog>,
+    ids: RequestIds,
+}
+
+/// One client connection.
+pub struct Connection {
+    peer: Peer,
+    /// Told when a stream on it must end.
+    cut: Rc<Cut>,
+}
+
+impl DataThread {
+    /// Sets the thread up and starts its housekeeping on the current local runtime.
+    pub fn start(gateway: Arc<Gateway>) -> Rc<DataThread> {
+        let pool = Pool::new(gateway.forward.clone(), gateway.metrics.upstream_connections.clone());
+        let streams = Streams::new(gateway.metrics.streams.clone(), gateway.metrics.streams_cut.clone());
+        let log = RequestLog::new(gateway.log.clone());
+        tokio::task::spawn_local(pool.clone().keep_tidy());
+        tokio::task::spawn_local(streams.clone().watch(gateway.clock.clone(), gateway.alarm.clone()));
+        tokio::task::spawn_local(log.clone().keep_flushing());
+        let forwarder = Forwarder::new(pool);
+        Rc::new(DataThread { gateway, forwarder, streams, log, ids: RequestIds::new() })
+    }
+
+    /// The straight line, and the record of it.
+    async fn handle(&self, request: Request<Incoming>, connection: &Connection) -> Response<Answer> {
+        let (parts, body) = request.into_parts();
+        let id = self.ids.next(&parts, &connection.peer);
+        let client = connection.peer.client(&parts.headers);
+        let mut record = Record::begin(self.log.clone(), self.gateway.metrics.clone(), id, &parts, client);
+        match self.walk(parts, body, connection, &mut record).await {
+            Walked::Answered(response) => {
+                record.status = response.status();
+                response.map(|body| body.with_record(record))
+            }
+            Walked::Switched(tunnel) => {
+                record.status = StatusCode::SWITCHING_PROTOCOLS;
+                tunnel.start(record)
+            }
+        }
+    }
+
+    /// peer → incoming → route → catalog → caller → authorize → forward.
+    async fn walk(
+        &self,
+        mut parts: Parts,
+        body: Incoming,
+        connection: &Connection,
+        record: &mut Record,
+    ) -> Walked {
+        let snapshot = self.gateway.catalog.load();
+        let site = snapshot.site();
+        let arrival = match incoming::parse(&parts, site) {
+            Ok(arrival) => arrival,
+            Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
+        };
+        record.class = arrival.class.as_str();
+        let destination = match decide::locate(&arrival, &snapshot) {
+            Ok(destination) => destination,
+            Err(early) => return self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
+        };
+        record.app = Some(destination.app.clone());
+        let now = self.gateway.clock.now();
+        let consulted = if decide::is_open(&destination) {
+            Consulted { caller: Caller::Anonymous, live: None }
+        } else {
+            match self.gateway.consult(&parts.headers, &arrival, &destination.app, site, now).await {
+                Ok(consulted) => consulted,
+                Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
+            }
+        };
+        record.person = consulted.caller.principal().cloned();
+        match decide::judge(&arrival, &consulted.caller, destination) {
+            Ok(permit) => {
+                let upgrade = parts.extensions.remove::<OnUpgrade>();
+                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
+                self.forward(passing, body, upgrade, consulted.live, record).await
+            }
+            Err(early) => self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
+        }
+    }
+
+    /// Everything that ends before an app is reached.
+    async fn end(
+        &self,
+        early: Early,
+        parts: &Parts,
+        body: Incoming,
+        arrival: &Arrival,
+        snapshot: &Snapshot,
+        record: &mut Record,
+    ) -> Response<Answer> {
+        record.decision = early.as_str();
+        record.reason = early.reason();
+        let site = snapshot.site();
+        let call = Call { gateway: &self.gateway, snapshot, parts, arrival };
+        let person = record.person.clone();
+        match early {
+            Early::Endpoint(endpoint) => call.answer(endpoint, body, record).await,
+            Early::Launcher => call.launcher(record),
+            Early::Redirect { status, location } => respond::redirect(status, &location),
+            Early::SignIn { return_to } => {
+                respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to))
+            }
+            Early::Refuse(refusal) => refused(&refusal, arrival, site, person.as_deref(), record),
+        }
+    }
+
+    fn refuse_head(
+        &self,
+        parts: &Parts,
+        malformed: incoming::Malformed,
+        site: &Site,
+        record: &mut Record,
+    ) -> Response<Answer> {
+        let wants_html = prefers_html(&parts.headers);
+        if malformed == incoming::Malformed::UnknownHost && wants_html && host::is_alias(parts, site) {
+            record.decision = "redirect";
+            record.reason = "alias";
+            let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+            let location = format!("{}{target}", site.origin);
+            return respond::redirect(StatusCode::TEMPORARY_REDIRECT, &location);
+        }
+        let refusal = Refusal::from(malformed);
+        record.reason = refusal.reason.as_str();
+        respond::refusal(&refusal, Audience::unknown(site, wants_html), record)
+    }
+
+    /// Sends what was permitted, and relays what comes back.
+    async fn forward(
+        &self,
+        passing: Passing<'_>,
+        body: Incoming,
+        upgrade: Option<OnUpgrade>,
+        live: Option<Live>,
+        record: &mut Record,
+    ) -> Walked {
+        let Passing { parts, arrival, permit, site, connection } = passing;
+        let gateway = &self.gateway;
+        record.decision = "allow";
+        record.reason = permit.grounds().as_str();
+        let now = gateway.clock.now();
+        if let Some(live) = &live {
+            gateway.sessions.touch(live, now);
+        }
+        let minted = live.as_ref().and_then(|live| self.mint(live, permit, site));
+        let (live, new_cookie) = match minted {
+            Some((live, line)) => (Some(live), Some(line)),
+            None => (live, None),
+        };
+        let usage = live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
+        let headers = request_headers::build(
+            &parts.headers,
+            &request_headers::Context {
+                site,
+                permit,
+                arrival,
+                peer: &connection.peer,
+                client: record.client,
+                request_id: &record.id,
+                authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
+            },
+        );
+        let headers = match headers {
+            Ok(headers) => headers,
+            Err(malformed) => {
+                let response = refused(&malformed.into(), arrival, site, None, record);
+                (record.decision, record.reason) = ("malformed", malformed.reason());
+                return response.into();
+            }
+        };
+        let asked = Instant::now();
+        let outgoing = Outgoing { permit, arrival, headers, usage: usage.clone() };
+        let sent = self.forwarder.send(outgoing, body).await;
+        record.upstream = Some(asked.elapsed());
+        let question = StillAllowed::new(gateway.clone(), permit, usage.clone());
+        let answer = match sent {
+            Err(fault) => {
+                let audience = Audience::of(arrival, site, record_person(permit));
+                respond::fault(fault, permit.app(), audience, record).into()
+            }
+            Ok(Forwarded::Answer(response)) => {
+                let (mut head, download) = response.into_parts();
+                response_headers::rewrite(&mut head.headers, permit.app(), site);
+                let watch = Watch {
+                    streams: self.streams.clone(),
+                    cut: connection.cut.clone(),
+                    question,
+                    listed: None,
+                };
+                Walked::Answered(Response::from_parts(head, Answer::relayed(download, Some(watch))))
+            }
+            Ok(Forwarded::Switched { head, upstream }) => {
+                let (mut head, ()) = head.into_parts();
+                response_headers::rewrite(&mut head.headers, permit.app(), site);
+                head.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+                head.headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+                match upgrade {
+                    Some(client) => Walked::Switched(Box::new(Tunnel {
+                        head: Response::from_parts(head, Answer::whole("")),
+                        client,
+                        upstream,
+                        usage,
+                        question,
+                        streams: self.streams.clone(),
+                    })),
+                    // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without it nothing
+                    // can be tunnelled, and the app's side closes with its handle.
+                    None => {
+                        let audience = Audience::of(arrival, site, record_person(permit));
+                        respond::fault(Fault::BadAnswer, permit.app(), audience, record).into()
+                    }
+                }
+            }
+        };
+        answer.with_cookie(new_cookie)
+    }
+
+    /// The first authorised request of a browser to an app makes the app's session; the cookie goes with the
+    /// answer, and the request is not sent round in a circle for it.
+    fn mint(&self, live: &Live, permit: &Permit, site: &Site) -> Option<(Live, HeaderValue)> {
+        let Live::SignIn(sign_in) = live else { return None };
+        let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id())?;
+        let path = format!("{}/", permit.app().mount);
+        let line = cookie::set(&site.cookies.app, id.as_str(), &path, site.origin.secure)?;
+        Some((Live::App(session), line))
+    }
+}
+
+/// What is on its way to an app.
+struct Passing<'r> {
+    parts: &'r Parts,
+    arrival: &'r Arrival,
+    permit: &'r Permit,
+    site: &'r Site,
+    connection: &'r Connection,
+}
+
+fn record_person(permit: &Permit) -> Option<&Principal> {
+    permit.principal().map(Arc::as_ref)
+}
+
+fn refused(
+    refusal: &Refusal,
+    arrival: &Arrival,
+    site: &Site,
+    person: Option<&Principal>,
+    record: &mut Record,
+) -> Response<Answer> {
+    respond::refusal(refusal, Audience::of(arrival, site, person), record)
+}
+
+/// How a walk ended.
+#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per request")]
+enum Walked {
+    Answered(Response<Answer>),
+    Switched(Box<Tunnel>),
+}
+
+impl Walked {
+    fn with_cookie(mut self, line: Option<HeaderValue>) -> Walked {
+        if let Some(line) = line {
+            let head = match &mut self {
+                Walked::Answered(response) => response,
+                Walked::Switched(tunnel) => &mut tunnel.head,
+            };
+            head.headers_mut().append(header::SET_COOKIE, line);
+        }
+        self
+    }
+}
+
+impl From<Response<Answer>> for Walked {
+    fn from(response: Response<Answer>) -> Walked {
+        Walked::Answered(response)
+    }
+}
+
+/// A WebSocket that both sides agreed on.
+struct Tunnel {
+    head: Response<Answer>,
+    client: OnUpgrade,
+    upstream: OnUpgrade,
+    usage: Option<Usage>,
+    question: StillAllowed,
+    streams: Rc<Streams>,
+}
+
+impl Tunnel {
+    /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
+    fn start(self, mut record: Record) -> Response<Answer> {
+        let Tunnel { head, client, upstream, usage, question, streams } = self;
+        tokio::task::spawn_local(async move {
+            let cut = Rc::new(Cut::default());
+            let _listed = streams.list(cut.clone(), move || question.ask());
+            let carried = upgrade::tunnel(client, upstream, usage, &cut).await;
+            record.add_bytes(carried.down);
+            if let Some(reason) = cut.reason() {
+                record.conclude(reason.as_str());
+            }
+        });
+        head
+    }
+}
+
+/// What the listener serves: connections of this thread.
+pub struct Service(pub Rc<DataThread>);
+
+impl Serve for Service {
+    type Service = ConnectionService;
+    type Body = Answer;
+    type Error = Infallible;
+
+    fn connected(&self, address: SocketAddr) -> (ConnectionService, impl Future<Output = ()> + 'static) {
+        let cut = Rc::new(Cut::default());
+        let peer = Peer::new(address, &self.0.gateway.peers);
+        let connection = Rc::new(Connection { peer, cut: cut.clone() });
+        let ended = async move {
+            cut.told().await;
+        };
+        (ConnectionService { thread: self.0.clone(), connection }, ended)
+    }
+}
+
+/// The service of one connection.
+pub struct ConnectionService {
+    thread: Rc<DataThread>,
+    connection: Rc<Connection>,
+}
+
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<Answer>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>>>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (thread, connection) = (self.thread.clone(), self.connection.clone());
+        Box::pin(async move { Ok(thread.handle(request, &connection).await) })
+    }
+}
+
+/// Request ids: 64 random bits a thread, then a counter; unique, not secret.
+struct RequestIds {
+    prefix: u64,
+    count: std::cell::Cell<u64>,
+}
+
+impl RequestIds {
+    fn new() -> RequestIds {
+        let mut bytes = [0; 8];
+        // Without randomness the ids of two processes may meet; nothing depends on it.
+        let _ = rand::fill(&mut bytes);
+        RequestIds { prefix: u64::from_le_bytes(bytes), count: std::cell::Cell::new(0) }
+    }
+
+    /// A trusted peer's id, or a new one.
+    fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
+        let given = parts
+            .headers
+            .get(request_headers::X_REQUEST_ID)
+            .filter(|id| peer.trusted && id.len() <= 128 && id.as_bytes().iter().all(u8::is_ascii_graphic));
+        if let Some(given) = given {
+            return given.clone();
+        }
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        HeaderValue::try_from(format!("{:016x}{count:016x}", self.prefix))
+            .unwrap_or_else(|_| HeaderValue::from_static("none"))
+    }
+}

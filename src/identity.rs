@@ -1,0 +1,3 @@
+//! Who people are: sign-in at the OpenID provider, and tokens of that provider.
+
+pub mod oidc;

@@ -1,0 +1,97 @@
+//! The OpenID Connect client: authorization code with PKCE, state and nonce; nothing else.
+//!
+//! `provider` knows the provider and its keys, `pending` what the browser carries while it is away,
+//! `sign_in` exchanges the code, `claims` turns tokens into a person, `bearer` judges API tokens.
+
+pub mod bearer;
+pub mod claims;
+pub mod http_client;
+pub mod pending;
+pub mod provider;
+pub mod sign_in;
+
+use std::sync::Arc;
+
+use openidconnect::IssuerUrl;
+
+use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
+use crate::{session::keys::KeyRing, telemetry::metrics::Metrics};
+use http_client::HttpClient;
+use pending::UsedStates;
+use provider::Provider;
+
+/// How to speak to the provider, and what its claims mean here.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Byte for byte what the provider calls itself.
+    pub issuer: IssuerUrl,
+    /// Who we are to it.
+    pub client_id: String,
+    /// Absent for a public client; PKCE is used either way.
+    pub client_secret: Option<Secret>,
+    /// Asked for at sign-in; `openid` is always among them.
+    pub scopes: Vec<String>,
+    /// A claim's name, or a JSON pointer when it begins with `/`.
+    pub groups_claim: String,
+    /// Whose members are admins.
+    pub admin_groups: Vec<GroupName>,
+    /// Accepted in `aud` of bearer tokens.
+    pub audiences: Vec<String>,
+    /// PEM content of the CA behind the provider's certificate; `None`: the system's.
+    pub ca: Option<Arc<[u8]>>,
+}
+
+/// The client. One per process, shared by all threads; its calls run on the control runtime.
+#[derive(Debug)]
+pub struct Oidc {
+    settings: Settings,
+    redirect_uri: String,
+    provider: Provider,
+    keys: Arc<KeyRing>,
+    used: UsedStates,
+    clock: Clock,
+}
+
+impl Oidc {
+    /// A client that does not know its provider yet; see [`Oidc::keep_informed`].
+    ///
+    /// # Errors
+    /// When the CA file cannot be used.
+    pub fn new(
+        settings: Settings,
+        site: &Site,
+        keys: Arc<KeyRing>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+    ) -> Result<Oidc, crate::trust::NoCertificate> {
+        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), metrics)?);
+        Ok(Oidc {
+            redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
+            provider: Provider::new(settings.issuer.clone(), http, clock.clone()),
+            settings,
+            keys,
+            used: UsedStates::new(),
+            clock,
+        })
+    }
+
+    /// Discovers the provider, however long that takes, and keeps its keys fresh; never ends.
+    pub async fn keep_informed(&self) {
+        self.provider.keep_informed().await;
+    }
+
+    /// Whether the provider is known; without it nobody can sign in, and everything else works.
+    pub fn is_ready(&self) -> bool {
+        self.provider.current().is_some()
+    }
+
+    /// What was configured.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Keys for the forms of our own pages.
+    pub fn keys(&self) -> &KeyRing {
+        &self.keys
+    }
+}

@@ -1,0 +1,109 @@
+//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is refused;
+//! anything else belongs to the app and passes untouched.
+
+use std::str::FromStr;
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use http::HeaderValue;
+use openidconnect::{JsonWebKeyId, JsonWebTokenType, Nonce};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{
+    Oidc,
+    claims::{Judge, Token, TokenError, person},
+};
+use crate::model::principal::{PersonClaims, Principal};
+
+/// Longest token that is looked at, in bytes.
+const MAX_TOKEN: usize = 32 * 1024;
+
+/// A JWT that says it comes from our issuer; nothing else about it is known yet.
+#[derive(Clone, Copy)]
+pub struct OurToken<'h>(&'h str);
+
+/// The parts of a header that decide which key is looked for.
+#[derive(Deserialize)]
+struct Header {
+    #[serde(default)]
+    kid: Option<String>,
+}
+
+impl Oidc {
+    /// The token of an Authorization header, when it claims to be of our issuer.
+    pub fn claims_to_be_ours<'h>(&self, authorization: &'h HeaderValue) -> Option<OurToken<'h>> {
+        let text = authorization.to_str().ok()?;
+        let (scheme, token) = text.split_once(' ')?;
+        let token = token.trim_matches(' ');
+        if !scheme.eq_ignore_ascii_case("bearer") || token.len() > MAX_TOKEN {
+            return None;
+        }
+        let payload: Map<String, Value> = decode(token.split('.').nth(1)?)?;
+        let issuer = payload.get("iss")?.as_str()?;
+        (issuer == self.settings.issuer.as_str()).then_some(OurToken(token))
+    }
+
+    /// The key the token names, when it must be looked for at the provider first.
+    pub fn missing_key(&self, token: OurToken<'_>) -> Option<Option<JsonWebKeyId>> {
+        let kid = token.0.split('.').next().and_then(decode::<Header>).and_then(|header| header.kid);
+        let kid = kid.map(JsonWebKeyId::new);
+        (!self.provider.knows(kid.as_ref())).then_some(kid)
+    }
+
+    /// Looks for a key at the provider, at most once in 30 s for everybody; runs on the control runtime.
+    pub async fn look_for_key(&self, key: Option<JsonWebKeyId>) {
+        self.provider.look_for_key(key.as_ref()).await;
+    }
+
+    /// Judges the token with the keys at hand.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Principal, TokenError> {
+        self.bearer_claims(token.0).map(|claims| Principal::new(claims, &self.settings.admin_groups))
+    }
+
+    fn bearer_claims(&self, token: &str) -> Result<PersonClaims, TokenError> {
+        let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
+        // `typ: ID` and the claims of an ID token are checked before anything is made of the token.
+        let payload: Map<String, Value> =
+            token.split('.').nth(1).and_then(decode).ok_or(TokenError::Kind("not a JWT"))?;
+        if payload.get("typ").is_some_and(|typ| typ == "ID") {
+            return Err(TokenError::Kind("typ"));
+        }
+        for claim in ["nonce", "at_hash"] {
+            if payload.contains_key(claim) {
+                return Err(TokenError::Kind("an ID token"));
+            }
+        }
+        if !payload.get("exp").is_some_and(|exp| exp.is_i64() || exp.is_u64()) {
+            return Err(TokenError::Time("exp"));
+        }
+        let parsed = Token::from_str(token).map_err(|error| refused(&error))?;
+        let judge =
+            Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let types = ["jwt", "at+jwt"]
+            .into_iter()
+            .filter_map(|typ| JsonWebTokenType::new(typ.to_owned()).normalize().ok());
+        let verifier = judge
+            .verifier()
+            .set_allowed_jose_types(types)
+            // Any of the configured audiences will do; that is checked below.
+            .require_audience_match(false);
+        let no_nonce = |nonce: Option<&Nonce>| match nonce {
+            None => Ok(()),
+            Some(_) => Err("an ID token".to_owned()),
+        };
+        let claims = parsed.claims(&verifier, no_nonce).map_err(|error| refused(&error))?;
+        let ours = |name: &str| self.settings.audiences.iter().any(|audience| audience == name);
+        if !claims.audiences().iter().any(|audience| ours(audience.as_str())) {
+            return Err(TokenError::Audience);
+        }
+        judge.common(claims, |party| party == self.settings.client_id || ours(party))?;
+        Ok(person(claims, &self.settings.groups_claim))
+    }
+}
+
+fn decode<T: serde::de::DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}

@@ -1,0 +1,223 @@
+//! From a token to a person: what openidconnect checks, and everything it leaves to us.
+//!
+//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Here: `azp`, `nbf`, `iat`, `at_hash`,
+//! the length of `sub`, clock skew, and what the group claim may hold.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use openidconnect::{
+    AccessToken, AccessTokenHash, AdditionalClaims, ClientId, EmptyExtraTokenFields, IdToken, IdTokenClaims,
+    IdTokenFields, IdTokenVerifier, IssuerUrl, Nonce,
+    core::{
+        CoreGenderClaim, CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
+        CoreJwsSigningAlgorithm,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Settings;
+use crate::model::{access::GroupName, principal::PersonClaims};
+
+/// Clocks may differ by this much, in seconds.
+pub const SKEW: i64 = 60;
+/// An ID token is fresh: it was issued during the sign-in, which takes ten minutes at most.
+const MAX_ID_TOKEN_AGE: i64 = 600;
+/// Longest subject (OpenID Connect Core section 2).
+const MAX_SUBJECT: usize = 255;
+/// Groups that are read.
+const MAX_GROUPS: usize = 1000;
+
+/// Every claim that is not one of the standard ones.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+pub struct OtherClaims(pub Map<String, Value>);
+
+impl AdditionalClaims for OtherClaims {}
+
+/// The claims of an ID token, or of a JWT that is treated like one.
+pub type Claims = IdTokenClaims<OtherClaims, CoreGenderClaim>;
+/// An ID token, or a JWT that is treated like one.
+pub type Token =
+    IdToken<OtherClaims, CoreGenderClaim, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm>;
+/// The part of a token response that carries the ID token.
+pub type TokenFields = IdTokenFields<
+    OtherClaims,
+    EmptyExtraTokenFields,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
+
+/// Asymmetric algorithms; `none` and everything with a shared secret is refused.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+
+/// Why a token is not believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// openidconnect said no.
+    #[error("{0}")]
+    Refused(String),
+    /// `azp` names somebody else.
+    #[error("the token was issued to another client (azp)")]
+    AuthorizedParty,
+    /// `aud` does not name us.
+    #[error("the token is for another audience")]
+    Audience,
+    /// `nbf` or `iat` lies in the future, or `iat` is too old.
+    #[error("the token is not valid now ({0})")]
+    Time(&'static str),
+    /// `at_hash` does not fit.
+    #[error("the access token is not the one the ID token speaks of (at_hash)")]
+    AccessTokenHash,
+    /// `sub` is empty or too long.
+    #[error("the subject is empty or longer than 255 bytes")]
+    Subject,
+    /// A token that is something else: an ID token or a logout token where an access token belongs.
+    #[error("this kind of token is not accepted here ({0})")]
+    Kind(&'static str),
+}
+
+/// What a verifier needs.
+pub struct Judge<'s> {
+    /// What was configured.
+    pub settings: &'s Settings,
+    /// The provider's keys.
+    pub keys: Arc<CoreJsonWebKeySet>,
+    /// Seconds since 1970.
+    pub now: i64,
+}
+
+impl Judge<'_> {
+    /// A verifier of openidconnect, with its skew and its algorithms set.
+    pub fn verifier(&self) -> IdTokenVerifier<'static, CoreJsonWebKey> {
+        let skewed = at(self.now.saturating_sub(SKEW));
+        let issuer: IssuerUrl = self.settings.issuer.clone();
+        let client = ClientId::new(self.settings.client_id.clone());
+        IdTokenVerifier::new_public_client(client, issuer, (*self.keys).clone())
+            .set_allowed_algs(ALGORITHMS)
+            .set_time_fn(move || skewed)
+    }
+
+    /// Judges the ID token of a sign-in.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with it.
+    pub fn id_token<'t>(
+        &self,
+        token: &'t Token,
+        nonce: &Nonce,
+        access_token: Option<&AccessToken>,
+    ) -> Result<&'t Claims, TokenError> {
+        let verifier = self.verifier();
+        let claims =
+            token.claims(&verifier, nonce).map_err(|error| TokenError::Refused(error.to_string()))?;
+        self.common(claims, |party| party == self.settings.client_id)?;
+        if claims.issue_time() < at(self.now.saturating_sub(MAX_ID_TOKEN_AGE + SKEW)) {
+            return Err(TokenError::Time("iat"));
+        }
+        if let Some(expected) = claims.access_token_hash() {
+            let refused = |_| TokenError::AccessTokenHash;
+            let algorithm = token.signing_alg().map_err(|_| TokenError::AccessTokenHash)?;
+            let key = token.signing_key(&verifier).map_err(|_| TokenError::AccessTokenHash)?;
+            let access_token = access_token.ok_or(TokenError::AccessTokenHash)?;
+            let actual = AccessTokenHash::from_token(access_token, algorithm, key).map_err(refused)?;
+            if actual.as_str() != expected.as_str() {
+                return Err(TokenError::AccessTokenHash);
+            }
+        }
+        Ok(claims)
+    }
+
+    /// What holds for every token: `azp`, `nbf`, `iat`, `sub`.
+    pub fn common(&self, claims: &Claims, is_us: impl Fn(&str) -> bool) -> Result<(), TokenError> {
+        if claims.authorized_party().is_some_and(|party| !is_us(party.as_str())) {
+            return Err(TokenError::AuthorizedParty);
+        }
+        let latest = self.now.saturating_add(SKEW);
+        if claims.issue_time() > at(latest) {
+            return Err(TokenError::Time("iat"));
+        }
+        match claims.additional_claims().0.get("nbf") {
+            None => {}
+            Some(nbf) if nbf.as_i64().is_some_and(|nbf| nbf <= latest) => {}
+            Some(_) => return Err(TokenError::Time("nbf")),
+        }
+        if matches!(claims.subject().len(), 1..=MAX_SUBJECT) { Ok(()) } else { Err(TokenError::Subject) }
+    }
+}
+
+fn at(seconds: i64) -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::try_seconds(seconds).unwrap_or_default()
+}
+
+/// The person that the claims describe.
+pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
+    let name = claims.name().and_then(|names| names.get(None)).map(|name| name.to_string());
+    // Whoever could name any address unchecked could be anybody to an app that trusts the header.
+    let email =
+        claims.email().filter(|_| claims.email_verified() != Some(false)).map(|email| email.to_string());
+    PersonClaims {
+        subject: claims.subject().to_string(),
+        name,
+        email,
+        preferred_username: claims.preferred_username().map(|name| name.to_string()),
+        groups: groups(&claims.additional_claims().0, groups_claim).unwrap_or_default(),
+    }
+}
+
+/// The groups in a claim: `None` when the claim is not there, so that userinfo may be asked.
+///
+/// Strings that are no group names, and everything beyond a thousand, are left out: fewer groups never
+/// give more access.
+pub fn groups(claims: &Map<String, Value>, groups_claim: &str) -> Option<Vec<GroupName>> {
+    let claim = match groups_claim.strip_prefix('/') {
+        Some(pointer) => pointer.split('/').try_fold(None, |value: Option<&Value>, key| {
+            let key = key.replace("~1", "/").replace("~0", "~");
+            match value {
+                None => claims.get(&key).map(Some),
+                Some(value) => value.get(&key).map(Some),
+            }
+        })??,
+        None => claims.get(groups_claim)?,
+    };
+    let names = match claim {
+        Value::Array(list) => list.iter().take(MAX_GROUPS).filter_map(Value::as_str).collect(),
+        Value::String(one) => vec![one.as_str()],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    };
+    Some(names.into_iter().filter_map(GroupName::new).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str, claim: &str) -> Option<Vec<String>> {
+        let claims: Map<String, Value> = serde_json::from_str(json).expect("JSON");
+        groups(&claims, claim).map(|list| list.iter().map(|g| g.as_str().to_owned()).collect())
+    }
+
+    #[test]
+    fn groups_are_read_by_name_or_by_pointer() {
+        let json =
+            r#"{"groups":["/a","b/c",7,""],"realm_access":{"roles":["r"]},"one":"x","a/b":{"c":["d"]}}"#;
+        assert_eq!(read(json, "groups"), Some(vec!["a".into(), "b/c".into()]));
+        assert_eq!(read(json, "/realm_access/roles"), Some(vec!["r".into()]));
+        assert_eq!(read(json, "/a~1b/c"), Some(vec!["d".into()]));
+        assert_eq!(read(json, "one"), Some(vec!["x".into()]));
+        assert_eq!(read(json, "missing"), None);
+        assert_eq!(read(json, "/realm_access/none"), None);
+        assert_eq!(read(json, "realm_access"), Some(vec![]));
+    }
+}

@@ -1,0 +1,141 @@
+//! A sign-in while the browser is at the provider: everything is in the sealed `state`, nothing on the server.
+//!
+//! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce, verifier and
+//! target. Replay is stopped by the provider's one-time code and by a bounded set of used states.
+
+use aws_lc_rs::{constant_time, digest};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use moka::sync::Cache;
+use serde::{Deserialize, Serialize};
+
+use crate::session::{
+    cookie::{NewId, NoRandomness},
+    keys::{KeyRing, Purpose},
+};
+
+/// A sign-in may take this long, in seconds.
+pub const MAX_AGE: i64 = 600;
+/// Longest return target, in bytes; a longer one is replaced by `/`.
+pub const MAX_RETURN: usize = 2048;
+/// Used states remembered; each is of use for ten minutes at most.
+const MAX_USED: u64 = 100_000;
+
+/// What the browser carries.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Pending {
+    /// The nonce the ID token must repeat.
+    #[serde(rename = "n")]
+    pub nonce: String,
+    /// The PKCE verifier.
+    #[serde(rename = "v")]
+    pub verifier: String,
+    /// Where the browser wanted to go: a path on the site.
+    #[serde(rename = "r")]
+    pub return_to: String,
+    /// The provider that was asked (mix-up defence).
+    #[serde(rename = "i")]
+    pub issuer: String,
+    /// When, in seconds since 1970.
+    #[serde(rename = "t")]
+    pub issued: i64,
+    /// Hash of the bind cookie.
+    #[serde(rename = "b")]
+    pub bind: String,
+}
+
+/// Why a callback's state is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// Not sealed by us, or with a key that is gone.
+    #[error("the sign-in was not started here, or too long ago")]
+    NotOurs,
+    /// Older than ten minutes.
+    #[error("the sign-in took longer than ten minutes")]
+    Expired,
+    /// Another browser began it.
+    #[error("the sign-in was started in another browser")]
+    OtherBrowser,
+    /// Already completed once.
+    #[error("this sign-in was completed already")]
+    Used,
+}
+
+impl Pending {
+    /// Seals it for the browser.
+    pub fn seal(&self, keys: &KeyRing) -> Option<String> {
+        let plain = serde_json::to_vec(self).ok()?;
+        keys.seal(Purpose::State, &plain).ok()
+    }
+
+    /// Opens a presented state, whatever its age; who presents it is checked by [`Pending::check`].
+    pub fn open(state: &str, keys: &KeyRing) -> Result<Pending, StateError> {
+        let plain = keys.open(Purpose::State, state).map_err(|_| StateError::NotOurs)?;
+        serde_json::from_slice(&plain).map_err(|_| StateError::NotOurs)
+    }
+
+    /// Checks that it is young, this browser's, and unused.
+    pub fn check<'c>(
+        &self,
+        state: &str,
+        mut bind_cookies: impl Iterator<Item = &'c [u8]>,
+        now: i64,
+        used: &UsedStates,
+    ) -> Result<(), StateError> {
+        if !(-60..=MAX_AGE).contains(&now.saturating_sub(self.issued)) {
+            return Err(StateError::Expired);
+        }
+        let same = |cookie: &[u8]| {
+            constant_time::verify_slices_are_equal(bind_hash(cookie).as_bytes(), self.bind.as_bytes()).is_ok()
+        };
+        if !bind_cookies.any(same) {
+            return Err(StateError::OtherBrowser);
+        }
+        if used.contains(state) { Err(StateError::Used) } else { Ok(()) }
+    }
+}
+
+/// A new bind cookie's value.
+///
+/// # Errors
+/// When the system has no random bytes.
+pub fn new_bind() -> Result<String, NoRandomness> {
+    NewId::random().map(|id| id.as_str().to_owned())
+}
+
+/// The hash of a bind cookie, as the state carries it.
+pub fn bind_hash(cookie: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, cookie))
+}
+
+/// States whose code was exchanged.
+#[derive(Debug)]
+pub struct UsedStates(Cache<[u8; 32], ()>);
+
+impl UsedStates {
+    /// None yet.
+    pub fn new() -> UsedStates {
+        UsedStates(Cache::builder().max_capacity(MAX_USED).build())
+    }
+
+    /// Remembers a state; written after a successful exchange only.
+    pub fn remember(&self, state: &str) {
+        self.0.insert(key(state), ());
+    }
+
+    /// Whether it was remembered.
+    pub fn contains(&self, state: &str) -> bool {
+        self.0.contains_key(&key(state))
+    }
+}
+
+impl Default for UsedStates {
+    fn default() -> Self {
+        UsedStates::new()
+    }
+}
+
+fn key(state: &str) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(digest::digest(&digest::SHA256, state.as_bytes()).as_ref());
+    key
+}

@@ -1,0 +1,251 @@
+//! The two halves of a sign-in: sending the browser away, and exchanging what it brings back.
+
+use openidconnect::{
+    AuthenticationFlow, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
+    EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
+    RedirectUrl, RequestTokenError, Scope, StandardErrorResponse, StandardTokenResponse, TokenResponse,
+    UserInfoClaims,
+    core::{
+        CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
+        CoreJweContentEncryptionAlgorithm, CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse,
+        CoreTokenIntrospectionResponse, CoreTokenType,
+    },
+};
+
+use super::{
+    Oidc,
+    claims::{self, Judge, OtherClaims, TokenError, TokenFields},
+    http_client::CallError,
+    pending::{Pending, StateError, bind_hash},
+    provider::{Metadata, chain},
+};
+use crate::{
+    model::{principal::Principal, secret::Secret},
+    session::record::ProviderTokens,
+};
+
+type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
+type OidcClient = Client<
+    OtherClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    Tokens,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// Why a sign-in did not come about.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The provider is not known yet, or does not answer; worth trying again.
+    #[error("the sign-in service is not available: {0}")]
+    Unavailable(String),
+    /// The state was not accepted.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The answer comes from another provider (RFC 9207).
+    #[error("the answer comes from another sign-in service than was asked")]
+    OtherIssuer,
+    /// The provider refused the code.
+    #[error("the sign-in service refused the sign-in: {0}")]
+    Refused(String),
+    /// The ID token is not believed.
+    #[error("the sign-in service's answer is not valid: {0}")]
+    Token(#[from] TokenError),
+}
+
+/// A person who just signed in.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The person.
+    pub principal: Principal,
+    /// What is kept for later.
+    pub tokens: ProviderTokens,
+}
+
+/// What the provider sent back through the browser.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The one-time code.
+    pub code: String,
+    /// Our sealed state.
+    pub state: String,
+    /// RFC 9207.
+    pub issuer: Option<String>,
+}
+
+impl Oidc {
+    /// The address at the provider where the browser is sent, for a sign-in that returns to `return_to`.
+    ///
+    /// # Errors
+    /// [`SignInError::Unavailable`] until the provider was discovered.
+    pub fn begin(&self, return_to: String, bind: &str, ask_who: bool) -> Result<String, SignInError> {
+        let metadata = self.provider.current().ok_or_else(not_known)?;
+        let client = self.client(&metadata)?;
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let nonce = Nonce::new_random();
+        let pending = Pending {
+            nonce: nonce.secret().clone(),
+            verifier: verifier.secret().clone(),
+            return_to,
+            issuer: self.settings.issuer.as_str().to_owned(),
+            issued: self.clock.wall_seconds(),
+            bind: bind_hash(bind.as_bytes()),
+        };
+        let state = pending.seal(&self.keys).ok_or_else(not_known)?;
+        let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
+        let mut request = client
+            .authorize_url(flow, || CsrfToken::new(state), || nonce)
+            .set_pkce_challenge(challenge)
+            .add_scopes(
+                self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new),
+            );
+        if ask_who {
+            // Another account is wanted: the provider must not answer with the one it remembers.
+            request = request.add_prompt(CoreAuthPrompt::Login);
+        }
+        let (url, _, _) = request.url();
+        Ok(url.into())
+    }
+
+    /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in already.
+    pub fn target_of(&self, state: &str) -> Option<String> {
+        Pending::open(state, &self.keys).ok().map(|pending| pending.return_to)
+    }
+
+    /// Checks everything about a callback that can be checked without the provider.
+    ///
+    /// # Errors
+    /// [`SignInError::State`] or [`SignInError::OtherIssuer`].
+    pub fn check_callback<'c>(
+        &self,
+        returned: &Returned,
+        bind_cookies: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<Pending, SignInError> {
+        let pending = Pending::open(&returned.state, &self.keys)?;
+        pending.check(&returned.state, bind_cookies, self.clock.wall_seconds(), &self.used)?;
+        let ours = self.settings.issuer.as_str();
+        let promised = self.provider.current().is_some_and(|metadata| {
+            metadata.additional_metadata().authorization_response_iss_parameter_supported
+        });
+        match &returned.issuer {
+            _ if pending.issuer != ours => Err(SignInError::OtherIssuer),
+            Some(issuer) if issuer != ours => Err(SignInError::OtherIssuer),
+            None if promised => Err(SignInError::OtherIssuer),
+            Some(_) | None => Ok(pending),
+        }
+    }
+
+    /// Exchanges the code and judges the answer.
+    ///
+    /// # Errors
+    /// See [`SignInError`]; nothing was changed then.
+    ///
+    /// Cancel safety: not to be dropped half-way, since the code can be used only once; run it as a task.
+    pub async fn complete(&self, returned: Returned, pending: Pending) -> Result<SignedIn, SignInError> {
+        let metadata = self.provider.current().ok_or_else(not_known)?;
+        let client = self.client(&metadata)?;
+        let http = self.provider.http.to("token");
+        let response = client
+            .exchange_code(AuthorizationCode::new(returned.code.clone()))
+            .map_err(|error| SignInError::Unavailable(error.to_string()))?
+            .set_pkce_verifier(PkceCodeVerifier::new(pending.verifier))
+            .request_async(&http)
+            .await
+            .map_err(exchange_error)?;
+        let id_token = response.id_token().ok_or_else(|| SignInError::Refused("no ID token came".into()))?;
+        let nonce = Nonce::new(pending.nonce);
+        let access_token = response.access_token();
+        let judge =
+            || Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let claims = match judge().id_token(id_token, &nonce, Some(access_token)) {
+            Ok(claims) => claims,
+            // Perhaps signed with a key that is newer than our copy of the keys.
+            Err(TokenError::Refused(_)) => {
+                self.provider.look_for_key(key_id(&id_token.to_string()).as_ref()).await;
+                judge().id_token(id_token, &nonce, Some(access_token))?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.used.remember(&returned.state);
+        let mut person = claims::person(claims, &self.settings.groups_claim);
+        let has_groups = claims::groups(&claims.additional_claims().0, &self.settings.groups_claim).is_some();
+        if !has_groups && metadata.userinfo_endpoint().is_some() {
+            person.groups = self.groups_from_userinfo(&client, &response, claims.subject()).await?;
+        }
+        let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
+        Ok(SignedIn {
+            principal: Principal::new(person, &self.settings.admin_groups),
+            tokens: ProviderTokens {
+                id_token: Some(Secret::new(id_token.to_string())),
+                refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().as_str())),
+                session_id: session_id.map(Into::into),
+            },
+        })
+    }
+
+    /// Groups that the ID token does not carry; userinfo must speak of the same person.
+    async fn groups_from_userinfo(
+        &self,
+        client: &OidcClient,
+        tokens: &Tokens,
+        subject: &openidconnect::SubjectIdentifier,
+    ) -> Result<Vec<crate::model::access::GroupName>, SignInError> {
+        let access_token = tokens.access_token().clone();
+        if !access_token.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(SignInError::Refused("the access token cannot stand in a header".into()));
+        }
+        let http = self.provider.http.to("userinfo");
+        let found: UserInfoClaims<OtherClaims, CoreGenderClaim> = client
+            .user_info(access_token, Some(subject.clone()))
+            .map_err(|error| SignInError::Unavailable(error.to_string()))?
+            .request_async(&http)
+            .await
+            // Without groups nothing can be decided, and a guess would be a decision.
+            .map_err(|error| SignInError::Unavailable(chain(&error)))?;
+        Ok(claims::groups(&found.additional_claims().0, &self.settings.groups_claim).unwrap_or_default())
+    }
+
+    fn client(&self, metadata: &Metadata) -> Result<OidcClient, SignInError> {
+        let secret = self.settings.client_secret.as_ref().map(|s| ClientSecret::new(s.expose().to_owned()));
+        let redirect = RedirectUrl::new(self.redirect_uri.clone())
+            .map_err(|error| SignInError::Unavailable(error.to_string()))?;
+        let client_id = ClientId::new(self.settings.client_id.clone());
+        Ok(OidcClient::from_provider_metadata(metadata.clone(), client_id, secret).set_redirect_uri(redirect))
+    }
+}
+
+fn key_id(token: &str) -> Option<openidconnect::JsonWebKeyId> {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+    let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+    header.get("kid")?.as_str().map(|kid| openidconnect::JsonWebKeyId::new(kid.to_owned()))
+}
+
+fn not_known() -> SignInError {
+    SignInError::Unavailable("the provider has not been discovered yet".into())
+}
+
+fn exchange_error(
+    error: RequestTokenError<CallError, StandardErrorResponse<CoreErrorResponseType>>,
+) -> SignInError {
+    match error {
+        RequestTokenError::ServerResponse(answer) => SignInError::Refused(answer.error().as_ref().to_owned()),
+        RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
+        // The provider did answer, with something that is no token: trying again would not help.
+        error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
+            SignInError::Token(TokenError::Refused(chain(&error)))
+        }
+    }
+}

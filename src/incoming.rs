@@ -1,0 +1,143 @@
+//! From bytes that a parser accepted to one validated [`Arrival`], or a reason for refusing them.
+//!
+//! Ambiguous input is refused, never repaired; what is made here is the only thing later stages read.
+
+pub mod class;
+pub mod cookies;
+pub mod framing;
+pub mod host;
+pub mod path;
+
+use http::{Method, StatusCode, header, request::Parts};
+
+use crate::model::{arrival::Arrival, arrival::RequestClass, site::Site};
+
+/// Longest method we pass on; the grammar has no limit, apps need none longer.
+const MAX_METHOD: usize = 32;
+/// Longest request target, in bytes.
+const MAX_TARGET: usize = 8 * 1024;
+
+/// Why a request head was refused before anybody asked what it wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// The Host header is missing, doubled, or no authority.
+    #[error("the Host header is missing, doubled or malformed")]
+    Host,
+    /// The request line names another host than the Host header.
+    #[error("the request line and the Host header disagree")]
+    HostMismatch,
+    /// The host is well-formed but not ours.
+    #[error("this host is not served here")]
+    UnknownHost,
+    /// The request target is not a path.
+    #[error("the request target is not a path")]
+    Target,
+    /// The path holds bytes that two readers could read differently.
+    #[error("the path contains characters that are not allowed")]
+    Path,
+    /// The path climbs above the app it names.
+    #[error("the path climbs above the app")]
+    Climbs,
+    /// The request target is too long.
+    #[error("the address is too long")]
+    TooLong,
+    /// CONNECT, TRACE, or a method that is too long.
+    #[error("this method is not allowed")]
+    Method,
+    /// The body's framing is not exactly one length or exactly `chunked`.
+    #[error("the framing of the body is ambiguous")]
+    Framing,
+    /// `Expect` with anything but `100-continue`.
+    #[error("this expectation cannot be met")]
+    Expectation,
+    /// Several Authorization headers.
+    #[error("more than one Authorization header")]
+    Authorization,
+    /// Too many cookies, or one of ours far too long.
+    #[error("too many cookies")]
+    Cookies,
+    /// A WebSocket handshake that is not one.
+    #[error("the WebSocket handshake is malformed")]
+    Handshake,
+    /// The request passed through this gateway before.
+    #[error("the request is going in circles")]
+    Loop,
+}
+
+impl Malformed {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Malformed::Host
+            | Malformed::HostMismatch
+            | Malformed::Target
+            | Malformed::Path
+            | Malformed::Climbs
+            | Malformed::Framing
+            | Malformed::Authorization
+            | Malformed::Handshake => StatusCode::BAD_REQUEST,
+            Malformed::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
+            Malformed::TooLong => StatusCode::URI_TOO_LONG,
+            Malformed::Method => StatusCode::METHOD_NOT_ALLOWED,
+            Malformed::Expectation => StatusCode::EXPECTATION_FAILED,
+            Malformed::Cookies => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Malformed::Loop => StatusCode::LOOP_DETECTED,
+        }
+    }
+
+    /// One word for logs and metrics.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Malformed::Host => "bad_host",
+            Malformed::HostMismatch => "host_mismatch",
+            Malformed::UnknownHost => "unknown_host",
+            Malformed::Target => "bad_target",
+            Malformed::Path => "bad_path",
+            Malformed::Climbs => "path_climbs",
+            Malformed::TooLong => "target_too_long",
+            Malformed::Method => "bad_method",
+            Malformed::Framing => "bad_framing",
+            Malformed::Expectation => "bad_expectation",
+            Malformed::Authorization => "two_authorizations",
+            Malformed::Cookies => "too_many_cookies",
+            Malformed::Handshake => "bad_handshake",
+            Malformed::Loop => "loop",
+        }
+    }
+}
+
+/// Reads a request head.
+///
+/// # Errors
+/// The first reason for refusing it; nothing of it may then be forwarded.
+pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
+    let method = parts.method.clone();
+    if method == Method::CONNECT || method == Method::TRACE || method.as_str().len() > MAX_METHOD {
+        return Err(Malformed::Method);
+    }
+    host::check(parts, site)?;
+    let target = parts.uri.path_and_query().ok_or(Malformed::Target)?;
+    if target.as_str().len() > MAX_TARGET {
+        return Err(Malformed::TooLong);
+    }
+    path::check(target.as_str())?;
+    let framing = framing::read(&parts.headers, parts.version)?;
+    if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+        return Err(Malformed::Authorization);
+    }
+    let origin = class::origin(&parts.headers, site);
+    let fetch = class::FetchMetadata::read(&parts.headers);
+    let class = class::classify(parts, &fetch, framing)?;
+    let provenance = class::provenance(class, &fetch, origin);
+    Ok(Arrival {
+        wants_html: class == RequestClass::Navigation
+            || class == RequestClass::Frame
+            || class::prefers_html(&parts.headers),
+        method,
+        target: target.clone(),
+        class,
+        provenance,
+        origin,
+        framing,
+    })
+}

@@ -1,0 +1,178 @@
+//! What kind of client asks, and whether its cookies speak for the person (behaviour row 22).
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};
+
+use super::Malformed;
+use crate::model::{
+    arrival::{Framing, Origin, Provenance, RequestClass},
+    site::Site,
+};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// The three Sec-Fetch headers; a doubled one is nothing a browser sends and counts as unknown.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchMetadata<'h> {
+    site: Sent<'h>,
+    mode: Sent<'h>,
+    dest: Sent<'h>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent<'h> {
+    No,
+    Once(&'h [u8]),
+    Often,
+}
+
+impl<'h> FetchMetadata<'h> {
+    /// Reads the headers.
+    pub fn read(headers: &'h HeaderMap) -> FetchMetadata<'h> {
+        let sent = |name: HeaderName| {
+            let mut values = headers.get_all(name).iter();
+            match (values.next(), values.next()) {
+                (None, _) => Sent::No,
+                (Some(value), None) => Sent::Once(value.as_bytes()),
+                (Some(_), Some(_)) => Sent::Often,
+            }
+        };
+        FetchMetadata { site: sent(SEC_FETCH_SITE), mode: sent(SEC_FETCH_MODE), dest: sent(SEC_FETCH_DEST) }
+    }
+
+    fn is_absent(&self) -> bool {
+        (self.site, self.mode, self.dest) == (Sent::No, Sent::No, Sent::No)
+    }
+}
+
+/// What the Origin header says about where the request was started.
+pub fn origin(headers: &HeaderMap, site: &Site) -> Origin {
+    let mut values = headers.get_all(header::ORIGIN).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Origin::Absent,
+        (Some(value), None) if value.as_bytes() == site.origin.text.as_bytes() => Origin::Own,
+        (Some(_), _) => Origin::Foreign,
+    }
+}
+
+/// The class of a request.
+///
+/// # Errors
+/// [`Malformed::Handshake`] for a WebSocket upgrade that no server could accept.
+pub fn classify(
+    parts: &Parts,
+    fetch: &FetchMetadata<'_>,
+    framing: Framing,
+) -> Result<RequestClass, Malformed> {
+    if asks_for_websocket(&parts.headers) && parts.version == Version::HTTP_11 {
+        return handshake(parts, framing).map(|()| RequestClass::WebSocket);
+    }
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return Ok(RequestClass::Program);
+    }
+    if fetch.is_absent() {
+        let page = prefers_html(&parts.headers);
+        return Ok(if page { RequestClass::Navigation } else { RequestClass::Program });
+    }
+    Ok(match (fetch.mode, fetch.dest) {
+        (Sent::Once(b"navigate"), Sent::Once(b"document")) => RequestClass::Navigation,
+        (Sent::Once(b"navigate"), Sent::Once(b"iframe" | b"frame" | b"embed" | b"object")) => {
+            RequestClass::Frame
+        }
+        (Sent::No | Sent::Once(_) | Sent::Often, _) => RequestClass::Program,
+    })
+}
+
+/// Whether cookies count. `same-site` counts as cross-site: the neighbours are strangers' apps.
+pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin) -> Provenance {
+    match (class, fetch.site, origin) {
+        (RequestClass::Navigation, _, _) => Provenance::Own,
+        (_, Sent::Once(b"same-origin" | b"none"), Origin::Own | Origin::Absent) => Provenance::Own,
+        (_, Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
+        (_, Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
+    }
+}
+
+/// Whether the Accept header asks for a page first: `text/html` named, and nothing named before or above it.
+pub fn prefers_html(headers: &HeaderMap) -> bool {
+    let mut best: Option<(u32, bool)> = None;
+    for line in headers.get_all(header::ACCEPT) {
+        for range in line.as_bytes().split(|byte| *byte == b',') {
+            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+            let media = parts.next().unwrap_or_default();
+            if media.is_empty() || media.ends_with(b"/*") {
+                continue;
+            }
+            let quality = parts.find_map(quality).unwrap_or(1000);
+            let html = media.eq_ignore_ascii_case(b"text/html");
+            if best.is_none_or(|(top, _)| quality > top) {
+                best = Some((quality, html));
+            }
+        }
+    }
+    best.is_some_and(|(quality, html)| html && quality > 0)
+}
+
+/// `q=0.5` in thousandths; anything unreadable counts as zero.
+fn quality(parameter: &[u8]) -> Option<u32> {
+    let (b"q=" | b"Q=", value) = parameter.split_at_checked(2)? else { return None };
+    let number: f32 = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    // Saturating: the cast of a float that is negative or not a number gives 0.
+    Some(((number * 1000.0) as u32).min(1000))
+}
+
+fn asks_for_websocket(headers: &HeaderMap) -> bool {
+    let Some(upgrade) = headers.get(header::UPGRADE) else { return false };
+    has_token(upgrade, b"websocket")
+        && headers.get_all(header::CONNECTION).iter().any(|value| has_token(value, b"upgrade"))
+}
+
+/// Whether a comma-separated list holds the token, in any case.
+pub fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
+    value.as_bytes().split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+}
+
+/// RFC 6455 section 4.1: GET, version 13, a key of 16 bytes, and here also no body.
+fn handshake(parts: &Parts, framing: Framing) -> Result<(), Malformed> {
+    let one = |name: HeaderName| {
+        let mut values = parts.headers.get_all(name).iter();
+        match (values.next(), values.next()) {
+            (Some(value), None) => Some(value.as_bytes()),
+            (None | Some(_), _) => None,
+        }
+    };
+    let key = one(header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
+    let fine = parts.method == Method::GET
+        && matches!(framing, Framing::None | Framing::Length(0))
+        && one(header::SEC_WEBSOCKET_VERSION) == Some(b"13")
+        && key.is_some_and(|key| key.len() == 16)
+        && one(header::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
+    if fine { Ok(()) } else { Err(Malformed::Handshake) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_preferred_only_when_named_first_or_highest() {
+        for (accept, expected) in [
+            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            ("TEXT/HTML", true),
+            ("*/*", false),
+            ("", false),
+            ("application/json, text/html", false),
+            ("application/json;q=0.5, text/html", true),
+            ("application/json, text/html;q=0.9", false),
+            ("text/html;q=0", false),
+            ("text/html;q=nonsense", false),
+            ("text/*", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(prefers_html(&headers), expected, "{accept:?}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The Cookie header, as bytes: split on `;`, strip space and tab, compare names exactly, decode nothing.
+//!
+//! A cookie library would trim Unicode space or percent-decode and so turn a stranger's cookie into ours.
+
+use http::{HeaderMap, header};
+
+use super::Malformed;
+use crate::model::cookie_names::CookieNames;
+
+/// More cookies than this on one request is a broken page or an attack.
+const MAX_COOKIES: usize = 100;
+/// A cookie of ours is 43 bytes; one far longer was not made by us.
+const MAX_OURS: usize = 4096;
+/// Cookies of one name that are considered; a sibling page can plant a few, nobody needs more.
+const MAX_CANDIDATES: usize = 4;
+
+/// The values presented under one of our names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Candidates<'h> {
+    values: [&'h [u8]; MAX_CANDIDATES],
+    len: usize,
+}
+
+impl<'h> Candidates<'h> {
+    /// The distinct values, in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
+        let Candidates { values, len } = *self;
+        values.into_iter().take(len)
+    }
+
+    /// Whether nothing was presented.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn add(&mut self, value: &'h [u8]) {
+        if self.len < MAX_CANDIDATES && !self.values[..self.len].contains(&value) {
+            self.values[self.len] = value;
+            self.len += 1;
+        }
+    }
+}
+
+/// Our cookies on one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Presented<'h> {
+    /// The sign-in.
+    pub sign_in: Candidates<'h>,
+    /// The browser binding of a pending sign-in.
+    pub bind: Candidates<'h>,
+    /// The session of an app.
+    pub app: Candidates<'h>,
+}
+
+/// Finds our cookies.
+///
+/// # Errors
+/// [`Malformed::Cookies`] above a hundred cookies, or when one of ours is over 4 KiB.
+pub fn scan<'h>(headers: &'h HeaderMap, names: &CookieNames) -> Result<Presented<'h>, Malformed> {
+    let mut found = Presented::default();
+    let mut count = 0;
+    for line in headers.get_all(header::COOKIE) {
+        for pair in pairs(line.as_bytes()) {
+            count += 1;
+            let target = match pair.name {
+                name if name == names.app.as_bytes() => &mut found.app,
+                name if name == names.sign_in.as_bytes() => &mut found.sign_in,
+                name if name == names.bind.as_bytes() => &mut found.bind,
+                _ => continue,
+            };
+            if pair.value.len() > MAX_OURS {
+                return Err(Malformed::Cookies);
+            }
+            target.add(pair.value);
+        }
+    }
+    if count > MAX_COOKIES { Err(Malformed::Cookies) } else { Ok(found) }
+}
+
+/// One cookie as it stands in the header.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'h> {
+    /// Everything between two semicolons, white space included.
+    pub raw: &'h [u8],
+    /// Before the first `=`; empty when there is none.
+    pub name: &'h [u8],
+    /// After it.
+    pub value: &'h [u8],
+}
+
+/// Splits one Cookie header line.
+pub fn pairs(line: &[u8]) -> impl Iterator<Item = Pair<'_>> {
+    line.split(|byte| *byte == b';').map(|raw| {
+        let text = strip_blanks(raw);
+        match memchr::memchr(b'=', text) {
+            Some(at) => Pair { raw, name: &text[..at], value: &text[at + 1..] },
+            None => Pair { raw, name: b"", value: text },
+        }
+    })
+}
+
+/// Removes SP and HT at both ends and nothing else.
+pub fn strip_blanks(mut bytes: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] = bytes {
+        bytes = rest;
+    }
+    while let [rest @ .., b' ' | b'\t'] = bytes {
+        bytes = rest;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn sign_ins(lines: &[&[u8]]) -> Vec<Vec<u8>> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::COOKIE, HeaderValue::from_bytes(line).expect("a header value"));
+        }
+        let names = CookieNames::new(true, "app", &[]);
+        scan(&headers, &names).expect("few cookies").sign_in.iter().map(<[u8]>::to_vec).collect()
+    }
+
+    #[test]
+    fn only_the_exact_bytes_of_a_name_are_that_name() {
+        for stranger in [
+            &b"\xe2\x80\x80__Host-ludgate=evil"[..],
+            b"\xc2\xa0__Host-ludgate=evil",
+            b"\xc2\x85__Host-ludgate=evil",
+            b"%5F%5FHost-ludgate=evil",
+            b"__HOST-ludgate=evil",
+            b"__Host-ludgate =evil",
+            b"x=\"a, __Host-ludgate=evil\"",
+            b"__Host-ludgate",
+        ] {
+            assert!(sign_ins(&[stranger]).is_empty(), "{}", String::from_utf8_lossy(stranger));
+        }
+        assert_eq!(sign_ins(&[b"$Version=1; \t__Host-ludgate=mine"]), [b"mine"]);
+    }
+
+    #[test]
+    fn one_strange_byte_hides_no_other_cookie() {
+        assert_eq!(sign_ins(&[b"a=\xff; __Host-ludgate=mine"]), [b"mine"]);
+    }
+
+    #[test]
+    fn every_cookie_of_our_name_is_a_candidate_once() {
+        assert_eq!(sign_ins(&[b"__Host-ludgate=a; __Host-ludgate=b", b"__Host-ludgate=a"]), [b"a", b"b"]);
+    }
+}

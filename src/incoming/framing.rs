@@ -1,0 +1,81 @@
+//! How a body is framed: exactly one length, or exactly `chunked`, or no body (RFC 9112 section 6).
+
+use http::{HeaderMap, Version, header};
+
+use super::Malformed;
+use crate::model::arrival::Framing;
+
+/// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`.
+pub fn read(headers: &HeaderMap, version: Version) -> Result<Framing, Malformed> {
+    expectation(headers)?;
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => length(headers),
+        (Some(coding), None)
+            if coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+                && version == Version::HTTP_11
+                && !headers.contains_key(header::CONTENT_LENGTH) =>
+        {
+            Ok(Framing::Chunked)
+        }
+        (Some(_), _) => Err(Malformed::Framing),
+    }
+}
+
+fn length(headers: &HeaderMap) -> Result<Framing, Malformed> {
+    let mut framing = Framing::None;
+    for value in headers.get_all(header::CONTENT_LENGTH) {
+        let digits = value.as_bytes();
+        if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+            return Err(Malformed::Framing);
+        }
+        let length = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok());
+        let length = Framing::Length(length.ok_or(Malformed::Framing)?);
+        if framing != Framing::None && framing != length {
+            return Err(Malformed::Framing);
+        }
+        framing = length;
+    }
+    Ok(framing)
+}
+
+fn expectation(headers: &HeaderMap) -> Result<(), Malformed> {
+    let mut values = headers.get_all(header::EXPECT).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(()),
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
+        (Some(_), _) => Err(Malformed::Expectation),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn framing_is_one_length_or_chunked_or_refused() {
+        type Fields = &'static [(&'static str, &'static str)];
+        let cases: [(Fields, Result<Framing, Malformed>); 11] = [
+            (&[], Ok(Framing::None)),
+            (&[("content-length", "0")], Ok(Framing::Length(0))),
+            (&[("content-length", "007")], Ok(Framing::Length(7))),
+            (&[("content-length", "7"), ("content-length", "7")], Ok(Framing::Length(7))),
+            (&[("content-length", "7"), ("content-length", "8")], Err(Malformed::Framing)),
+            (&[("content-length", "+7")], Err(Malformed::Framing)),
+            (&[("content-length", "99999999999999999999")], Err(Malformed::Framing)),
+            (&[("transfer-encoding", "Chunked")], Ok(Framing::Chunked)),
+            (&[("transfer-encoding", "gzip, chunked")], Err(Malformed::Framing)),
+            (&[("transfer-encoding", ",chunked")], Err(Malformed::Framing)),
+            (&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")], Err(Malformed::Framing)),
+        ];
+        for (fields, expected) in cases {
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.append(http::HeaderName::from_static(name), HeaderValue::from_static(value));
+            }
+            assert_eq!(read(&headers, Version::HTTP_11), expected, "{fields:?}");
+        }
+    }
+}

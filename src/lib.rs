@@ -1,0 +1,35 @@
+//! Ludgate: an authenticating gateway for the apps that a platform hosts.
+//!
+//! The modules in the order of a request: `peer` (who connected) → `incoming` (one validated arrival) →
+//! `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) → `authorize` (a permit
+//! or a refusal) → `forward`. `gateway` is the straight line through them.
+
+pub mod model;
+
+pub mod lifecycle;
+pub mod telemetry;
+
+pub mod authorize;
+pub mod incoming;
+pub mod listener;
+pub mod peer;
+pub mod route;
+pub mod session;
+pub mod trust;
+
+pub mod catalog;
+pub mod forward;
+pub mod identity;
+
+pub mod gateway;
+
+pub mod admin;
+
+pub mod settings;
+
+pub mod run;
+
+pub mod demo;
+
+pub mod cli;
+pub mod commands;

@@ -1,0 +1,5 @@
+//! Beginning and end: when the process is ready, when it drains, which streams must be cut.
+
+pub mod drain;
+pub mod ready;
+pub mod streams;

@@ -1,0 +1,40 @@
+//! Readiness: named latches. The process is ready when none is left open and it is not draining.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The latches of the process.
+#[derive(Clone, Debug, Default)]
+pub struct Ready(Arc<Mutex<Vec<&'static str>>>);
+
+/// A latch that keeps the process unready until it is dropped.
+#[derive(Debug)]
+pub struct Latch {
+    ready: Ready,
+    name: &'static str,
+}
+
+impl Ready {
+    /// Adds a reason for not being ready.
+    pub fn latch(&self, name: &'static str) -> Latch {
+        self.names().push(name);
+        Latch { ready: self.clone(), name }
+    }
+
+    /// What is still waited for; empty when ready.
+    pub fn waiting_for(&self) -> Vec<&'static str> {
+        self.names().clone()
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, Vec<&'static str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Latch {
+    fn drop(&mut self) {
+        let mut names = self.ready.names();
+        if let Some(index) = names.iter().position(|n| *n == self.name) {
+            names.swap_remove(index);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Sockets: one SO_REUSEPORT listener per data thread, TLS when configured, one hyper connection each.
+//!
+//! Nothing here knows what a request means; a [`Service`](hyper::service::Service) is called with it.
+
+pub mod connection;
+pub mod tls;
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// How connections are taken.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where to listen; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Plain or TLS.
+    pub tls: tls::Settings,
+    /// Deadline for the TLS handshake.
+    pub handshake: Duration,
+    /// Deadline for a request head, counted from the end of the answer before; so also how long a
+    /// connection may be idle.
+    pub request_head: Duration,
+    /// Largest request head, in bytes.
+    pub head_bytes: usize,
+    /// Most header fields of a request.
+    pub head_fields: usize,
+    /// Open connections of this listener, all threads together.
+    pub connections: usize,
+}
+
+/// Why no listener could be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Somebody listens there already.
+    #[error("{0} is in use")]
+    InUse(SocketAddr),
+    /// The system refused.
+    #[error("cannot listen on {address}: {error}")]
+    System {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Opens one listening socket per data thread, all on the same port.
+///
+/// SO_REUSEPORT would let a second process share the port without a word, so a socket without it probes
+/// the port first. The gap between probe and bind is harmless: it only decides which error is shown.
+///
+/// # Errors
+/// [`ListenError::InUse`] is a mistake of the configuration; anything else is the machine's.
+pub fn bind(address: SocketAddr, threads: usize) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    let system = |error: io::Error| {
+        if error.kind() == io::ErrorKind::AddrInUse {
+            ListenError::InUse(address)
+        } else {
+            ListenError::System { address, error }
+        }
+    };
+    if address.port() != 0 {
+        drop(socket(address, false).map_err(system)?);
+    }
+    let first = socket(address, true).map_err(system)?;
+    let bound = first.local_addr().map_err(system)?.as_socket().unwrap_or(address);
+    let mut sockets = vec![first];
+    for _ in 1..threads {
+        sockets.push(socket(bound, true).map_err(system)?);
+    }
+    for socket in &sockets {
+        socket.listen(1024).map_err(system)?;
+    }
+    Ok(sockets.into_iter().map(Into::into).collect())
+}
+
+fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for connections in TIME_WAIT.
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    if !shared {
+        // Only listening shows whether another listener holds the port.
+        socket.listen(1)?;
+    }
+    Ok(socket)
+}

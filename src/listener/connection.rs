@@ -1,0 +1,163 @@
+//! Accepting, and one connection from its first byte to its last.
+
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hyper::{body::Incoming, server::conn::http1, service::Service};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use super::{Settings, tls};
+use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
+
+/// Pause after an accept error that is not about one connection (no file descriptors left).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Makes the service of each connection.
+pub trait Serve: 'static {
+    /// The service of one connection.
+    type Service: Service<http::Request<Incoming>, Response = http::Response<Self::Body>, Error = Self::Error>
+        + 'static;
+    /// What it answers with.
+    type Body: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static;
+    /// Why a request was not answered: the connection is then closed.
+    type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
+
+    /// A new connection; `ended` resolves when the connection must be closed at once.
+    fn connected(&self, peer: SocketAddr) -> (Self::Service, impl Future<Output = ()> + 'static);
+}
+
+/// Takes connections until the drain; never ends before. Runs on one data thread.
+pub async fn accept(
+    listener: TcpListener,
+    settings: Rc<Settings>,
+    serve: Rc<impl Serve>,
+    open: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
+    mut drain: DrainWatcher,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = drain.stopping() => return,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) if is_about_one_connection(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept connections");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(seat) = Seat::take(&open, settings.connections) else {
+            // Closing without an answer: an answer costs more than a full gateway can give.
+            drop(stream);
+            continue;
+        };
+        let connection =
+            connection(stream, address, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
+        tokio::task::spawn_local(async move {
+            connection.await;
+            drop(seat);
+        });
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    address: SocketAddr,
+    settings: Rc<Settings>,
+    serve: Rc<impl Serve>,
+    metrics: Arc<Metrics>,
+    drain: DrainWatcher,
+) {
+    // Answers are written whole; waiting to fill a segment only delays the last one.
+    let _ = stream.set_nodelay(true);
+    match &settings.tls {
+        tls::Settings::Off => http(stream, address, &settings, &*serve, &metrics, drain).await,
+        tls::Settings::On(config) => {
+            let handshake = TlsAcceptor::from(config.clone()).accept(stream);
+            match tokio::time::timeout(settings.handshake, handshake).await {
+                Ok(Ok(stream)) => http(stream, address, &settings, &*serve, &metrics, drain).await,
+                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => tracing::debug!("TLS handshake took too long"),
+            }
+        }
+    }
+}
+
+async fn http<S: Serve>(
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    address: SocketAddr,
+    settings: &Settings,
+    serve: &S,
+    metrics: &Metrics,
+    mut drain: DrainWatcher,
+) {
+    let (service, ended) = serve.connected(address);
+    let mut ended = pin!(ended);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(settings.request_head)
+        .max_buf_size(settings.head_bytes)
+        .max_headers(settings.head_fields)
+        // The app's own Date header, or none: nothing of an answer is invented.
+        .auto_date_header(false)
+        .half_close(true)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let mut draining = false;
+    let result = loop {
+        tokio::select! {
+            result = connection.as_mut() => break result,
+            () = ended.as_mut() => return,
+            () = drain.stopping(), if !draining => {
+                draining = true;
+                connection.as_mut().graceful_shutdown();
+            }
+        }
+    };
+    if let Err(error) = result {
+        if error.is_parse() {
+            // hyper has answered 400, 414 or 431 by itself.
+            metrics.request("malformed", 400);
+        }
+        tracing::debug!(%error, "connection ended");
+    }
+}
+
+fn is_about_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+    )
+}
+
+/// One of the connections that may be open; given back by drop.
+struct Seat(Arc<AtomicUsize>);
+
+impl Seat {
+    fn take(open: &Arc<AtomicUsize>, limit: usize) -> Option<Seat> {
+        let seat = Seat(open.clone());
+        // Taken before it is known to be free: the drop of `seat` gives it back either way.
+        (open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,14 @@
+//! The nouns. No IO, no configuration, no policy: every other room speaks in these types,
+//! and none of them can be made without holding its invariant.
+
+pub mod access;
+pub mod app;
+pub mod arrival;
+pub mod caller;
+pub mod clock;
+pub mod cookie_names;
+pub mod destination;
+pub mod identity_headers;
+pub mod principal;
+pub mod secret;
+pub mod site;

@@ -1,0 +1,85 @@
+//! A request as the gateway understands it: parsed once by `incoming`, judged and forwarded as parsed.
+
+use http::{Method, uri::PathAndQuery};
+
+/// One validated request head. Only `incoming` makes one from the wire.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Any token of at most 32 bytes but CONNECT and TRACE.
+    pub method: Method,
+    /// Path and query as they came; the path follows the path policy and begins with `/`.
+    pub target: PathAndQuery,
+    /// What kind of client is asking.
+    pub class: RequestClass,
+    /// Whether cookies on this request speak for the person (behaviour row 22).
+    pub provenance: Provenance,
+    /// What the `Origin` header says.
+    pub origin: Origin,
+    /// How the body is framed.
+    pub framing: Framing,
+    /// Whether a refusal is answered with a page rather than problem+json.
+    pub wants_html: bool,
+}
+
+impl Arrival {
+    /// Whether the request may change nothing by itself.
+    pub fn is_safe_to_repeat(&self) -> bool {
+        self.framing == Framing::None && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+    }
+}
+
+/// What kind of client is asking; it decides whether a sign-in can be offered by redirect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestClass {
+    /// A person opens a page in a tab: may be sent to sign in.
+    Navigation,
+    /// A page is loaded into a frame: gets a small page, never a redirect.
+    Frame,
+    /// A WebSocket handshake.
+    WebSocket,
+    /// Everything else: fetch, form post, preflight, EventSource, curl.
+    Program,
+}
+
+impl RequestClass {
+    /// The label in logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RequestClass::Navigation => "navigation",
+            RequestClass::Frame => "frame",
+            RequestClass::WebSocket => "websocket",
+            RequestClass::Program => "program",
+        }
+    }
+}
+
+/// Where the request was started, as far as cookies are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provenance {
+    /// The app's own origin, the person, or a client that is no browser.
+    Own,
+    /// Another site or a sibling: cookies on it count for nothing.
+    Foreign,
+}
+
+/// The `Origin` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Not sent.
+    Absent,
+    /// Exactly the origin the request arrived at.
+    Own,
+    /// Anything else, `null` included.
+    Foreign,
+}
+
+/// How the request's body is framed; the forwarder writes exactly this, whatever the client wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// No body and no framing header.
+    None,
+    /// `Content-Length`, in bytes; zero when the client said zero.
+    Length(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+}

@@ -1,0 +1,126 @@
+//! Time, injected: a monotonic clock for deadlines and a wall clock for tokens and logs.
+//!
+//! Rooms take `now` as a value; only the edges ask a [`Clock`]. Tests hold the [`Hands`] of one.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::watch;
+
+/// Milliseconds since the clock was made; never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// This moment plus a duration, ending at the end of time rather than wrapping.
+    pub fn after(self, duration: Duration) -> Moment {
+        Moment(self.0.saturating_add(millis(duration)))
+    }
+}
+
+/// A duration in whole milliseconds.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Where time comes from. Cloning gives the same clock.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System(Instant),
+    Hands(Arc<Inner>),
+}
+
+#[derive(Debug)]
+struct Inner {
+    monotonic: AtomicU64,
+    wall: AtomicI64,
+    moved: watch::Sender<()>,
+}
+
+/// The hands of a clock that only moves when told to.
+#[derive(Clone, Debug)]
+pub struct Hands(Arc<Inner>);
+
+impl Clock {
+    /// The machine's clocks.
+    pub fn system() -> Clock {
+        Clock(Source::System(Instant::now()))
+    }
+
+    /// A clock that stands still until its hands are moved; the wall begins at the machine's time.
+    pub fn by_hand() -> (Clock, Hands) {
+        let inner = Arc::new(Inner {
+            monotonic: AtomicU64::new(0),
+            wall: AtomicI64::new(system_wall_seconds()),
+            moved: watch::Sender::new(()),
+        });
+        (Clock(Source::Hands(inner.clone())), Hands(inner))
+    }
+
+    /// The monotonic time.
+    pub fn now(&self) -> Moment {
+        match &self.0 {
+            Source::System(start) => Moment(millis(start.elapsed())),
+            Source::Hands(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The wall clock, in seconds since 1970; negative before.
+    pub fn wall_seconds(&self) -> i64 {
+        match &self.0 {
+            Source::System(_) => system_wall_seconds(),
+            Source::Hands(inner) => inner.wall.load(Ordering::Acquire),
+        }
+    }
+
+    /// Waits until the moment has come.
+    ///
+    /// Cancel safety: dropping the future forgets the wait and nothing else.
+    pub async fn sleep_until(&self, until: Moment) {
+        match &self.0 {
+            Source::System(start) => {
+                tokio::time::sleep_until((*start + Duration::from_millis(until.0)).into()).await;
+            }
+            Source::Hands(inner) => {
+                let mut moved = inner.moved.subscribe();
+                while self.now() < until && moved.changed().await.is_ok() {}
+            }
+        }
+    }
+
+    /// Waits for a duration from now.
+    pub async fn sleep(&self, duration: Duration) {
+        self.sleep_until(self.now().after(duration)).await;
+    }
+}
+
+impl Hands {
+    /// Moves both clocks forward together.
+    pub fn advance(&self, by: Duration) {
+        self.0.monotonic.fetch_add(millis(by), Ordering::AcqRel);
+        self.0.wall.fetch_add(i64::try_from(by.as_secs()).unwrap_or(0), Ordering::AcqRel);
+        self.0.moved.send_replace(());
+    }
+
+    /// Moves the wall clock alone, as an operator or a broken NTP server would; seconds.
+    pub fn jump_wall(&self, seconds: i64) {
+        self.0.wall.fetch_add(seconds, Ordering::AcqRel);
+        self.0.moved.send_replace(());
+    }
+}
+
+fn system_wall_seconds() -> i64 {
+    let signed = |d: Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => signed(since),
+        Err(before) => -signed(before.duration()),
+    }
+}

@@ -1,0 +1,115 @@
+//! How a person is written into the headers that an app reads (behaviour row 33).
+//!
+//! Values are computed once per person, not per request. A missing claim gives no header.
+
+use http::HeaderValue;
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+use super::access::GroupName;
+
+/// `X-Forwarded-Groups` above this many bytes is cut to the group that admitted the person.
+const GROUPS_LIMIT: usize = 8 * 1024;
+/// The separator of the list, and the escape itself, cannot stand in a name.
+const IN_A_GROUP: &AsciiSet = &CONTROLS.add(b',').add(b'%');
+const IN_A_TEXT: &AsciiSet = &CONTROLS.add(b'%');
+
+/// The values of `X-Forwarded-User`, `-Email`, `-Preferred-Username` and `-Groups`.
+#[derive(Clone, Debug, Default)]
+pub struct IdentityHeaders {
+    /// The subject.
+    pub user: Option<HeaderValue>,
+    /// The e-mail address as the provider gave it.
+    pub email: Option<HeaderValue>,
+    /// The name the person likes to be called by.
+    pub preferred_username: Option<HeaderValue>,
+    /// The groups, separated by commas.
+    pub groups: GroupsHeader,
+}
+
+/// The groups of a person as a header.
+#[derive(Clone, Debug, Default)]
+pub enum GroupsHeader {
+    /// No group claim, or an empty one.
+    #[default]
+    Absent,
+    /// The whole list.
+    Whole(HeaderValue),
+    /// The list would not fit: only the admitting group is told, and that it was cut.
+    TooLong,
+}
+
+impl IdentityHeaders {
+    /// Computes the values; groups are given in the provider's order.
+    pub fn new(subject: &str, email: Option<&str>, username: Option<&str>, groups: &[GroupName]) -> Self {
+        IdentityHeaders {
+            user: text_value(subject),
+            email: email.and_then(text_value),
+            preferred_username: username.and_then(text_value),
+            groups: groups_value(groups),
+        }
+    }
+}
+
+/// One group as it stands in `X-Forwarded-Groups`.
+pub fn group_value(group: &GroupName) -> Option<HeaderValue> {
+    HeaderValue::from_str(&encode_group(group)).ok()
+}
+
+fn groups_value(groups: &[GroupName]) -> GroupsHeader {
+    if groups.is_empty() {
+        return GroupsHeader::Absent;
+    }
+    let list = groups.iter().map(encode_group).collect::<Vec<_>>().join(",");
+    if list.len() > GROUPS_LIMIT {
+        return GroupsHeader::TooLong;
+    }
+    HeaderValue::from_str(&list).map_or(GroupsHeader::Absent, GroupsHeader::Whole)
+}
+
+fn encode_group(group: &GroupName) -> String {
+    percent_encode(group.as_str().as_bytes(), IN_A_GROUP).to_string()
+}
+
+fn text_value(text: &str) -> Option<HeaderValue> {
+    if text.is_empty() {
+        return None;
+    }
+    // A plain value is sent as it is, a `%` included; only a value with control or non-ASCII bytes is encoded.
+    match HeaderValue::from_str(text) {
+        Ok(value) if text.is_ascii() && !text.starts_with(' ') && !text.ends_with(' ') => Some(value),
+        Ok(_) | Err(_) => HeaderValue::from_str(&percent_encode(text.as_bytes(), IN_A_TEXT).to_string()).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(names: &[&str]) -> Vec<GroupName> {
+        names.iter().filter_map(|n| GroupName::new(n)).collect()
+    }
+
+    #[test]
+    fn a_group_name_cannot_add_a_group_to_the_list() {
+        let made = IdentityHeaders::new("s", None, None, &groups(&["a,b", "c\nd", "ü", "/path/x", "p%2Cq"]));
+        let GroupsHeader::Whole(value) = made.groups else { panic!("expected a list") };
+        assert_eq!(value, "a%2Cb,c%0Ad,%C3%BC,path/x,p%252Cq");
+    }
+
+    #[test]
+    fn a_list_that_does_not_fit_is_cut_not_sent() {
+        let many: Vec<String> = (0..500).map(|n| format!("a-rather-long-group-name-{n:04}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(matches!(
+            IdentityHeaders::new("s", None, None, &groups(&many)).groups,
+            GroupsHeader::TooLong
+        ));
+    }
+
+    #[test]
+    fn a_missing_claim_gives_no_header() {
+        let made = IdentityHeaders::new("s", None, Some(""), &[]);
+        assert!(made.email.is_none() && made.preferred_username.is_none());
+        assert!(matches!(made.groups, GroupsHeader::Absent));
+    }
+}

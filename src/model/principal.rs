@@ -1,0 +1,76 @@
+//! A person, as the identity provider described them.
+
+use super::{access::GroupName, identity_headers::IdentityHeaders};
+
+/// A person of the configured issuer. Identity is issuer and subject; an e-mail address authorises nothing.
+#[derive(Clone, Debug)]
+pub struct Principal {
+    /// The `sub` claim.
+    pub subject: Box<str>,
+    /// For pages: the best name we know.
+    pub display_name: Box<str>,
+    /// The `email` claim.
+    pub email: Option<Box<str>>,
+    /// The `preferred_username` claim.
+    pub preferred_username: Option<Box<str>>,
+    /// Whether one of the groups is an admin group.
+    pub is_admin: bool,
+    /// Sorted, for the look-up on every request.
+    groups: Box<[GroupName]>,
+    /// The same person as headers.
+    pub headers: IdentityHeaders,
+}
+
+/// What the claims said, before it becomes a [`Principal`].
+#[derive(Clone, Debug, Default)]
+pub struct PersonClaims {
+    /// The `sub` claim.
+    pub subject: String,
+    /// The `name` claim.
+    pub name: Option<String>,
+    /// The `email` claim.
+    pub email: Option<String>,
+    /// The `preferred_username` claim.
+    pub preferred_username: Option<String>,
+    /// The group claim, in the provider's order.
+    pub groups: Vec<GroupName>,
+}
+
+impl Principal {
+    /// Makes the person; `admin_groups` come from the configuration.
+    pub fn new(claims: PersonClaims, admin_groups: &[GroupName]) -> Principal {
+        let PersonClaims { subject, name, email, preferred_username, groups } = claims;
+        let headers =
+            IdentityHeaders::new(&subject, email.as_deref(), preferred_username.as_deref(), &groups);
+        let display_name = [name.as_deref(), preferred_username.as_deref(), email.as_deref()]
+            .into_iter()
+            .flatten()
+            .find(|text| !text.is_empty())
+            .unwrap_or(&subject)
+            .into();
+        let mut sorted = groups;
+        sorted.sort();
+        sorted.dedup();
+        let mut person = Principal {
+            subject: subject.into(),
+            display_name,
+            email: email.map(Into::into),
+            preferred_username: preferred_username.map(Into::into),
+            is_admin: false,
+            groups: sorted.into(),
+            headers,
+        };
+        person.is_admin = admin_groups.iter().any(|group| person.is_in(group));
+        person
+    }
+
+    /// Whether the person is a member of the group: exact and case-sensitive.
+    pub fn is_in(&self, group: &GroupName) -> bool {
+        self.groups.binary_search(group).is_ok()
+    }
+
+    /// The groups, sorted.
+    pub fn groups(&self) -> &[GroupName] {
+        &self.groups
+    }
+}

@@ -1,0 +1,30 @@
+//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here only.
+
+use std::fmt;
+
+/// A client secret, a token, a key in text form.
+#[derive(Clone)]
+pub struct Secret(Box<str>);
+
+impl Secret {
+    /// Wraps the text.
+    pub fn new(text: impl Into<Box<str>>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether the presented text is the same, in time that depends on the lengths alone.
+    pub fn matches(&self, presented: &[u8]) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(self.0.as_bytes(), presented).is_ok()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[redacted]")
+    }
+}

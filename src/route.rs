@@ -1,0 +1,67 @@
+//! Which target a request names. Raw bytes, case-sensitive, before anything is looked up.
+
+pub mod path;
+
+/// What a target names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'t> {
+    /// `<prefix>/<id>/…`; `root` is the index of the slash after the id.
+    App {
+        /// Follows the grammar of an app id; whether such an app exists is another question.
+        id: &'t str,
+        /// Index into the target.
+        root: usize,
+    },
+    /// `<prefix>/<id>` without the slash: sent on to the same with it.
+    AppWithoutSlash {
+        /// The id.
+        id: &'t str,
+    },
+    /// The launcher.
+    Launcher,
+    /// `<prefix>` without the slash, or `/` where no console is.
+    ToLauncher,
+    /// One of ours.
+    Endpoint(Endpoint),
+    /// The console in sidecar mode.
+    Console,
+    /// Under the prefix, but no id that could exist.
+    NotAnId,
+    /// Nothing here.
+    Nowhere,
+}
+
+/// The endpoints that are ours on the site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// Begins a sign-in.
+    Start,
+    /// Where the provider sends the browser back.
+    Callback,
+    /// A page that offers to sign in.
+    SignIn,
+    /// Asks, then ends the sign-in.
+    SignOut,
+    /// Who am I, as JSON.
+    Userinfo,
+}
+
+impl Endpoint {
+    /// Its name in the path, in logs and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Endpoint::Start => "start",
+            Endpoint::Callback => "callback",
+            Endpoint::SignIn => "sign_in",
+            Endpoint::SignOut => "sign_out",
+            Endpoint::Userinfo => "userinfo",
+        }
+    }
+
+    /// Reads the name.
+    pub fn named(name: &str) -> Option<Endpoint> {
+        [Endpoint::Start, Endpoint::Callback, Endpoint::SignIn, Endpoint::SignOut, Endpoint::Userinfo]
+            .into_iter()
+            .find(|endpoint| endpoint.as_str() == name)
+    }
+}

@@ -1,0 +1,107 @@
+//! Routing on paths: the prefix, the id, our own endpoints, then the console or nothing.
+
+use super::{Endpoint, Route};
+use crate::model::{app::is_app_id, site::Site};
+
+/// Our second reserved prefix, on every origin.
+const RESERVED: &str = "/.ludgate";
+
+/// Routes the path of a target on the site.
+pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
+    if let Some(rest) = below(path, &site.apps_prefix) {
+        return match rest {
+            "" => Route::ToLauncher,
+            "/" => Route::Launcher,
+            rest => app(path, &rest[1..]),
+        };
+    }
+    if let Some(rest) = below(path, &site.endpoints) {
+        return match Endpoint::named(rest.trim_start_matches('/')) {
+            Some(endpoint) if rest.len() == endpoint.as_str().len() + 1 => Route::Endpoint(endpoint),
+            Some(_) | None => Route::Nowhere,
+        };
+    }
+    if below(path, RESERVED).is_some() {
+        return Route::Nowhere;
+    }
+    match (&site.console, path) {
+        (Some(_), _) => Route::Console,
+        (None, "/") => Route::ToLauncher,
+        (None, _) => Route::Nowhere,
+    }
+}
+
+fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
+    let (id, slash) = match rest.find('/') {
+        Some(at) => (&rest[..at], true),
+        None => (rest, false),
+    };
+    if !is_app_id(id.as_bytes()) {
+        return Route::NotAnId;
+    }
+    if slash {
+        Route::App { id, root: path.len() - rest.len() + id.len() }
+    } else {
+        Route::AppWithoutSlash { id }
+    }
+}
+
+/// What follows the prefix when the path is it or lies below it.
+fn below<'t>(path: &'t str, prefix: &str) -> Option<&'t str> {
+    path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        cookie_names::CookieNames,
+        site::{ForwardedConstants, WebOrigin},
+    };
+
+    fn site() -> Site {
+        let origin = WebOrigin::new(false, "gw.test", 80);
+        Site {
+            forwarded: ForwardedConstants::new(&origin).expect("a host"),
+            origin,
+            alias: None,
+            welcome: None,
+            apps_prefix: "/apps".into(),
+            endpoints: "/oauth2".into(),
+            console: None,
+            cookies: CookieNames::new(false, "c", &[]),
+        }
+    }
+
+    #[test]
+    fn a_path_is_routed_by_its_raw_bytes() {
+        let site = site();
+        for (path, expected) in [
+            ("/", Route::ToLauncher),
+            ("/apps", Route::ToLauncher),
+            ("/apps/", Route::Launcher),
+            ("/apps/a", Route::AppWithoutSlash { id: "a" }),
+            ("/apps/a/", Route::App { id: "a", root: 7 }),
+            ("/apps/a/b%2Fc//d", Route::App { id: "a", root: 7 }),
+            ("/apps/a-1//x", Route::App { id: "a-1", root: 9 }),
+            ("/apps/A/", Route::NotAnId),
+            ("/apps/a%2D1/x", Route::NotAnId),
+            ("/apps/a;x/", Route::NotAnId),
+            ("/apps//a/", Route::NotAnId),
+            ("/apps/../a/", Route::NotAnId),
+            ("/apps;x/grp/", Route::Nowhere),
+            ("//apps/grp/", Route::Nowhere),
+            ("/Apps/a/", Route::Nowhere),
+            ("/%61pps/a/", Route::Nowhere),
+            ("/appsx", Route::Nowhere),
+            ("/oauth2/start", Route::Endpoint(Endpoint::Start)),
+            ("/oauth2/start/", Route::Nowhere),
+            ("/oauth2//start", Route::Nowhere),
+            ("/oauth2/", Route::Nowhere),
+            ("/oauth2", Route::Nowhere),
+            ("/.ludgate/enter", Route::Nowhere),
+        ] {
+            assert_eq!(route(path, &site), expected, "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From settings to a running gateway: threads, runtimes and listeners. Nothing here knows a request.
+//!
+//! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
+
+use std::{
+    io,
+    net::SocketAddr,
+    rc::Rc,
+    sync::{Arc, atomic::AtomicUsize},
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, Handle, LocalOptions},
+    sync::watch,
+};
+
+use crate::{
+    admin::Admin,
+    catalog::{Catalog, snapshot::Snapshot},
+    gateway::{
+        Gateway,
+        thread::{DataThread, Service},
+    },
+    identity::oidc::Oidc,
+    lifecycle::{
+        drain::{Drain, DrainWatcher},
+        ready::Ready,
+        streams::Alarm,
+    },
+    listener::{self, ListenError, connection},
+    model::clock::Clock,
+    session::store::Sessions,
+    settings::Settings,
+    telemetry::{lines::LineSink, metrics::Metrics},
+};
+
+/// Requests in flight have this long to finish when the process stops.
+const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+/// Expired sessions are forgotten this often.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// What is not configuration.
+pub struct Options {
+    /// Time.
+    pub clock: Clock,
+    /// Data threads.
+    pub threads: usize,
+    /// Where request lines go; `None`: standard output.
+    pub log: Option<Box<dyn io::Write + Send>>,
+}
+
+impl Options {
+    /// As the machine has it.
+    pub fn of_this_machine() -> Options {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Options { clock: Clock::system(), threads, log: None }
+    }
+}
+
+/// Why the gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The provider's CA cannot be used.
+    #[error("identity.ca: {0}")]
+    Trust(#[from] crate::trust::NoCertificate),
+    /// The system refused a thread or a socket.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// A running gateway.
+pub struct Running {
+    /// Where people connect.
+    pub address: SocketAddr,
+    /// Where operators connect.
+    pub admin: SocketAddr,
+    /// What the threads share.
+    pub gateway: Arc<Gateway>,
+    drain: Drain,
+    finish: watch::Sender<bool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts everything; to be called on the control runtime.
+///
+/// # Errors
+/// See [`StartError`]; nothing is left running then.
+pub async fn start(settings: Settings, options: Options) -> Result<Running, StartError> {
+    let Settings { listen, peers, admin, site, identity, session, keys, forward, log, apps } = settings;
+    let sockets = listener::bind(listen.address, options.threads)?;
+    let admin_listener = listener::bind(admin.address, 1)?;
+    let clock = options.clock;
+    let (metrics, alarm, ready, drain) = (Metrics::new(), Alarm::new(), Ready::default(), Drain::new());
+    let starting = ready.latch("listeners");
+    let output = options.log.unwrap_or_else(|| Box::new(io::stdout()));
+    let lines =
+        if log.requests { LineSink::start(output, metrics.log_dropped.clone()) } else { LineSink::off() };
+    let oidc = match identity {
+        Some(identity) => Some(Arc::new(Oidc::new(identity, &site, keys, clock.clone(), metrics.clone())?)),
+        None => None,
+    };
+    let sessions = Arc::new(Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone()));
+    let gateway = Arc::new(Gateway {
+        catalog: Catalog::new(Snapshot::new(site, apps), alarm.clone(), metrics.clone()),
+        sessions: sessions.clone(),
+        oidc: oidc.clone(),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        alarm,
+        log: lines,
+        peers,
+        forward,
+        control: Handle::current(),
+    });
+    metrics.last_reload_success.set(1);
+    if let Some(oidc) = oidc {
+        tokio::spawn(async move { oidc.keep_informed().await });
+    }
+    tokio::spawn(async move {
+        loop {
+            clock.sleep(SWEEP_EVERY).await;
+            sessions.sweep().await;
+        }
+    });
+    let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
+    let (finish, finished) = watch::channel(false);
+    let open = Arc::new(AtomicUsize::new(0));
+    let mut threads = Vec::new();
+    for (index, socket) in sockets.into_iter().enumerate() {
+        let thread = Plan {
+            socket,
+            listen: listen.clone(),
+            gateway: gateway.clone(),
+            open: open.clone(),
+            drain: drain.watcher(),
+            finished: finished.clone(),
+        };
+        let name = format!("ludgate-data-{index}");
+        threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run())?);
+    }
+    let mut admin_address = admin.address;
+    for socket in admin_listener {
+        admin_address = socket.local_addr()?;
+        let listener = TcpListener::from_std(socket)?;
+        let answers = Admin::new(gateway.clone(), ready.clone(), drain.told(), admin.token.clone());
+        tokio::spawn(answers.serve(listener));
+    }
+    drop(starting);
+    tracing::info!(%address, admin = %admin_address, "listening");
+    Ok(Running { address, admin: admin_address, gateway, drain, finish, threads })
+}
+
+impl Running {
+    /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
+    /// Gives back whether everybody finished in time.
+    pub async fn stop(self) -> bool {
+        let Running { drain, finish, threads, .. } = self;
+        let in_time = drain.stop(DRAIN_DEADLINE).await;
+        finish.send_replace(true);
+        // Joining blocks for as long as a thread needs to drop its tasks.
+        let joined = tokio::task::spawn_blocking(move || threads.into_iter().all(|t| t.join().is_ok())).await;
+        in_time && matches!(joined, Ok(true))
+    }
+}
+
+/// What a data thread is made of.
+struct Plan {
+    socket: std::net::TcpListener,
+    listen: listener::Settings,
+    gateway: Arc<Gateway>,
+    open: Arc<AtomicUsize>,
+    drain: DrainWatcher,
+    finished: watch::Receiver<bool>,
+}
+
+impl Plan {
+    fn run(self) {
+        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.serve()),
+            Err(error) => tracing::error!(%error, "a data thread has no runtime"),
+        }
+    }
+
+    async fn serve(self) {
+        let Plan { socket, listen, gateway, open, drain, mut finished } = self;
+        let listener = match TcpListener::from_std(socket) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%error, "a data thread has no listener");
+                return;
+            }
+        };
+        let metrics = gateway.metrics.clone();
+        let service = Rc::new(Service(DataThread::start(gateway)));
+        connection::accept(listener, Rc::new(listen), service, open, metrics, drain).await;
+        // Connections still finishing live on this runtime; it goes when all had their time.
+        let _ = finished.wait_for(|finished| *finished).await;
+    }
+}

@@ -1,0 +1,40 @@
+//! Sign-ins and app sessions: who somebody is, for how long, and for which app.
+//!
+//! A session says who, never may. Records hold their own deadlines (`record`), the memory store only
+//! bounds their number (`store`), cookies carry a random id (`cookie`), and what must survive in the
+//! browser between two requests is sealed (`keys`).
+
+pub mod cookie;
+pub mod keys;
+pub mod record;
+pub mod store;
+pub mod usage;
+
+use std::time::Duration;
+
+/// How long sessions last.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Without use for this long, a session ends.
+    pub idle: Duration,
+    /// It ends after this long whatever happens.
+    pub lifetime: Duration,
+    /// Group membership is read again at least this often.
+    pub recheck: Duration,
+    /// Memory for sign-in records, in bytes.
+    pub sign_in_bytes: u64,
+    /// Memory for app session records, in bytes.
+    pub app_session_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            idle: Duration::from_secs(30 * 60),
+            lifetime: Duration::from_secs(12 * 60 * 60),
+            recheck: Duration::from_secs(5 * 60),
+            sign_in_bytes: 1 << 30,
+            app_session_bytes: 600 << 20,
+        }
+    }
+}

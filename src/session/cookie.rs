@@ -1,0 +1,89 @@
+//! The cookies themselves: a random id in, a `Set-Cookie` line out.
+//!
+//! HttpOnly, SameSite=Lax, no Domain, no Max-Age: the server keeps the time. Secure when the site is https.
+
+use aws_lc_rs::{digest, rand};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use cookie::{Cookie, SameSite};
+use http::HeaderValue;
+
+/// 256 bits in base64url.
+const ID_LENGTH: usize = 43;
+
+/// The key under which a record is kept: SHA-256 of the id, so that no memory or log holds an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RecordKey(pub [u8; 32]);
+
+/// A fresh id, on its way to a browser; the store keeps only its [`RecordKey`].
+pub struct NewId {
+    text: String,
+    key: RecordKey,
+}
+
+impl NewId {
+    /// 256 bits from the system's generator.
+    ///
+    /// # Errors
+    /// Only when the system cannot give random bytes; then no session is made.
+    pub fn random() -> Result<NewId, NoRandomness> {
+        let mut bytes = [0; 32];
+        rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
+        let text = URL_SAFE_NO_PAD.encode(bytes);
+        let key = RecordKey::hash(text.as_bytes());
+        Ok(NewId { text, key })
+    }
+
+    /// The key of its record.
+    pub fn key(&self) -> RecordKey {
+        self.key
+    }
+
+    /// The text for the cookie.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The system has no random bytes to give.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the system gave no random bytes")]
+pub struct NoRandomness;
+
+impl RecordKey {
+    /// The key of a presented value; `None` when no id looks like it.
+    pub fn of(presented: &[u8]) -> Option<RecordKey> {
+        let plausible = presented.len() == ID_LENGTH
+            && presented.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+        plausible.then(|| RecordKey::hash(presented))
+    }
+
+    fn hash(id: &[u8]) -> RecordKey {
+        let mut key = [0; 32];
+        key.copy_from_slice(digest::digest(&digest::SHA256, id).as_ref());
+        RecordKey(key)
+    }
+
+    /// The first 8 hex digits, for logs.
+    pub fn short(&self) -> String {
+        self.0[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// A `Set-Cookie` value that gives the browser an id.
+pub fn set(name: &str, value: &str, path: &str, secure: bool) -> Option<HeaderValue> {
+    let cookie = build(name, value, path, secure).build();
+    HeaderValue::from_str(&cookie.to_string()).ok()
+}
+
+/// A `Set-Cookie` value that takes it away again; the attributes must be those it was set with.
+pub fn clear(name: &str, path: &str, secure: bool) -> Option<HeaderValue> {
+    let mut cookie = build(name, "", path, secure).build();
+    cookie.make_removal();
+    HeaderValue::from_str(&cookie.to_string()).ok()
+}
+
+fn build<'c>(name: &'c str, value: &'c str, path: &'c str, secure: bool) -> cookie::CookieBuilder<'c> {
+    let cookie = Cookie::build((name, value)).path(path).http_only(true).same_site(SameSite::Lax);
+    // `secure(false)` would be the same; said only where it is true so that nothing depends on the default.
+    if secure { cookie.secure(true) } else { cookie }
+}

@@ -1,0 +1,224 @@
+//! Keys for what the browser carries for us: AEAD only, one derived key per purpose, the purpose also authenticated.
+//!
+//! A ring seals with its first key and opens with all, so keys rotate without anybody noticing.
+
+use aws_lc_rs::{
+    aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey},
+    hkdf, hmac, rand,
+};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
+/// Shortest secret a key file may hold, in bytes.
+pub const MIN_SECRET: usize = 32;
+
+/// What a sealed text is for; sealed for one purpose, it cannot be opened for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The `state` of a pending sign-in.
+    State,
+    /// The token of the sign-out form.
+    SignOutForm,
+}
+
+impl Purpose {
+    fn label(self) -> &'static [u8] {
+        match self {
+            Purpose::State => b"ludgate state v1",
+            Purpose::SignOutForm => b"ludgate sign-out form v1",
+        }
+    }
+}
+
+/// Why keys were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// No key at all.
+    #[error("the key file holds no key")]
+    Empty,
+    /// Not base64.
+    #[error("a key is not base64")]
+    NotBase64,
+    /// Too short.
+    #[error("a key is shorter than 32 bytes")]
+    TooShort,
+    /// All bytes the same, or the example of the documentation.
+    #[error("a key is a sample or is guessable")]
+    Guessable,
+    /// The system refused.
+    #[error("no key could be made")]
+    System,
+}
+
+/// Something that was sealed could not be opened: forged, for another purpose, or sealed with a key that is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what was sealed cannot be opened")]
+pub struct NotOurs;
+
+/// One or more keys; the first seals.
+pub struct KeyRing {
+    keys: Vec<DerivedKeys>,
+}
+
+struct DerivedKeys {
+    /// Tells which key sealed a text; derived, so it says nothing about the key.
+    id: u8,
+    state: RandomizedNonceKey,
+    form: hmac::Key,
+}
+
+impl std::fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KeyRing({} keys)", self.keys.len())
+    }
+}
+
+impl KeyRing {
+    /// A random key that dies with the process; pending sign-ins die with it.
+    pub fn random() -> Result<KeyRing, KeyError> {
+        let mut secret = [0; MIN_SECRET];
+        rand::fill(&mut secret).map_err(|_| KeyError::System)?;
+        Ok(KeyRing { keys: vec![DerivedKeys::from_secret(&secret)?] })
+    }
+
+    /// Reads a key file: one base64 key of at least 32 bytes a line, `#` comments; the first seals.
+    pub fn from_file_content(content: &str) -> Result<KeyRing, KeyError> {
+        let keys = content
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            .map(|line| {
+                let text = line.trim_end_matches('=').replace('+', "-").replace('/', "_");
+                let secret = URL_SAFE_NO_PAD.decode(text).map_err(|_| KeyError::NotBase64)?;
+                if secret.len() < MIN_SECRET {
+                    return Err(KeyError::TooShort);
+                }
+                // Fewer than eight different bytes in 32 is a pattern somebody typed.
+                let mut distinct = secret.clone();
+                distinct.sort_unstable();
+                distinct.dedup();
+                if distinct.len() < 8 || secret.is_ascii() {
+                    return Err(KeyError::Guessable);
+                }
+                DerivedKeys::from_secret(&secret)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() { Err(KeyError::Empty) } else { Ok(KeyRing { keys }) }
+    }
+
+    /// Seals the bytes for the browser to carry: key id, nonce, ciphertext, tag; base64url.
+    pub fn seal(&self, purpose: Purpose, plain: &[u8]) -> Result<String, KeyError> {
+        let key = self.keys.first().ok_or(KeyError::Empty)?;
+        let mut sealed = plain.to_vec();
+        let nonce = key
+            .state
+            .seal_in_place_append_tag(Aad::from(purpose.label()), &mut sealed)
+            .map_err(|_| KeyError::System)?;
+        let mut out = Vec::with_capacity(1 + NONCE_LEN + sealed.len());
+        out.push(key.id);
+        out.extend_from_slice(nonce.as_ref());
+        out.extend_from_slice(&sealed);
+        Ok(URL_SAFE_NO_PAD.encode(out))
+    }
+
+    /// Opens what [`KeyRing::seal`] made for the same purpose.
+    pub fn open(&self, purpose: Purpose, text: &str) -> Result<Vec<u8>, NotOurs> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotOurs)?;
+        let (id, rest) = bytes.split_first().ok_or(NotOurs)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(NotOurs)?;
+        for key in self.keys.iter().filter(|key| key.id == *id) {
+            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
+            let mut sealed = sealed.to_vec();
+            if let Ok(plain) = key.state.open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
+                return Ok(plain.to_vec());
+            }
+        }
+        Err(NotOurs)
+    }
+
+    /// A token that only we can make for this message; for forms that change something.
+    pub fn form_token(&self, message: &[u8]) -> String {
+        let Some(key) = self.keys.first() else { return String::new() };
+        URL_SAFE_NO_PAD.encode(hmac::sign(&key.form, message))
+    }
+
+    /// Whether the token was made by [`KeyRing::form_token`] for the message; constant time.
+    pub fn is_form_token(&self, message: &[u8], token: &str) -> bool {
+        let Ok(tag) = URL_SAFE_NO_PAD.decode(token) else { return false };
+        self.keys.iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
+    }
+}
+
+impl DerivedKeys {
+    fn from_secret(secret: &[u8]) -> Result<DerivedKeys, KeyError> {
+        let base = hkdf::Salt::new(hkdf::HKDF_SHA256, b"ludgate").extract(secret);
+        let derive = |label: &[u8]| -> Result<[u8; 32], KeyError> {
+            let mut key = [0; 32];
+            base.expand(&[label], hkdf::HKDF_SHA256)
+                .and_then(|material| material.fill(&mut key))
+                .map_err(|_| KeyError::System)?;
+            Ok(key)
+        };
+        Ok(DerivedKeys {
+            id: derive(b"key id")?[0],
+            state: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::State.label())?)
+                .map_err(|_| KeyError::System)?,
+            form: hmac::Key::new(hmac::HMAC_SHA256, &derive(Purpose::SignOutForm.label())?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::engine::general_purpose::STANDARD;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file_of(seed: u8) -> String {
+        let secret: Vec<u8> = (0..32u8).map(|n| n.wrapping_mul(37).wrapping_add(seed)).collect();
+        STANDARD.encode(secret)
+    }
+
+    #[test]
+    fn guessable_short_and_missing_keys_are_refused() {
+        for (content, expected) in [
+            ("", KeyError::Empty),
+            ("# only a comment", KeyError::Empty),
+            ("c2hvcnQ=", KeyError::TooShort),
+            ("!!!", KeyError::NotBase64),
+            ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", KeyError::Guessable),
+            ("Y2hhbmdlLW1lLWNoYW5nZS1tZS1jaGFuZ2UtbWUtbm93", KeyError::Guessable),
+        ] {
+            assert_eq!(KeyRing::from_file_content(content).err(), Some(expected), "{content:?}");
+        }
+    }
+
+    #[test]
+    fn two_keys_are_active_and_the_first_seals() {
+        let old = KeyRing::from_file_content(&file_of(1)).expect("a key");
+        let both = KeyRing::from_file_content(&format!("{}\n{}", file_of(2), file_of(1))).expect("two keys");
+        let sealed = old.seal(Purpose::State, b"text").expect("sealed");
+        assert_eq!(both.open(Purpose::State, &sealed).as_deref(), Ok(&b"text"[..]));
+        let newer = both.seal(Purpose::State, b"text").expect("sealed");
+        assert_eq!(old.open(Purpose::State, &newer), Err(NotOurs));
+    }
+
+    #[test]
+    fn what_is_sealed_for_one_purpose_opens_for_no_other() {
+        let ring = KeyRing::random().expect("a key");
+        let sealed = ring.seal(Purpose::State, b"text").expect("sealed");
+        assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(NotOurs));
+    }
+
+    proptest! {
+        #[test]
+        fn no_flipped_bit_goes_unnoticed(at in 0usize..200, bit in 0u8..8) {
+            let ring = KeyRing::random().expect("a key");
+            let sealed = ring.seal(Purpose::State, b"some text to protect").expect("sealed");
+            let mut bytes = URL_SAFE_NO_PAD.decode(&sealed).expect("base64");
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            prop_assert_eq!(ring.open(Purpose::State, &URL_SAFE_NO_PAD.encode(bytes)), Err(NotOurs));
+        }
+    }
+}

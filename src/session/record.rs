@@ -1,0 +1,204 @@
+//! The records: a sign-in, the app sessions that stand on it, and their deadlines.
+//!
+//! The truth about time is in the record, on the injected clock: `idle` slides with use, at most once a
+//! second; `lifetime` never moves. An app session never outlives its sign-in.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::{Settings, cookie::RecordKey};
+use crate::model::{
+    app::AppId,
+    clock::{Moment, millis},
+    principal::Principal,
+    secret::Secret,
+};
+
+/// The sliding deadline is written at most this often, in milliseconds.
+const SLIDE_EVERY: u64 = 1000;
+/// App sessions one sign-in may have made; a client that never keeps its cookie stops getting new ones.
+const MAX_MINTED: u32 = 256;
+
+/// Both deadlines of a record, in milliseconds of the clock.
+#[derive(Debug)]
+struct Window {
+    idle: u64,
+    idle_deadline: AtomicU64,
+    absolute_deadline: u64,
+}
+
+impl Window {
+    fn open(now: Moment, idle: Duration, absolute_deadline: u64) -> Window {
+        let idle = millis(idle);
+        let idle_deadline = AtomicU64::new(now.0.saturating_add(idle).min(absolute_deadline));
+        Window { idle, idle_deadline, absolute_deadline }
+    }
+
+    fn is_open(&self, now: Moment) -> bool {
+        now.0 < self.idle_deadline.load(Ordering::Relaxed) && now.0 < self.absolute_deadline
+    }
+
+    fn slide(&self, now: Moment) -> bool {
+        let next = now.0.saturating_add(self.idle).min(self.absolute_deadline);
+        let current = self.idle_deadline.load(Ordering::Relaxed);
+        // Relaxed and unsynchronised on purpose: a lost race costs one slide of under a second.
+        let due = next >= current.saturating_add(SLIDE_EVERY);
+        if due {
+            self.idle_deadline.store(next, Ordering::Relaxed);
+        }
+        due
+    }
+}
+
+/// What a finished sign-in leaves behind for later: refresh and sign-out at the provider.
+#[derive(Clone, Debug, Default)]
+pub struct ProviderTokens {
+    /// For `id_token_hint`.
+    pub id_token: Option<Secret>,
+    /// To read the membership again.
+    pub refresh_token: Option<Secret>,
+    /// The provider's own session id (`sid`), for back-channel sign-out.
+    pub session_id: Option<Box<str>>,
+}
+
+/// How a session came to be; it decides what must be proved again.
+#[derive(Debug)]
+pub enum Origin {
+    /// A completed sign-in in the browser.
+    SignIn,
+    /// A token that the browser presented: the moment at which a valid one was last seen.
+    Token {
+        /// Milliseconds of the clock.
+        proved: AtomicU64,
+    },
+}
+
+/// One person, signed in with one browser.
+#[derive(Debug)]
+pub struct SignIn {
+    key: RecordKey,
+    principal: ArcSwap<Principal>,
+    /// Tokens of the provider; never sent to anybody but the provider.
+    pub tokens: ProviderTokens,
+    origin: Origin,
+    window: Window,
+    ended: AtomicBool,
+    minted: AtomicU32,
+}
+
+impl SignIn {
+    /// A sign-in that begins now.
+    pub fn begin(
+        key: RecordKey,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+        origin: Origin,
+        now: Moment,
+        settings: &Settings,
+    ) -> SignIn {
+        let absolute = now.after(settings.lifetime).0;
+        SignIn {
+            key,
+            principal: ArcSwap::new(principal),
+            tokens,
+            origin,
+            window: Window::open(now, settings.idle, absolute),
+            ended: AtomicBool::new(false),
+            minted: AtomicU32::new(0),
+        }
+    }
+
+    /// The key of its record.
+    pub fn key(&self) -> RecordKey {
+        self.key
+    }
+
+    /// The person as last described by the provider.
+    pub fn principal(&self) -> Guard<Arc<Principal>> {
+        self.principal.load()
+    }
+
+    /// Replaces the description: groups were read again.
+    pub fn describe(&self, principal: Arc<Principal>) {
+        self.principal.store(principal);
+    }
+
+    /// How it came to be.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Whether it counts now.
+    pub fn is_live(&self, now: Moment) -> bool {
+        !self.ended.load(Ordering::Acquire) && self.window.is_open(now)
+    }
+
+    /// It was used.
+    pub fn touch(&self, now: Moment) -> bool {
+        self.window.slide(now)
+    }
+
+    /// Ends it, and with it every app session; gives back whether it was still going.
+    pub fn end(&self) -> bool {
+        !self.ended.swap(true, Ordering::AcqRel)
+    }
+
+    /// Takes one of the app sessions this sign-in may still make.
+    pub fn may_mint(&self) -> bool {
+        self.minted.fetch_add(1, Ordering::Relaxed) < MAX_MINTED
+    }
+
+    /// Roughly how many bytes it holds, for the store's bound.
+    pub fn weight(&self) -> u32 {
+        let person = self.principal.load();
+        let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
+        let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
+        let tokens = token(&self.tokens.id_token) + token(&self.tokens.refresh_token);
+        // The groups stand twice: sorted, and as a header value.
+        u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
+    }
+}
+
+/// The session of one person with one app.
+#[derive(Debug)]
+pub struct AppSession {
+    app: AppId,
+    sign_in: Arc<SignIn>,
+    window: Window,
+}
+
+impl AppSession {
+    /// A session that begins now and ends no later than its sign-in.
+    pub fn begin(app: AppId, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
+        let window = Window::open(now, idle, sign_in.window.absolute_deadline);
+        AppSession { app, sign_in, window }
+    }
+
+    /// The app it was made for; at another app it is no session.
+    pub fn app(&self) -> &AppId {
+        &self.app
+    }
+
+    /// The sign-in it stands on.
+    pub fn sign_in(&self) -> &Arc<SignIn> {
+        &self.sign_in
+    }
+
+    /// Whether it counts now.
+    pub fn is_live(&self, now: Moment) -> bool {
+        self.window.is_open(now) && self.sign_in.is_live(now)
+    }
+
+    /// It was used: it and its sign-in live on. Says whether the sign-in's deadline moved.
+    pub fn touch(&self, now: Moment) -> bool {
+        self.window.slide(now);
+        self.sign_in.touch(now)
+    }
+}

@@ -1,0 +1,410 @@
+//! The memory store: bounded, shared by all threads, and nothing on it waits.
+//!
+//! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
+//! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
+
+use std::{
+    hash::{BuildHasher, Hasher},
+    sync::Arc,
+};
+
+use moka::{policy::EvictionPolicy, sync::Cache};
+
+use super::{
+    Settings,
+    cookie::{NewId, NoRandomness, RecordKey},
+    record::{AppSession, Origin, ProviderTokens, SignIn},
+};
+use crate::{
+    lifecycle::streams::Alarm,
+    model::{
+        app::AppId,
+        clock::{Clock, Moment},
+        principal::Principal,
+    },
+    telemetry::metrics::Metrics,
+};
+
+/// Records looked at before the sweep lets others run.
+const SWEEP_BATCH: usize = 512;
+/// What one app session record holds, with its place in the table, in bytes.
+const APP_SESSION_WEIGHT: u32 = 600;
+
+/// A live session that was found on a request.
+#[derive(Clone, Debug)]
+pub enum Live {
+    /// The app's own session.
+    App(Arc<AppSession>),
+    /// Only the sign-in: the app has no session yet.
+    SignIn(Arc<SignIn>),
+}
+
+impl Live {
+    /// The sign-in behind it.
+    pub fn sign_in(&self) -> &Arc<SignIn> {
+        match self {
+            Live::App(session) => session.sign_in(),
+            Live::SignIn(sign_in) => sign_in,
+        }
+    }
+
+    /// Whether it counts now.
+    pub fn is_live(&self, now: Moment) -> bool {
+        match self {
+            Live::App(session) => session.is_live(now),
+            Live::SignIn(sign_in) => sign_in.is_live(now),
+        }
+    }
+}
+
+/// All sessions of the process.
+#[derive(Debug)]
+pub struct Sessions {
+    sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
+    apps: Cache<RecordKey, Arc<AppSession>, KeyIsHash>,
+    settings: Settings,
+    clock: Clock,
+    alarm: Alarm,
+    metrics: Arc<Metrics>,
+}
+
+impl Sessions {
+    /// An empty store.
+    pub fn new(settings: Settings, clock: Clock, alarm: Alarm, metrics: Arc<Metrics>) -> Sessions {
+        Sessions {
+            sign_ins: Cache::builder()
+                .max_capacity(settings.sign_in_bytes)
+                .eviction_policy(EvictionPolicy::lru())
+                .weigher(|_, sign_in: &Arc<SignIn>| sign_in.weight())
+                .build_with_hasher(KeyIsHash),
+            apps: Cache::builder()
+                .max_capacity(settings.app_session_bytes)
+                .eviction_policy(EvictionPolicy::lru())
+                .weigher(|_, _| APP_SESSION_WEIGHT)
+                .build_with_hasher(KeyIsHash),
+            settings,
+            clock,
+            alarm,
+            metrics,
+        }
+    }
+
+    /// How long sessions last.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Finds the session that counts for an app: its own if one is presented, else the sign-in.
+    ///
+    /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
+    /// not the one presented with it counts as absent.
+    pub fn find<'c>(
+        &self,
+        app_cookies: impl Iterator<Item = &'c [u8]>,
+        sign_in_cookies: impl Iterator<Item = &'c [u8]>,
+        app: &AppId,
+        now: Moment,
+    ) -> Option<Live> {
+        let mut presented = 0;
+        let sign_in_keys: [Option<RecordKey>; 4] = {
+            let mut keys = sign_in_cookies.inspect(|_| presented += 1).filter_map(RecordKey::of);
+            std::array::from_fn(|_| keys.next())
+        };
+        let matches_sign_in =
+            |session: &AppSession| presented == 0 || sign_in_keys.contains(&Some(session.sign_in().key()));
+        let session = only(
+            app_cookies
+                .filter_map(RecordKey::of)
+                .filter_map(|key| self.apps.get(&key))
+                .filter(|session| session.app() == app && session.is_live(now) && matches_sign_in(session)),
+        );
+        if let Some(session) = session {
+            self.metrics.lookup("app");
+            return Some(Live::App(session));
+        }
+        let sign_in = only(
+            sign_in_keys
+                .iter()
+                .flatten()
+                .filter_map(|key| self.sign_ins.get(key))
+                .filter(|sign_in| sign_in.is_live(now)),
+        );
+        self.metrics.lookup(if sign_in.is_some() { "sign_in" } else { "none" });
+        sign_in.map(Live::SignIn)
+    }
+
+    /// Finds the sign-in that one of the cookies names.
+    pub fn find_sign_in<'c>(
+        &self,
+        cookies: impl Iterator<Item = &'c [u8]>,
+        now: Moment,
+    ) -> Option<Arc<SignIn>> {
+        only(
+            cookies
+                .filter_map(RecordKey::of)
+                .filter_map(|key| self.sign_ins.get(&key))
+                .filter(|sign_in| sign_in.is_live(now)),
+        )
+    }
+
+    /// Begins a sign-in under a new id.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn begin(
+        &self,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+        origin: Origin,
+    ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
+        let id = NewId::random()?;
+        let sign_in = SignIn::begin(id.key(), principal, tokens, origin, self.clock.now(), &self.settings);
+        let sign_in = Arc::new(sign_in);
+        self.sign_ins.insert(id.key(), sign_in.clone());
+        Ok((id, sign_in))
+    }
+
+    /// Makes the session of one app; `None` when this sign-in has made too many already (its sign-in
+    /// cookie then goes on speaking for it) or the system has no random bytes.
+    pub fn mint(&self, sign_in: &Arc<SignIn>, app: &AppId) -> Option<(NewId, Arc<AppSession>)> {
+        if !sign_in.may_mint() {
+            return None;
+        }
+        let id = NewId::random().ok()?;
+        let session = AppSession::begin(app.clone(), sign_in.clone(), self.clock.now(), self.settings.idle);
+        let session = Arc::new(session);
+        self.apps.insert(id.key(), session.clone());
+        Some((id, session))
+    }
+
+    /// An authorised request, or bytes that count as use: the deadlines move on.
+    pub fn touch(&self, live: &Live, now: Moment) {
+        let moved = match live {
+            Live::App(session) => session.touch(now),
+            Live::SignIn(sign_in) => sign_in.touch(now),
+        };
+        if moved {
+            // Once a second at most: keeps the sign-in young in the LRU order although only its app
+            // session is looked up.
+            let _ = self.sign_ins.get(&live.sign_in().key());
+        }
+    }
+
+    /// Ends a sign-in, its app sessions and its streams.
+    pub fn end(&self, sign_in: &SignIn) {
+        sign_in.end();
+        self.sign_ins.invalidate(&sign_in.key());
+        self.alarm.ring();
+    }
+
+    /// Whether any sign-in would still count at that moment, were it not used until then.
+    pub fn any_live_at(&self, moment: Moment) -> bool {
+        self.sign_ins.iter().any(|(_, sign_in)| sign_in.is_live(moment))
+    }
+
+    /// How many records are held, expired ones included. Does moka's housekeeping: for
+    /// the control runtime, not for a data thread.
+    pub fn count(&self) -> u64 {
+        self.sign_ins.run_pending_tasks();
+        self.apps.run_pending_tasks();
+        self.sign_ins.entry_count() + self.apps.entry_count()
+    }
+
+    /// Forgets what no longer counts, a batch at a time. Runs on the control runtime.
+    ///
+    /// Cancel safety: may be dropped at any point.
+    pub async fn sweep(&self) {
+        let mut seen = 0;
+        for (key, session) in &self.apps {
+            if !session.is_live(self.clock.now()) {
+                self.apps.invalidate(&*key);
+            }
+            seen += 1;
+            if seen % SWEEP_BATCH == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        for (key, sign_in) in &self.sign_ins {
+            if !sign_in.is_live(self.clock.now()) {
+                self.sign_ins.invalidate(&*key);
+            }
+            seen += 1;
+            if seen % SWEEP_BATCH == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
+    }
+}
+
+/// The only item, or none when there are two: two valid answers to "who is it" are no answer.
+fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
+    match (items.next(), items.next()) {
+        (Some(item), None) => Some(item),
+        (None | Some(_), _) => None,
+    }
+}
+
+/// The key already is a SHA-256: its first bytes serve as the hash.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyIsHash;
+
+/// See [`KeyIsHash`].
+#[derive(Debug, Default)]
+struct FirstBytes(u64);
+
+impl BuildHasher for KeyIsHash {
+    type Hasher = FirstBytes;
+
+    fn build_hasher(&self) -> FirstBytes {
+        FirstBytes(0)
+    }
+}
+
+impl Hasher for FirstBytes {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let mut first = [0; 8];
+        let len = bytes.len().min(8);
+        first[..len].copy_from_slice(&bytes[..len]);
+        // The array's length is hashed too, before its bytes: mixed in, it must not replace them.
+        self.0 ^= u64::from_le_bytes(first);
+    }
+
+    fn write_usize(&mut self, _: usize) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{clock::Hands, principal::PersonClaims};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn store() -> (Sessions, Clock, Hands) {
+        let (clock, hands) = Clock::by_hand();
+        let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), Metrics::new());
+        (sessions, clock, hands)
+    }
+
+    fn person(subject: &str) -> Arc<Principal> {
+        Arc::new(Principal::new(PersonClaims { subject: subject.into(), ..PersonClaims::default() }, &[]))
+    }
+
+    fn sign_in(sessions: &Sessions, subject: &str) -> (NewId, Arc<SignIn>) {
+        sessions.begin(person(subject), ProviderTokens::default(), Origin::SignIn).expect("random bytes")
+    }
+
+    fn find(sessions: &Sessions, app: &[&str], sign_in: &[&str], id: &AppId, now: Moment) -> Option<Live> {
+        let bytes = |list: &[&str]| list.iter().map(|t| t.as_bytes().to_vec()).collect::<Vec<_>>();
+        let (app, sign_in) = (bytes(app), bytes(sign_in));
+        sessions.find(app.iter().map(Vec::as_slice), sign_in.iter().map(Vec::as_slice), id, now)
+    }
+
+    fn grp() -> AppId {
+        AppId::new("grp").expect("an id")
+    }
+
+    #[test]
+    fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
+        let (sessions, clock, hands) = store();
+        let (_, owner) = sign_in(&sessions, "alice");
+        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        hands.advance(30 * MINUTE - Duration::from_secs(1));
+        assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_some());
+        hands.advance(Duration::from_secs(1));
+        assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    }
+
+    #[test]
+    fn a_session_in_constant_use_ends_at_its_lifetime() {
+        let (sessions, clock, hands) = store();
+        let (_, owner) = sign_in(&sessions, "alice");
+        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        for _ in 0..35 {
+            hands.advance(20 * MINUTE);
+            let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("in use");
+            sessions.touch(&live, clock.now());
+        }
+        hands.advance(20 * MINUTE);
+        assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none(), "12 h are over");
+    }
+
+    #[test]
+    fn looking_is_not_using() {
+        let (sessions, clock, hands) = store();
+        let (_, owner) = sign_in(&sessions, "alice");
+        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        for _ in 0..3 {
+            hands.advance(10 * MINUTE);
+            let _ = find(&sessions, &[id.as_str()], &[], &grp(), clock.now());
+        }
+        assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    }
+
+    #[test]
+    fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
+        let (sessions, clock, hands) = store();
+        let (sign_in_id, owner) = sign_in(&sessions, "alice");
+        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        hands.advance(20 * MINUTE);
+        let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("live");
+        sessions.touch(&live, clock.now());
+        hands.advance(20 * MINUTE);
+        assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
+        sessions.end(&owner);
+        assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+        assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
+    }
+
+    #[test]
+    fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
+        let (sessions, clock, _hands) = store();
+        let (_, alice) = sign_in(&sessions, "alice");
+        let (bob_id, _bob) = sign_in(&sessions, "bob");
+        let (id, _) = sessions.mint(&alice, &grp()).expect("a session");
+        let now = clock.now();
+        let other = AppId::new("grp2").expect("an id");
+        assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
+        let found = find(&sessions, &[id.as_str()], &[bob_id.as_str()], &grp(), now).expect("bob");
+        assert!(matches!(found, Live::SignIn(person) if &*person.principal().subject == "bob"));
+        assert!(find(&sessions, &[id.as_str()], &["nonsense"], &grp(), now).is_none());
+    }
+
+    #[test]
+    fn of_two_cookies_with_one_name_exactly_one_must_hold() {
+        let (sessions, clock, _hands) = store();
+        let (alice, _) = sign_in(&sessions, "alice");
+        let (bob, _) = sign_in(&sessions, "bob");
+        let planted = "x".repeat(43);
+        let now = clock.now();
+        assert!(find(&sessions, &[], &[&planted, alice.as_str()], &grp(), now).is_some());
+        assert!(find(&sessions, &[], &[bob.as_str(), alice.as_str()], &grp(), now).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_sweep_forgets_what_is_over_and_nothing_else() {
+        let (sessions, clock, hands) = store();
+        let (old, owner) = sign_in(&sessions, "alice");
+        let _ = sessions.mint(&owner, &grp());
+        hands.advance(31 * MINUTE);
+        let (fresh, _) = sign_in(&sessions, "bob");
+        sessions.sweep().await;
+        assert_eq!(sessions.count(), 1);
+        assert!(find(&sessions, &[], &[old.as_str()], &grp(), clock.now()).is_none());
+        assert!(find(&sessions, &[], &[fresh.as_str()], &grp(), clock.now()).is_some());
+    }
+
+    #[test]
+    fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
+        let (sessions, _, _hands) = store();
+        let (_, owner) = sign_in(&sessions, "alice");
+        let minted = (0..1000).filter(|_| sessions.mint(&owner, &grp()).is_some()).count();
+        assert_eq!(minted, 256);
+    }
+}

@@ -1,0 +1,324 @@
+//! What was written: a spanned TOML tree with the environment over it, read key by key, every mistake collected.
+
+use std::{cell::RefCell, collections::BTreeMap, time::Duration};
+
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    Mistake, Mistakes,
+    keys::{self, Kind, NOT_YET, SECTIONS},
+    units,
+};
+
+/// Variables that override scalars begin with this.
+const ENVIRONMENT_PREFIX: &str = "LUDGATE_";
+
+/// A configuration text and the environment, with what is wrong with them so far.
+pub struct File<'t> {
+    text: &'t str,
+    root: DeTable<'t>,
+    environment: BTreeMap<(String, String), String>,
+    mistakes: RefCell<Vec<Mistake>>,
+}
+
+/// One table of the file, or its absence.
+#[derive(Clone, Copy)]
+pub struct Section<'f> {
+    file: &'f File<'f>,
+    name: &'static str,
+    /// `apps[2]`, `listen`.
+    path: &'f str,
+    table: Option<&'f DeTable<'f>>,
+}
+
+impl<'t> File<'t> {
+    /// Parses the text, hands it to `resolve`, and gives back its result or all mistakes.
+    pub fn read<R>(
+        text: &'t str,
+        environment: impl Iterator<Item = (String, String)>,
+        resolve: impl FnOnce(&File<'_>) -> Option<R>,
+    ) -> Result<R, Mistakes> {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        let file = File {
+            text,
+            root: root.into_inner(),
+            environment: environment.filter_map(|(name, value)| Some((variable(&name)?, value))).collect(),
+            mistakes: RefCell::default(),
+        };
+        for error in &errors {
+            let line = error.span().map(|span| file.line(span.start));
+            file.note(Mistake {
+                key: "syntax".into(),
+                line,
+                what: error.message().to_owned(),
+                suggestion: None,
+            });
+        }
+        file.check_names();
+        let resolved = resolve(&file);
+        let mut mistakes = file.mistakes.into_inner();
+        mistakes.sort_by_key(|mistake| mistake.line.unwrap_or(usize::MAX));
+        match resolved {
+            Some(resolved) if mistakes.is_empty() => Ok(resolved),
+            Some(_) | None => Err(Mistakes(mistakes)),
+        }
+    }
+
+    /// One table; several where one is expected is a mistake.
+    pub fn section(&self, name: &'static str) -> Section<'_> {
+        let found = self.root.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
+        let table = found.and_then(|value| match value.get_ref() {
+            DeValue::Table(table) => Some(table),
+            DeValue::Array(list) if list.len() == 1 => list.first().and_then(|one| one.get_ref().as_table()),
+            DeValue::Array(list) if name == "listen" && list.len() > 1 => {
+                let line = Some(self.line(value.span().start));
+                let what = "more than one [[listen]] is not served by this version yet".to_owned();
+                self.note(Mistake { key: name.into(), line, what, suggestion: None });
+                None
+            }
+            DeValue::String(_)
+            | DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_) => {
+                let line = Some(self.line(value.span().start));
+                let what = format!("expected a table, found {}", value.get_ref().type_str());
+                self.note(Mistake { key: name.into(), line, what, suggestion: None });
+                None
+            }
+        });
+        Section { file: self, name, path: name, table }
+    }
+
+    /// Whether a table was written.
+    pub fn has(&self, name: &str) -> bool {
+        self.root.iter().any(|(key, _)| key.get_ref() == name)
+            || self.environment.keys().any(|(section, _)| section == name)
+    }
+
+    /// Every `[[apps]]` table.
+    pub fn each_app(&self, mut read: impl FnMut(Section<'_>)) {
+        let Some((_, value)) = self.root.iter().find(|(key, _)| key.get_ref() == "apps") else { return };
+        let Some(list) = value.get_ref().as_array() else {
+            let line = Some(self.line(value.span().start));
+            let what = format!("expected [[apps]] tables, found {}", value.get_ref().type_str());
+            self.note(Mistake { key: "apps".into(), line, what, suggestion: Some("write [[apps]]".into()) });
+            return;
+        };
+        for (index, app) in list.iter().enumerate() {
+            let path = format!("apps[{index}]");
+            match app.get_ref().as_table() {
+                Some(table) => {
+                    self.check_keys("apps", &path, table);
+                    read(Section { file: self, name: "apps", path: &path, table: Some(table) });
+                }
+                None => {
+                    let line = Some(self.line(app.span().start));
+                    self.note(Mistake { key: path, line, what: "expected a table".into(), suggestion: None });
+                }
+            }
+        }
+    }
+
+    /// Adds a mistake.
+    pub fn note(&self, mistake: Mistake) {
+        self.mistakes.borrow_mut().push(mistake);
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+    }
+
+    /// Unknown tables, keys and variables.
+    fn check_names(&self) {
+        for (key, value) in self.root.iter() {
+            let name: &str = key.get_ref();
+            if SECTIONS.iter().any(|section| section.name == name) {
+                if let (DeValue::Table(table), false) = (value.get_ref(), name == "apps") {
+                    self.check_keys(name, name, table);
+                } else if let (DeValue::Array(list), "listen") = (value.get_ref(), name) {
+                    for table in list.iter().filter_map(|item| item.get_ref().as_table()) {
+                        self.check_keys(name, name, table);
+                    }
+                }
+                continue;
+            }
+            let names = SECTIONS.iter().map(|section| section.name);
+            self.unknown("", name, name.to_owned(), self.line(key.span().start), names);
+        }
+        for (section, name) in self.environment.keys() {
+            if keys::find(section, name).is_none() {
+                let key = format!(
+                    "{ENVIRONMENT_PREFIX}{}__{}",
+                    section.to_ascii_uppercase(),
+                    name.to_ascii_uppercase()
+                );
+                let what = "names no key".to_owned();
+                self.note(Mistake { key, line: None, what, suggestion: None });
+            }
+        }
+    }
+
+    fn check_keys(&self, section: &str, path: &str, table: &DeTable<'_>) {
+        for (key, _) in table.iter() {
+            let name: &str = key.get_ref();
+            if keys::find(section, name).is_none() {
+                let names = keys::KEYS.iter().filter(|key| key.section == section).map(|key| key.name);
+                let line = self.line(key.span().start);
+                self.unknown(section, name, format!("{path}.{name}"), line, names);
+            }
+        }
+    }
+
+    fn unknown<'n>(
+        &self,
+        section: &str,
+        name: &str,
+        key: String,
+        line: usize,
+        names: impl Iterator<Item = &'n str>,
+    ) {
+        let (what, suggestion) = if NOT_YET.contains(&(section, name)) {
+            ("is not served by this version yet".to_owned(), None)
+        } else {
+            let near = names
+                .map(|known| (strsim::damerau_levenshtein(known, name), known))
+                .min()
+                .filter(|(distance, known)| *distance <= 2.max(known.len() / 3));
+            ("unknown key".to_owned(), near.map(|(_, known)| format!("did you mean {known}?")))
+        };
+        self.note(Mistake { key, line: Some(line), what, suggestion });
+    }
+}
+
+/// `LUDGATE_SESSION__IDLE` names `session.idle`; variables without `__` are not ours.
+fn variable(name: &str) -> Option<(String, String)> {
+    let (section, key) = name.strip_prefix(ENVIRONMENT_PREFIX)?.split_once("__")?;
+    Some((section.to_ascii_lowercase(), key.to_ascii_lowercase()))
+}
+
+impl Section<'_> {
+    /// A text.
+    pub fn text(&self, name: &'static str) -> Option<String> {
+        self.scalar(name, |value| value.as_str().map(str::to_owned), |text| Some(text.to_owned()))
+    }
+
+    /// `true` or `false`.
+    pub fn switch(&self, name: &'static str) -> Option<bool> {
+        self.scalar(name, |value| value.as_bool(), |text| text.parse().ok())
+    }
+
+    /// A whole number.
+    pub fn number(&self, name: &'static str) -> Option<u64> {
+        self.scalar(
+            name,
+            |value| value.as_integer()?.as_str().replace('_', "").parse().ok(),
+            |t| t.parse().ok(),
+        )
+    }
+
+    /// A duration.
+    pub fn duration(&self, name: &'static str) -> Option<Duration> {
+        self.scalar(name, |value| units::duration(value.as_str()?), units::duration)
+    }
+
+    /// A size, in bytes.
+    pub fn size(&self, name: &'static str) -> Option<u64> {
+        self.scalar(name, |value| units::size(value.as_str()?), units::size)
+    }
+
+    /// A list of texts.
+    pub fn texts(&self, name: &'static str) -> Option<Vec<String>> {
+        self.scalar(
+            name,
+            |value| value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect(),
+            |_| None,
+        )
+    }
+
+    /// Two texts of an inline table, both required when the table is there.
+    pub fn pair(&self, name: &'static str, first: &str, second: &str) -> Option<(String, String)> {
+        self.scalar(
+            name,
+            |value| {
+                let table = value.as_table()?;
+                let text = |wanted: &str| {
+                    let (_, value) = table.iter().find(|(key, _)| key.get_ref() == wanted)?;
+                    value.get_ref().as_str().map(str::to_owned)
+                };
+                let only_these =
+                    table.iter().all(|(key, _)| key.get_ref() == first || key.get_ref() == second);
+                only_these.then_some((text(first)?, text(second)?))
+            },
+            |_| None,
+        )
+    }
+
+    /// Whether a value is there, right or wrong.
+    pub fn is_written(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
+    /// Notes that a value is not acceptable.
+    pub fn wrong(&self, name: &str, what: impl Into<String>, suggestion: Option<String>) {
+        let line = self.value(name).map(|(line, _)| line);
+        self.file.note(Mistake { key: format!("{}.{name}", self.path), line, what: what.into(), suggestion });
+    }
+
+    /// Notes that a value must be given.
+    pub fn missing(&self, name: &str) {
+        let example = keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
+        self.file.note(Mistake {
+            key: format!("{}.{name}", self.path),
+            line: None,
+            what: "is required".into(),
+            suggestion: example,
+        });
+    }
+
+    fn value(&self, name: &str) -> Option<(usize, &DeValue<'_>)> {
+        let (_, value) = self.table?.iter().find(|(key, _)| key.get_ref() == name)?;
+        Some((self.file.line(value.span().start), value.get_ref()))
+    }
+
+    fn scalar<T>(
+        &self,
+        name: &'static str,
+        from_file: impl FnOnce(&DeValue<'_>) -> Option<T>,
+        from_environment: impl FnOnce(&str) -> Option<T>,
+    ) -> Option<T> {
+        debug_assert!(
+            keys::find(self.name, name).is_some(),
+            "{}.{name} is not in the table of keys",
+            self.name
+        );
+        let kind = keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
+        // Tables of tables come from the file only: a variable cannot say which app it means.
+        let variable = (self.name.to_owned(), name.to_owned());
+        if let Some(text) = self.file.environment.get(&variable).filter(|_| self.name != "apps") {
+            let read = from_environment(text);
+            if read.is_none() {
+                let key = format!("{ENVIRONMENT_PREFIX}{}__{}", variable.0, variable.1).to_ascii_uppercase();
+                let what = match kind {
+                    Kind::Texts | Kind::Table => "only the file can set this".to_owned(),
+                    Kind::Text | Kind::Switch | Kind::Number | Kind::Duration | Kind::Size => {
+                        format!("expected {}, found {text:?}", kind.words())
+                    }
+                };
+                self.file.note(Mistake { key, line: None, what, suggestion: None });
+            }
+            return read;
+        }
+        let (_, value) = self.value(name)?;
+        let read = from_file(value);
+        if read.is_none() {
+            let found =
+                value.as_str().map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
+            let example =
+                keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
+            self.wrong(name, format!("expected {}, found {found}", kind.words()), example);
+        }
+        read
+    }
+}

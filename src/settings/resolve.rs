@@ -1,0 +1,384 @@
+//! What it means: the written file becomes each room's own settings. What cannot be meant is a mistake.
+
+use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+use openidconnect::IssuerUrl;
+use url::Url;
+
+use super::{
+    Settings,
+    file::{File, Section},
+    resolve_apps,
+};
+use crate::{
+    admin, forward,
+    identity::oidc,
+    listener::{self, tls},
+    model::{
+        access::GroupName,
+        app::App,
+        cookie_names::CookieNames,
+        secret::Secret,
+        site::{ForwardedConstants, Site, WebOrigin, is_loopback_host},
+    },
+    peer, session,
+    session::keys::KeyRing,
+    telemetry::logging,
+    trust,
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Resolves everything; `None` only together with at least one mistake.
+pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
+    let limits = file.section("limits");
+    let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
+    if !(8 << 10..=1 << 20).contains(&head_bytes) {
+        limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
+    }
+    let head_bytes = usize::try_from(head_bytes).unwrap_or(64 << 10);
+    let response_head = limits.duration("response_head").unwrap_or(MINUTE);
+    let forward = forward::Settings {
+        connect: limits.duration("connect").unwrap_or(Duration::from_secs(3)),
+        idle: limits.duration("upstream_idle").unwrap_or(Duration::from_secs(10)),
+        head_bytes,
+    };
+    let listen = listen(file, &limits, head_bytes, folder);
+    let peers = peers(&file.section("listen"));
+    let site = site(file, response_head).map(Arc::new);
+    let admin = admin(&file.section("admin"), folder);
+    let identity = if file.has("identity") { identity(&file.section("identity"), folder) } else { None };
+    let (session, keys) = session(&file.section("session"), folder);
+    let log = log(&file.section("log"));
+    let apps = resolve_apps::apps(file, folder, response_head);
+    Some(Settings {
+        listen: listen?,
+        peers,
+        admin: admin?,
+        site: site?,
+        identity,
+        session,
+        keys: Arc::new(keys?),
+        forward,
+        log,
+        apps,
+    })
+}
+
+fn listen(
+    file: &File<'_>,
+    limits: &Section<'_>,
+    head_bytes: usize,
+    folder: &Path,
+) -> Option<listener::Settings> {
+    let listen = file.section("listen");
+    let address = address(&listen, "127.0.0.1:8080");
+    let tls = match listen.pair("tls", "certificate", "key") {
+        None => Some(tls::Settings::Off),
+        Some((certificate, key)) => {
+            let read = |name: &str| {
+                let content = fs::read(folder.join(name));
+                content.map_err(|error| listen.wrong("tls", format!("{name}: {error}"), None)).ok()
+            };
+            match (read(&certificate), read(&key)) {
+                (Some(certificate), Some(key)) => {
+                    let built = tls::from_pem(&certificate, &key);
+                    built.map_err(|error| listen.wrong("tls", error.to_string(), None)).ok()
+                }
+                (_, _) => None,
+            }
+        }
+    };
+    let count = |name, default: u64, range: std::ops::RangeInclusive<u64>| {
+        let value = limits.number(name).unwrap_or(default);
+        if !range.contains(&value) {
+            limits.wrong(name, format!("must be between {} and {}", range.start(), range.end()), None);
+        }
+        usize::try_from(value).unwrap_or(usize::MAX)
+    };
+    Some(listener::Settings {
+        handshake: limits.duration("handshake").unwrap_or(Duration::from_secs(10)),
+        request_head: limits.duration("request_head").unwrap_or(MINUTE),
+        head_bytes,
+        head_fields: count("head_fields", 100, 10..=1000),
+        connections: count("connections", 20_000, 1..=1_000_000),
+        address: address?,
+        tls: tls?,
+    })
+}
+
+fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
+    let text = section.text("address").unwrap_or_else(|| default.to_owned());
+    let parsed = text.parse();
+    if parsed.is_err() {
+        let suggestion = Some("for example address = \"127.0.0.1:8080\"".to_owned());
+        section.wrong("address", format!("{text:?} is not an address and port"), suggestion);
+    }
+    parsed.ok()
+}
+
+fn peers(listen: &Section<'_>) -> peer::Settings {
+    let mut trusted: Vec<ipnet::IpNet> = Vec::new();
+    for text in listen.texts("trusted_proxies").unwrap_or_default() {
+        let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from));
+        match network {
+            Ok(network) if network.prefix_len() == 0 => {
+                let suggestion = Some("name the networks of your own proxies".to_owned());
+                listen.wrong("trusted_proxies", format!("{text} is everybody"), suggestion);
+            }
+            Ok(network) => trusted.push(network),
+            Err(_) => {
+                let suggestion = Some("for example \"10.0.0.0/8\"".to_owned());
+                listen.wrong("trusted_proxies", format!("{text:?} is no network"), suggestion);
+            }
+        }
+    }
+    peer::Settings { trusted }
+}
+
+fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
+    let site = file.section("site");
+    let url = site.text("url").unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
+    let origin = match origin(&url) {
+        Ok(origin) => Some(origin),
+        Err(what) => {
+            site.wrong("url", what, Some("for example url = \"https://hub.example.com\"".to_owned()));
+            None
+        }
+    };
+    let apps_prefix = path(&site, "apps_prefix", "/apps");
+    let endpoints = path(&site, "endpoints", "/oauth2");
+    if let (Some(prefix), Some(endpoints)) = (&apps_prefix, &endpoints)
+        && (prefix.starts_with(endpoints.as_str()) || endpoints.starts_with(prefix.as_str()))
+    {
+        site.wrong("endpoints", "must not overlap with site.apps_prefix", None);
+    }
+    let console = match site.text("console") {
+        None => Some(None),
+        Some(text) => match resolve_apps::upstream(&text) {
+            Ok(upstream) => Some(App::console(upstream, timeout).map(Arc::new)),
+            Err(what) => {
+                site.wrong(
+                    "console",
+                    what,
+                    Some("for example console = \"http://127.0.0.1:3000\"".to_owned()),
+                );
+                None
+            }
+        },
+    };
+    let session = file.section("session");
+    let app_cookie = session.text("cookie").unwrap_or_else(|| "phapplication-session-id".to_owned());
+    if !is_cookie_name(&app_cookie) || app_cookie.to_ascii_lowercase().starts_with("__") {
+        session.wrong("cookie", "is no cookie name of a path (letters, digits, - and _; no __ prefix)", None);
+    }
+    let console_cookies = site.texts("console_cookies").unwrap_or_default();
+    if console_cookies.iter().any(|name| !is_cookie_name(name)) {
+        site.wrong("console_cookies", "holds something that is no cookie name", None);
+    }
+    let origin = origin?;
+    Some(Site {
+        forwarded: ForwardedConstants::new(&origin)?,
+        cookies: CookieNames::new(origin.secure, &app_cookie, &console_cookies),
+        origin,
+        alias: None,
+        welcome: None,
+        apps_prefix: apps_prefix?.into(),
+        endpoints: endpoints?.into(),
+        console: console?,
+    })
+}
+
+fn is_cookie_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// Reads an origin: scheme, host, port, nothing else.
+pub fn origin(text: &str) -> Result<WebOrigin, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let secure = match url.scheme() {
+        "https" => true,
+        "http" => false,
+        _ => return Err("must begin with https:// or http://".into()),
+    };
+    let host = url.host_str().unwrap_or_default();
+    let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !plain || !url.username().is_empty() || url.password().is_some() || text.ends_with(['?', '#']) {
+        return Err("must be an origin only: no path, no user, no query".into());
+    }
+    if !secure && !is_loopback_host(host) {
+        return Err("plain http is accepted on loopback only; use https (TLS may end before Ludgate)".into());
+    }
+    Ok(WebOrigin::new(secure, host, url.port_or_known_default().unwrap_or_default()))
+}
+
+fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<String> {
+    let text = section.text(name).unwrap_or_else(|| default.to_owned());
+    let segment = |s: &str| {
+        !s.is_empty()
+            && !s.starts_with('.')
+            && s.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~'))
+    };
+    let fine = text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
+    if !fine {
+        let suggestion = Some(format!("for example {name} = \"{default}\""));
+        section.wrong(
+            name,
+            "must be a path of plain segments, with a slash before and none after it",
+            suggestion,
+        );
+    }
+    fine.then_some(text)
+}
+
+fn admin(section: &Section<'_>, folder: &Path) -> Option<admin::Settings> {
+    let address = address(section, "127.0.0.1:9090");
+    let token = secret_file(section, "token_file", folder);
+    Some(admin::Settings { address: address?, token })
+}
+
+/// The content of a file that holds one secret, without the line's end.
+fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
+    let file = section.text(name)?;
+    match fs::read_to_string(folder.join(&file)) {
+        Ok(content) if content.trim().is_empty() => {
+            section.wrong(name, format!("{file} is empty"), None);
+            None
+        }
+        Ok(content) => Some(Secret::new(content.trim())),
+        Err(error) => {
+            section.wrong(name, format!("{file} cannot be read: {error}"), None);
+            None
+        }
+    }
+}
+
+/// The content of a CA file.
+pub fn ca_file(section: &Section<'_>, folder: &Path) -> Option<Arc<[u8]>> {
+    let file = section.text("ca")?;
+    match fs::read(folder.join(&file)) {
+        Ok(content) if trust::client(Some(&content)).is_ok() => Some(content.into()),
+        Ok(_) => {
+            section.wrong("ca", format!("{file} holds no PEM certificate"), None);
+            None
+        }
+        Err(error) => {
+            section.wrong("ca", format!("{file} cannot be read: {error}"), None);
+            None
+        }
+    }
+}
+
+fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
+    let issuer = match section.text("issuer") {
+        None => {
+            section.missing("issuer");
+            None
+        }
+        Some(text) => issuer(&text).map_err(|what| section.wrong("issuer", what, None)).ok(),
+    };
+    let client_id = section.text("client_id").filter(|id| !id.is_empty());
+    if client_id.is_none() {
+        section.missing("client_id");
+    }
+    let inline = section.text("client_secret").map(Secret::new);
+    let from_file = secret_file(section, "client_secret_file", folder);
+    if inline.is_some() && section.text("client_secret_file").is_some() {
+        section.wrong("client_secret", "and client_secret_file are both given", None);
+    }
+    let mut scopes =
+        section.texts("scopes").unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).into());
+    if !scopes.iter().any(|scope| scope == "openid") {
+        scopes.insert(0, "openid".into());
+    }
+    let groups_claim = section.text("groups_claim").unwrap_or_else(|| "groups".to_owned());
+    if groups_claim.is_empty() || groups_claim == "/" {
+        section.wrong("groups_claim", "must name a claim", None);
+    }
+    let mut admin_groups = Vec::new();
+    for name in section.texts("admin_groups").unwrap_or_default() {
+        match GroupName::new(&name) {
+            Some(group) => admin_groups.push(group),
+            None => section.wrong("admin_groups", format!("{name:?} is no group"), None),
+        }
+    }
+    let ca = ca_file(section, folder);
+    let audiences = section.texts("audiences");
+    let client_id = client_id?;
+    Some(oidc::Settings {
+        issuer: issuer?,
+        audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
+        client_id,
+        client_secret: inline.or(from_file),
+        scopes,
+        groups_claim,
+        admin_groups,
+        ca,
+    })
+}
+
+fn issuer(text: &str) -> Result<IssuerUrl, String> {
+    let issuer = IssuerUrl::new(text.to_owned()).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let url = issuer.url();
+    let safe = match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback_host),
+        _ => false,
+    };
+    if !safe {
+        return Err("must be https (http is accepted on loopback only)".into());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must have no query and no fragment".into());
+    }
+    Ok(issuer)
+}
+
+fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<KeyRing>) {
+    let default = session::Settings::default();
+    let settings = session::Settings {
+        idle: section.duration("idle").unwrap_or(default.idle),
+        lifetime: section.duration("lifetime").unwrap_or(default.lifetime),
+        recheck: section.duration("recheck").unwrap_or(default.recheck),
+        ..default
+    };
+    for (name, value) in
+        [("idle", settings.idle), ("lifetime", settings.lifetime), ("recheck", settings.recheck)]
+    {
+        if value.is_zero() {
+            section.wrong(name, "must be longer than nothing", None);
+        }
+    }
+    if settings.idle > settings.lifetime {
+        section.wrong("idle", "must not be longer than session.lifetime", None);
+    }
+    if let Some(store) = section.text("store").filter(|store| store != "memory") {
+        let what = if store.starts_with("redis") {
+            "a Redis store is not served by this version yet".to_owned()
+        } else {
+            format!("{store:?} is no store")
+        };
+        section.wrong("store", what, Some("store = \"memory\"".to_owned()));
+    }
+    let keys = match section.text("keys_file") {
+        None => KeyRing::random(),
+        Some(file) => match fs::read_to_string(folder.join(&file)) {
+            Ok(content) => KeyRing::from_file_content(&content),
+            Err(error) => {
+                section.wrong("keys_file", format!("{file} cannot be read: {error}"), None);
+                return (settings, None);
+            }
+        },
+    };
+    let suggestion = || Some("make one with: openssl rand -base64 32".to_owned());
+    let keys = keys.map_err(|error| section.wrong("keys_file", error.to_string(), suggestion())).ok();
+    (settings, keys)
+}
+
+fn log(section: &Section<'_>) -> logging::Settings {
+    let level = section.text("level").unwrap_or_else(|| "info".to_owned());
+    if !logging::is_level(&level) {
+        section.wrong("level", format!("{level:?} is no level"), Some("level = \"info\"".to_owned()));
+    }
+    logging::Settings { requests: section.switch("requests").unwrap_or(true), level }
+}

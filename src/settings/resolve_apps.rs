@@ -1,0 +1,107 @@
+//! The static catalogue: `[[apps]]` tables become app specs. One that cannot be meant is a mistake, never skipped.
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use url::Url;
+
+use super::{
+    file::{File, Section},
+    resolve::ca_file,
+};
+use crate::model::{
+    access::Access,
+    app::{AppId, AppSpec, Upstream, UpstreamScheme},
+};
+
+/// Longest icon, in bytes: a few characters, not a picture.
+const MAX_ICON: usize = 32;
+
+/// All apps; ids must differ.
+pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
+    let mut specs = Vec::new();
+    let mut ids = BTreeSet::new();
+    file.each_app(|section| {
+        let id = required(&section, "id", |text| {
+            AppId::new(text)
+                .ok_or("must be lower-case letters, digits and inner dashes, at most 59".to_owned())
+        });
+        if let Some(id) = id.as_ref().filter(|id| !ids.insert((*id).clone())) {
+            section.wrong("id", format!("{id} is given twice"), None);
+        }
+        specs.extend(app(&section, id, folder, timeout));
+    });
+    specs
+}
+
+fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duration) -> Option<AppSpec> {
+    let upstream = required(section, "upstream", upstream);
+    let access = required(section, "access", |text| match Access::parse(text) {
+        // What nobody understands would deny everybody at run time; here somebody can still mend it.
+        Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
+        access @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_)) => Ok(access),
+    });
+    let icon = section.text("icon");
+    if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {
+        section.wrong("icon", "is longer than 32 bytes", None);
+    }
+    let own_timeout = section.duration("timeout");
+    if own_timeout.is_some_and(|timeout| timeout.is_zero()) {
+        section.wrong("timeout", "must be longer than nothing", None);
+    }
+    let spec = AppSpec {
+        name: section.text("name").filter(|name| !name.is_empty()),
+        icon,
+        strip_prefix: section.switch("strip_prefix").unwrap_or(false),
+        identity_headers: section.switch("identity_headers").unwrap_or(true),
+        rewrite_host: section.switch("rewrite_host").unwrap_or(false),
+        keep_authorization: section.switch("keep_authorization").unwrap_or(false),
+        timeout: own_timeout.unwrap_or(timeout),
+        max_body: section.size("max_body"),
+        ca: ca_file(section, folder),
+        id: id?,
+        upstream: upstream?,
+        access: access?,
+    };
+    Some(spec)
+}
+
+fn required<T>(
+    section: &Section<'_>,
+    name: &'static str,
+    read: impl FnOnce(&str) -> Result<T, String>,
+) -> Option<T> {
+    let Some(text) = section.text(name) else {
+        // A value of a wrong kind was noted already.
+        if !section.is_written(name) {
+            section.missing(name);
+        }
+        return None;
+    };
+    let example = super::keys::find("apps", name).map(|key| format!("for example {name} = {}", key.example));
+    read(&text).map_err(|what| section.wrong(name, what, example)).ok()
+}
+
+/// Reads an upstream: http or https, host, port, nothing else.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn upstream(text: &str) -> Result<Upstream, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let scheme = match url.scheme() {
+        "http" => UpstreamScheme::Http,
+        "https" => UpstreamScheme::Https,
+        _ => return Err("must begin with http:// or https://".into()),
+    };
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err("must not have a path: an app gets the path of the request".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a user or password".into());
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or_default();
+    if port == 0 {
+        return Err("must have a port other than 0".into());
+    }
+    Ok(Upstream { scheme, host: host.into(), port })
+}

@@ -1,0 +1,5 @@
+//! What operators see: metrics, the request log's sink, diagnostics.
+
+pub mod lines;
+pub mod logging;
+pub mod metrics;

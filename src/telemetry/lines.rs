@@ -1,0 +1,59 @@
+//! The sink of the request log: one writer thread, fed with whole batches of lines.
+//!
+//! Invariant: a request never waits for the sink. When it stalls, batches are dropped and counted.
+
+use std::{
+    io::Write,
+    sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    thread,
+};
+
+use prometheus_client::metrics::counter::Counter;
+
+/// Batches waiting for the writer; a batch is at most some tens of KiB.
+const QUEUE: usize = 256;
+
+/// A handle to the sink; every data thread has its own.
+#[derive(Clone, Debug)]
+pub struct LineSink {
+    batches: Option<SyncSender<Vec<u8>>>,
+    dropped: Counter,
+}
+
+impl LineSink {
+    /// Starts the writer thread on the given output. It ends when the last handle is dropped.
+    pub fn start(mut output: impl Write + Send + 'static, dropped: Counter) -> LineSink {
+        let (sender, batches): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUE);
+        thread::Builder::new()
+            .name("ludgate-log".into())
+            .spawn(move || {
+                for batch in batches {
+                    // A closed standard output must not end the gateway; the lines are lost, as they would be anyway.
+                    let _ = output.write_all(&batch).and_then(|()| output.flush());
+                }
+            })
+            .map(|_| LineSink { batches: Some(sender), dropped: dropped.clone() })
+            .unwrap_or(LineSink { batches: None, dropped })
+    }
+
+    /// A sink that keeps nothing: request logging is off.
+    pub fn off() -> LineSink {
+        LineSink { batches: None, dropped: Counter::default() }
+    }
+
+    /// Whether anybody reads the lines; when not, none is written.
+    pub fn is_on(&self) -> bool {
+        self.batches.is_some()
+    }
+
+    /// Hands over a batch of `lines` whole lines.
+    pub fn send(&self, batch: Vec<u8>, lines: u64) {
+        let Some(batches) = &self.batches else { return };
+        match batches.try_send(batch) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.dropped.inc_by(lines);
+            }
+        }
+    }
+}

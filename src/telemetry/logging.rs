@@ -1,0 +1,28 @@
+//! Diagnostics through `tracing`: JSON lines on standard error. The request log goes its own way (`lines`).
+
+use tracing_subscriber::EnvFilter;
+
+/// How much to say.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The JSON line per request on standard output.
+    pub requests: bool,
+    /// A filter such as `info` or `ludgate=debug`.
+    pub level: String,
+}
+
+/// Whether the filter can be read.
+pub fn is_level(text: &str) -> bool {
+    EnvFilter::try_new(text).is_ok()
+}
+
+/// Installs the subscriber; a second call changes nothing (tests run many gateways in one process).
+pub fn start(settings: &Settings) {
+    let filter = EnvFilter::try_new(&settings.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    let _ = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter)
+        .try_init();
+}

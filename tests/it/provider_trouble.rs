@@ -1,0 +1,79 @@
+//! The provider is away, slow, broken, or comes back: everything but signing in goes on.
+
+use ludgate::{demo::provider::Provider, model::clock::Clock};
+use serde_json::json;
+
+use crate::support::{
+    browser::From,
+    world::{SECRET, World, client, free_port},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
+    let (clock, hands) = Clock::by_hand();
+    let (port, provider_port) = (free_port(), free_port());
+    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone()).await.expect("a provider");
+    let issuer = format!("http://127.0.0.1:{provider_port}");
+    let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
+        let identity = settings.identity.as_mut().expect("an identity section");
+        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+    })
+    .await;
+    assert_eq!(world.browser().fetch("/apps/pub/").await.status(), 200, "public apps are served");
+    assert_eq!(world.admin("/readyz", "").await.status(), 200);
+    let mut browser = world.browser();
+    let start = browser.open("/apps/grp/").await;
+    assert_eq!(start.status(), 302);
+    let page = browser.open(&start.header("location").expect("start")).await;
+    assert_eq!(page.status(), 503);
+    assert!(page.header("retry-after").is_some() && page.text().contains("Try again"), "{}", page.text());
+    let token = "Authorization: Bearer e30.eyJpc3MiOiJub3QtdXMifQ.x\r\n";
+    assert_eq!(world.browser().send("GET", "/apps/grp/", From::Program, token, b"").await.status(), 401);
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port)).await.expect("the port");
+    let provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
+    let _world = world.ready().await;
+    assert_eq!(browser.sign_in("/apps/grp/", "alice").await.status(), 200, "no restart was needed");
+    assert!(provider.calls("token") == 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_dies_ends_no_session() {
+    // A provider on a runtime of its own, which can be taken away as a whole.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(1)
+        .build()
+        .expect("a runtime");
+    let (clock, hands) = Clock::by_hand();
+    let port = free_port();
+    let starting = runtime.spawn(Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()));
+    let provider = starting.await.expect("started").expect("a provider");
+    let world = World::behind(provider, clock, hands, port, "", |_| {}).await.ready().await;
+    let mut alice = world.signed_in("alice").await;
+    let mut late = world.browser();
+    let start = late.open("/apps/usr/").await;
+    let away =
+        late.open(&start.header("location").expect("start")).await.header("location").expect("the provider");
+    let back = crate::support::browser::at_built_in_provider(&away, "alice").await;
+    runtime.shutdown_background();
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    let page = late.open(&back).await;
+    assert_eq!(page.status(), 503, "the code cannot be exchanged: {}", page.text());
+    assert!(page.header("retry-after").is_some() && late.value("ludgate").is_none());
+    assert!(!page.text().contains(SECRET));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_look_up_that_fails_signs_nobody_in() {
+    let world = World::new().await.ready().await;
+    // Userinfo of somebody else: the ID token has no groups, and the two do not speak of the same person.
+    world.provider.set_mischief(Some(Box::new(|_, claims| {
+        claims.as_object_mut().expect("claims").remove("groups");
+        claims["sub"] = json!("mallory");
+    })));
+    let mut browser = world.browser();
+    let start = browser.open("/apps/usr/").await;
+    let landed = browser.sign_in_from(&start, "alice").await;
+    assert_eq!(landed.status(), 503, "{}", landed.text());
+    assert!(browser.value("ludgate").is_none());
+}

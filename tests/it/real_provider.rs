@@ -1,0 +1,212 @@
+//! The sign-in suite against a second, certified provider: npm `oidc-provider`, as `make test` installs it.
+
+use std::{collections::BTreeMap, process::Stdio};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+use crate::support::{
+    browser::{Browser, From, path_of},
+    message::{Message, PATIENCE},
+    raw::Raw,
+    world::{SECRET, World, free_port},
+};
+
+/// The provider's process; killed with the value.
+struct OidcProvider {
+    _process: Child,
+    issuer: String,
+}
+
+fn left_out() -> bool {
+    let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
+    let skip = out.split(',').any(|name| name == "oidc-provider");
+    if skip {
+        eprintln!("left out: oidc-provider (LUDGATE_TEST_WITHOUT={out})");
+    }
+    skip
+}
+
+impl OidcProvider {
+    async fn start(host: &str, algorithm: &str) -> OidcProvider {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oidc-provider");
+        let mut process = Command::new("node")
+            .arg("op.mjs")
+            .current_dir(folder)
+            .env("REDIRECT_URI", format!("http://{host}/oauth2/callback"))
+            .env("CLIENT_SECRET", SECRET)
+            .env("ID_TOKEN_ALG", algorithm)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("node is installed; `make test` installs it");
+        let mut lines = BufReader::new(process.stdout.take().expect("an output")).lines();
+        let line = tokio::time::timeout(PATIENCE * 3, lines.next_line())
+            .await
+            .expect("it starts")
+            .expect("readable");
+        let said: Value =
+            serde_json::from_str(&line.expect("a line: was `npm ci` run in tests/real/oidc-provider?"))
+                .expect("JSON");
+        OidcProvider { _process: process, issuer: said["issuer"].as_str().expect("an issuer").to_owned() }
+    }
+
+    /// What a browser does there: redirects and cookies, and a click on a name.
+    async fn visit(&self, authorize: &str, person: &str) -> String {
+        let mut jar: BTreeMap<String, String> = BTreeMap::new();
+        let mut target = path_of(authorize);
+        let address = self.issuer.strip_prefix("http://").expect("http").parse().expect("an address");
+        for _ in 0..8 {
+            let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            let request = format!(
+                "GET {target} HTTP/1.1\r\nHost: {address}\r\nCookie: {}\r\nConnection: close\r\n\r\n",
+                cookies.join("; ")
+            );
+            let answer: Message = Raw::exchange(address, request).await;
+            for line in answer.all("set-cookie") {
+                let (name, value) =
+                    line.split(';').next().and_then(|pair| pair.split_once('=')).expect("a pair");
+                jar.insert(name.to_owned(), value.to_owned());
+            }
+            let location =
+                answer.header("location").unwrap_or_else(|| panic!("{}: {}", answer.start, answer.text()));
+            match location.strip_prefix(&self.issuer).unwrap_or(&location) {
+                away if away.starts_with("http") => return path_of(away),
+                uid if uid.starts_with("/interaction/") => target = format!("{uid}?login={person}"),
+                other => target = other.to_owned(),
+            }
+        }
+        panic!("the provider goes in circles");
+    }
+}
+
+async fn world(algorithm: &str) -> (World, OidcProvider) {
+    let port = free_port();
+    let provider = OidcProvider::start(&format!("127.0.0.1:{port}"), algorithm).await;
+    let (_, hands) = ludgate::model::clock::Clock::by_hand();
+    let issuer = provider.issuer.clone();
+    // The provider's clock is the machine's; so is the gateway's here.
+    let clock = ludgate::model::clock::Clock::system();
+    let client = crate::support::world::client("127.0.0.1:1");
+    let unused = ludgate::demo::provider::Provider::start(client, clock.clone()).await.expect("a provider");
+    let world = World::behind(unused, clock, hands, port, "", |settings| {
+        let identity = settings.identity.as_mut().expect("an identity section");
+        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+    })
+    .await
+    .ready()
+    .await;
+    (world, provider)
+}
+
+async fn sign_in(world: &World, provider: &OidcProvider, target: &str, person: &str) -> (Browser, Message) {
+    let mut browser = world.browser();
+    let start = browser.open(target).await;
+    let away = browser
+        .open(&start.header("location").expect("start"))
+        .await
+        .header("location")
+        .expect("the provider");
+    let back = provider.visit(&away, person).await;
+    let landed = browser.open(&back).await;
+    assert_eq!(
+        (landed.status(), landed.header("location").as_deref()),
+        (303, Some(target)),
+        "{}",
+        landed.text()
+    );
+    let page = browser.open(target).await;
+    (browser, page)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_sign_in_at_a_certified_provider_and_reach_what_their_groups_allow() {
+    if left_out() {
+        return;
+    }
+    for algorithm in ["RS256", "ES256"] {
+        let (world, provider) = world(algorithm).await;
+        let (mut alice, page) = sign_in(&world, &provider, "/apps/grp/x?y=%2F", "alice").await;
+        assert_eq!(page.status(), 200, "{algorithm}: {}", page.text());
+        let seen = world.backend("grp").last();
+        assert_eq!(seen.header("x-forwarded-user").as_deref(), Some("alice"));
+        assert_eq!(seen.header("x-forwarded-groups").as_deref(), Some("phusers,friends"));
+        assert_eq!(alice.fetch("/apps/oth/").await.status(), 403);
+        let (mut bob, page) = sign_in(&world, &provider, "/apps/grp/", "bob").await;
+        assert_eq!(page.status(), 403);
+        assert_eq!(bob.fetch("/apps/usr/").await.status(), 200);
+        world.check_oracles().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_of_the_certified_provider_is_good_once_and_for_one_browser() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world("RS256").await;
+    let mut alice = world.browser();
+    let start = alice.open("/oauth2/start?rd=/apps/grp/").await;
+    let back = provider.visit(&start.header("location").expect("the provider"), "alice").await;
+    assert!(back.contains("iss="), "the provider names itself: {back}");
+    assert_eq!(world.browser().open(&back).await.status(), 400, "another browser");
+    let without_issuer =
+        back.split('&').filter(|pair| !pair.starts_with("iss=")).collect::<Vec<_>>().join("&");
+    assert_eq!(alice.clone().open(&without_issuer).await.status(), 400, "RFC 9207: promised, so required");
+    assert_eq!(alice.open(&back).await.status(), 303);
+    let mut other = alice.clone();
+    other.jar.retain(|(name, _), _| name == "ludgate-bind");
+    assert_eq!(other.open(&back).await.status(), 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_access_token_of_the_certified_provider_is_a_credential() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world("RS256").await;
+    // The code is taken from the browser on its way back and exchanged here, to get at an access token.
+    let mut browser = world.browser();
+    let verifier = "a-verifier-of-at-least-forty-three-characters-0123456789";
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());
+    let challenge = base64::Engine::encode(&base64::engine::general_purpose::URL_SAFE_NO_PAD, hash);
+    let away = browser.open("/oauth2/start?rd=/").await.header("location").expect("the provider");
+    let mut url = url::Url::parse(&away).expect("a URL");
+    let kept: Vec<(String, String)> =
+        url.query_pairs().filter(|(k, _)| k != "code_challenge").map(|(k, v)| (k.into(), v.into())).collect();
+    url.query_pairs_mut().clear().extend_pairs(kept).append_pair("code_challenge", &challenge);
+    let back = provider.visit(url.as_str(), "alice").await;
+    let code = url::form_urlencoded::parse(back.split_once('?').expect("a query").1.as_bytes())
+        .find(|(k, _)| k == "code")
+        .expect("a code")
+        .1
+        .into_owned();
+    let form = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("grant_type", "authorization_code"), ("code", &code), ("code_verifier", verifier)])
+        .append_pair("redirect_uri", &format!("http://{}/oauth2/callback", world.host))
+        .finish();
+    let basic =
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, format!("ludgate:{SECRET}"));
+    let address = provider.issuer.strip_prefix("http://").expect("http").to_owned();
+    let request = format!(
+        "POST /token HTTP/1.1\r\nHost: {address}\r\nAuthorization: Basic {basic}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{form}",
+        form.len()
+    );
+    let tokens = Raw::exchange(address.parse().expect("an address"), request).await.json();
+    let access = tokens["access_token"].as_str().unwrap_or_else(|| panic!("{tokens}"));
+    let id_token = tokens["id_token"].as_str().expect("an ID token");
+    let with = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(
+        world.browser().send("GET", "/apps/grp/", From::Program, &with(access), b"").await.status(),
+        200
+    );
+    assert_eq!(
+        world.browser().send("GET", "/apps/grp/", From::Program, &with(id_token), b"").await.status(),
+        401,
+        "an ID token is none"
+    );
+}

@@ -1,0 +1,209 @@
+//! A gateway with apps, people and a clock; everything real, everything on loopback, everything of its own.
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use ludgate::{
+    demo::provider::{Client, Provider},
+    model::clock::{Clock, Hands},
+    run::{self, Options, Running},
+    settings::{self, Settings},
+};
+use tokio::sync::watch;
+
+use super::{
+    backend::Backend,
+    browser::Browser,
+    message::{Message, PATIENCE},
+    raw::Raw,
+};
+
+pub const SECRET: &str = "a-client-secret-for-tests-CANARY";
+/// Which apps exist, and for whom. `alice` is in phusers and friends, `bob` in friends; nobody is in `other`.
+pub const APPS: [(&str, &str); 7] = [
+    ("pub", "public"),
+    ("usr", "user"),
+    ("grp", "group:phusers"),
+    ("oth", "group:other"),
+    ("mine", "owner:alice"),
+    ("his", "owner:bob"),
+    ("strip", "group:phusers"),
+];
+
+pub struct World {
+    pub running: Running,
+    pub provider: Provider,
+    pub hands: Hands,
+    pub log: Log,
+    pub host: String,
+    backends: Vec<(&'static str, Backend)>,
+    /// Texts that must never be seen by an app, in a log, in a metric.
+    pub canaries: Mutex<Vec<String>>,
+}
+
+impl World {
+    pub async fn new() -> World {
+        World::with("", |_| {}).await
+    }
+
+    /// `extra` is more TOML; `change` may do what no file can.
+    pub async fn with(extra: &str, change: impl FnOnce(&mut Settings)) -> World {
+        let port = free_port();
+        let host = format!("127.0.0.1:{port}");
+        let (clock, hands) = Clock::by_hand();
+        let client = client(&host);
+        let provider = Provider::start(client, clock.clone()).await.expect("a provider");
+        World::behind(provider, clock, hands, port, extra, change).await
+    }
+
+    /// With a provider of the test's own.
+    pub async fn behind(
+        provider: Provider,
+        clock: Clock,
+        hands: Hands,
+        port: u16,
+        extra: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> World {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let host = format!("127.0.0.1:{port}");
+        let mut backends = Vec::new();
+        let mut text = format!(
+            "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n\
+             console_cookies = [\"accessToken\"]\n\
+             [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
+            provider.issuer()
+        );
+        for (id, access) in APPS {
+            let backend = Backend::start(id).await;
+            let strip = id == "strip";
+            text += &format!(
+                "[[apps]]\nid = \"{id}\"\naccess = \"{access}\"\nupstream = \"http://{}\"\nstrip_prefix = {strip}\n",
+                backend.address()
+            );
+            backends.push((id, backend));
+        }
+        text += extra;
+        let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
+        change(&mut settings);
+        let log = Log::default();
+        let options = Options { clock, threads: 2, log: Some(Box::new(log.clone())) };
+        let running = run::start(settings, options).await.expect("a gateway");
+        let canaries = Mutex::new(vec![SECRET.to_owned()]);
+        World { running, provider, hands, log, host, backends, canaries }
+    }
+
+    /// Waits until the provider was discovered; tests that sign in begin with this.
+    pub async fn ready(self) -> World {
+        let oidc = self.running.gateway.oidc.clone().expect("an identity section");
+        let known = async {
+            while !oidc.is_ready() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        self
+    }
+
+    pub fn backend(&self, id: &str) -> &Backend {
+        &self.backends.iter().find(|(name, _)| *name == id).unwrap_or_else(|| panic!("no backend {id}")).1
+    }
+
+    pub fn backends(&self) -> impl Iterator<Item = &Backend> {
+        self.backends.iter().map(|(_, backend)| backend)
+    }
+
+    pub fn browser(&self) -> Browser {
+        Browser::new(self.running.address, &self.host)
+    }
+
+    /// A browser whose person is signed in and has opened `usr`.
+    pub async fn signed_in(&self, person: &str) -> Browser {
+        let mut browser = self.browser();
+        let page = browser.sign_in("/apps/usr/", person).await;
+        assert_eq!(page.status(), 200, "{}", page.text());
+        self.canaries.lock().expect("no panic").extend(browser.jar.values().cloned());
+        browser
+    }
+
+    pub async fn raw(&self) -> Raw {
+        Raw::connect(self.running.address).await
+    }
+
+    /// Sends bytes in which `HOST` stands for the public authority.
+    pub async fn exchange(&self, bytes: &str) -> Message {
+        Raw::exchange(self.running.address, bytes.replace("HOST", &self.host)).await
+    }
+
+    pub async fn admin(&self, path: &str, more: &str) -> Message {
+        let address = self.running.admin;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+        Raw::exchange(address, request).await
+    }
+}
+
+pub fn client(host: &str) -> Client {
+    Client {
+        id: "ludgate".into(),
+        secret: SECRET.into(),
+        redirect_uris: vec![format!("http://{host}/oauth2/callback")],
+        post_logout_redirect_uris: vec![format!("http://{host}/apps/")],
+        backchannel_logout_uri: None,
+    }
+}
+
+/// A port that was free a moment ago.
+pub fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+}
+
+/// The request log, readable.
+#[derive(Clone)]
+pub struct Log {
+    text: Arc<Mutex<String>>,
+    grown: watch::Sender<usize>,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Log { text: Arc::default(), grown: watch::Sender::new(0) }
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.lock().expect("no panic").push_str(&String::from_utf8_lossy(bytes));
+        self.grown.send_modify(|length| *length += bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    pub fn text(&self) -> String {
+        self.text.lock().expect("no panic").clone()
+    }
+
+    /// Waits for a line with this text in it, and gives it back parsed.
+    pub async fn line_with(&self, wanted: &str) -> serde_json::Value {
+        let mut grown = self.grown.subscribe();
+        let found = async {
+            loop {
+                let text = self.text();
+                if let Some(line) = text.lines().find(|line| line.contains(wanted)) {
+                    return serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+                }
+                grown.changed().await.expect("the log lives");
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, found).await;
+        waited.unwrap_or_else(|_| panic!("no line with {wanted:?} in:\n{}", self.text()))
+    }
+}
