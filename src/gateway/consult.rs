@@ -24,6 +24,19 @@ pub struct Consulted {
     pub caller: Caller,
     /// The session behind the caller, when a cookie proved it.
     pub live: Option<Live>,
+    /// When the token behind the caller expires, in seconds since 1970.
+    pub token_expires: Option<i64>,
+}
+
+impl Consulted {
+    /// Nobody in particular.
+    pub fn nobody() -> Consulted {
+        Consulted::without_session(Caller::Anonymous)
+    }
+
+    fn without_session(caller: Caller) -> Consulted {
+        Consulted { caller, live: None, token_expires: None }
+    }
 }
 
 impl Gateway {
@@ -47,10 +60,10 @@ impl Gateway {
             if let Some(live) = live {
                 let principal = live.sign_in().principal().clone();
                 let caller = Caller::Person { principal, credential: Credential::Cookie };
-                return Ok(Consulted { caller, live: Some(live) });
+                return Ok(Consulted { caller, live: Some(live), token_expires: None });
             }
         }
-        Ok(Consulted { caller: self.bearer(headers).await, live: None })
+        Ok(self.bearer(headers).await)
     }
 
     /// Whether the Authorization header is a token of our own issuer, and so never for an app.
@@ -62,26 +75,28 @@ impl Gateway {
     }
 
     /// The caller that a bearer token proves.
-    pub async fn bearer(&self, headers: &HeaderMap) -> Caller {
+    pub async fn bearer(&self, headers: &HeaderMap) -> Consulted {
         let (Some(oidc), Some(value)) = (&self.oidc, headers.get(header::AUTHORIZATION)) else {
-            return Caller::Anonymous;
+            return Consulted::nobody();
         };
-        let Some(token) = oidc.claims_to_be_ours(value) else { return Caller::Anonymous };
+        let Some(token) = oidc.claims_to_be_ours(value) else { return Consulted::nobody() };
         if let Some(key) = oidc.missing_key(token) {
             if !oidc.is_ready() {
-                return Caller::Unverifiable;
+                return Consulted::without_session(Caller::Unverifiable);
             }
             let asking: Arc<Oidc> = oidc.clone();
             // A task that failed leaves the keys as they are, and the token is refused.
             let _ = self.control.spawn(async move { asking.look_for_key(key).await }).await;
         }
         match oidc.judge_bearer(token) {
-            Ok(principal) => {
-                Caller::Person { principal: Arc::new(principal), credential: Credential::Bearer }
+            Ok(judged) => {
+                let principal = Arc::new(judged.principal);
+                let caller = Caller::Person { principal, credential: Credential::Bearer };
+                Consulted { caller, live: None, token_expires: Some(judged.expires) }
             }
             Err(error) => {
                 tracing::debug!(%error, "a bearer token of our issuer was refused");
-                Caller::BadToken
+                Consulted::without_session(Caller::BadToken)
             }
         }
     }

@@ -63,7 +63,7 @@ impl Call<'_> {
         let signed_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
         let person = match signed_in {
             Some(person) => Some(person),
-            None => match self.gateway.bearer(&self.parts.headers).await {
+            None => match self.gateway.bearer(&self.parts.headers).await.caller {
                 Caller::Person { principal, .. } => Some(principal),
                 Caller::BadToken => return self.refuse(Reason::BadToken, record),
                 Caller::Unverifiable => return self.refuse(Reason::Unverifiable, record),

@@ -21,17 +21,24 @@ pub struct StillAllowed {
     is_console: bool,
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
+    token_expires: Option<i64>,
 }
 
 impl StillAllowed {
     /// For a stream that was just permitted.
-    pub fn new(gateway: Arc<Gateway>, permit: &Permit, usage: Option<Usage>) -> StillAllowed {
+    pub fn new(
+        gateway: Arc<Gateway>,
+        permit: &Permit,
+        usage: Option<Usage>,
+        token_expires: Option<i64>,
+    ) -> StillAllowed {
         StillAllowed {
             gateway,
             app: permit.app().id().clone(),
             is_console: permit.app().kind == AppKind::Console,
             usage,
             principal: permit.principal().cloned(),
+            token_expires,
         }
     }
 
@@ -42,6 +49,10 @@ impl StillAllowed {
     pub fn ask(&self) -> Result<(), CutReason> {
         if self.is_console {
             return Ok(());
+        }
+        let now = self.gateway.clock.wall_seconds();
+        if self.token_expires.is_some_and(|expires| now >= expires) {
+            return Err(CutReason::SessionEnded);
         }
         let snapshot = self.gateway.catalog.load();
         let app = snapshot.find(self.app.as_str()).ok_or(CutReason::AppGone)?;

@@ -27,7 +27,7 @@ use crate::{
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::{Cut, Streams},
     listener::connection::Serve,
-    model::{arrival::Arrival, caller::Caller, principal::Principal, site::Site},
+    model::{arrival::Arrival, principal::Principal, site::Site},
     peer::Peer,
     session::{cookie, store::Live, usage::Usage},
 };
@@ -101,7 +101,7 @@ impl DataThread {
         record.app = Some(destination.app.clone());
         let now = self.gateway.clock.now();
         let consulted = if decide::is_open(&destination) {
-            Consulted { caller: Caller::Anonymous, live: None }
+            Consulted::nobody()
         } else {
             match self.gateway.consult(&parts.headers, &arrival, &destination.app, site, now).await {
                 Ok(consulted) => consulted,
@@ -113,7 +113,7 @@ impl DataThread {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
-                self.forward(passing, body, upgrade, consulted.live, record).await
+                self.forward(passing, body, upgrade, consulted, record).await
             }
             Err(early) => self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
         }
@@ -171,13 +171,14 @@ impl DataThread {
         passing: Passing<'_>,
         body: Incoming,
         upgrade: Option<OnUpgrade>,
-        live: Option<Live>,
+        consulted: Consulted,
         record: &mut Record,
     ) -> Walked {
         let Passing { parts, arrival, permit, site, connection } = passing;
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
+        let Consulted { live, token_expires, .. } = consulted;
         let now = gateway.clock.now();
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
@@ -212,7 +213,7 @@ impl DataThread {
         let outgoing = Outgoing { permit, arrival, headers, usage: usage.clone() };
         let sent = self.forwarder.send(outgoing, body).await;
         record.upstream = Some(asked.elapsed());
-        let question = StillAllowed::new(gateway.clone(), permit, usage.clone());
+        let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
         let answer = match sent {
             Err(fault) => {
                 let audience = Audience::of(arrival, site, record_person(permit));

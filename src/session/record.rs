@@ -4,9 +4,10 @@
 //! second; `lifetime` never moves. An app session never outlives its sign-in.
 
 use std::{
+    collections::BTreeSet,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -90,7 +91,14 @@ pub struct SignIn {
     origin: Origin,
     window: Window,
     ended: AtomicBool,
-    minted: AtomicU32,
+    minted: Mutex<Minted>,
+}
+
+/// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
+#[derive(Debug, Default)]
+struct Minted {
+    count: u32,
+    apps: BTreeSet<AppId>,
 }
 
 impl SignIn {
@@ -111,7 +119,7 @@ impl SignIn {
             origin,
             window: Window::open(now, settings.idle, absolute),
             ended: AtomicBool::new(false),
-            minted: AtomicU32::new(0),
+            minted: Mutex::default(),
         }
     }
 
@@ -151,8 +159,20 @@ impl SignIn {
     }
 
     /// Takes one of the app sessions this sign-in may still make.
-    pub fn may_mint(&self) -> bool {
-        self.minted.fetch_add(1, Ordering::Relaxed) < MAX_MINTED
+    pub fn may_mint(&self, app: &AppId) -> bool {
+        let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = minted.count < MAX_MINTED;
+        if may {
+            minted.count += 1;
+            minted.apps.insert(app.clone());
+        }
+        may
+    }
+
+    /// The apps that were given a cookie, so that sign-out can take it away.
+    pub fn apps(&self) -> Vec<AppId> {
+        let minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
+        minted.apps.iter().cloned().collect()
     }
 
     /// Roughly how many bytes it holds, for the store's bound.

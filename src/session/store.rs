@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use moka::{policy::EvictionPolicy, sync::Cache};
+use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
 
 use super::{
     Settings,
@@ -76,6 +76,13 @@ impl Sessions {
                 .max_capacity(settings.sign_in_bytes)
                 .eviction_policy(EvictionPolicy::lru())
                 .weigher(|_, sign_in: &Arc<SignIn>| sign_in.weight())
+                // One that had to make room is over for its app sessions too, which hold it by themselves:
+                // otherwise they would live on where sign-out no longer finds them.
+                .eviction_listener(|_, sign_in, cause| {
+                    if cause != RemovalCause::Replaced {
+                        sign_in.end();
+                    }
+                })
                 .build_with_hasher(KeyIsHash),
             apps: Cache::builder()
                 .max_capacity(settings.app_session_bytes)
@@ -167,7 +174,7 @@ impl Sessions {
     /// Makes the session of one app; `None` when this sign-in has made too many already (its sign-in
     /// cookie then goes on speaking for it) or the system has no random bytes.
     pub fn mint(&self, sign_in: &Arc<SignIn>, app: &AppId) -> Option<(NewId, Arc<AppSession>)> {
-        if !sign_in.may_mint() {
+        if !sign_in.may_mint(app) {
             return None;
         }
         let id = NewId::random().ok()?;
@@ -398,6 +405,25 @@ mod tests {
         assert_eq!(sessions.count(), 1);
         assert!(find(&sessions, &[], &[old.as_str()], &grp(), clock.now()).is_none());
         assert!(find(&sessions, &[], &[fresh.as_str()], &grp(), clock.now()).is_some());
+    }
+
+    #[test]
+    fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
+        let (clock, _hands) = Clock::by_hand();
+        let settings = Settings { sign_in_bytes: 4 * 1024, ..Settings::default() };
+        let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new());
+        let (_, first) = sign_in(&sessions, "alice");
+        let (app_cookie, _) = sessions.mint(&first, &grp()).expect("a session");
+        for _ in 0..50 {
+            let _ = sign_in(&sessions, "bob");
+        }
+        let (newest, _) = sign_in(&sessions, "carol");
+        let _ = sessions.count();
+        assert!(find(&sessions, &[app_cookie.as_str()], &[], &grp(), clock.now()).is_none());
+        assert!(
+            find(&sessions, &[], &[newest.as_str()], &grp(), clock.now()).is_some(),
+            "the newest is kept"
+        );
     }
 
     #[test]

@@ -9,11 +9,14 @@ use ludgate::{
 };
 use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest};
 
-use crate::support::browser::{Browser, From};
+use crate::support::{
+    browser::{Browser, From},
+    world::free_port,
+};
 
 async fn start() -> (RunningDemo, Browser) {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let demo =
         demo::start(Demo { listen, log_requests: false }, Options::of_this_machine()).await.expect("a demo");
     let address = demo.gateway.address;

@@ -81,6 +81,10 @@ impl Call<'_> {
         for name in [&site.cookies.sign_in, &site.cookies.bind] {
             set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
         }
+        for app in sign_in.apps() {
+            let path = format!("{}/{app}/", site.apps_prefix);
+            set_cookie(&mut response, cookie::clear(&site.cookies.app, &path, site.origin.secure));
+        }
         response
     }
 

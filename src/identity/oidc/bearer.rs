@@ -22,6 +22,14 @@ const MAX_TOKEN: usize = 32 * 1024;
 #[derive(Clone, Copy)]
 pub struct OurToken<'h>(&'h str);
 
+/// A token that holds.
+pub struct Judged {
+    /// Whose it is.
+    pub principal: Principal,
+    /// Until when, in seconds since 1970; a stream does not outlast it.
+    pub expires: i64,
+}
+
 /// The parts of a header that decide which key is looked for.
 #[derive(Deserialize)]
 struct Header {
@@ -59,11 +67,12 @@ impl Oidc {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Principal, TokenError> {
-        self.bearer_claims(token.0).map(|claims| Principal::new(claims, &self.settings.admin_groups))
+    pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Judged, TokenError> {
+        let (claims, expires) = self.bearer_claims(token.0)?;
+        Ok(Judged { principal: Principal::new(claims, &self.settings.admin_groups), expires })
     }
 
-    fn bearer_claims(&self, token: &str) -> Result<PersonClaims, TokenError> {
+    fn bearer_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
         // `typ: ID` and the claims of an ID token are checked before anything is made of the token.
         let payload: Map<String, Value> =
@@ -100,7 +109,7 @@ impl Oidc {
             return Err(TokenError::Audience);
         }
         judge.common(claims, |party| party == self.settings.client_id || ours(party))?;
-        Ok(person(claims, &self.settings.groups_claim))
+        Ok((person(claims, &self.settings.groups_claim), claims.expiration().timestamp()))
     }
 }
 

@@ -3,7 +3,10 @@
 use std::{
     io,
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use ludgate::{
@@ -156,9 +159,17 @@ pub fn client(host: &str) -> Client {
     }
 }
 
-/// A port that was free a moment ago.
+/// A free port below those that the system gives to outgoing connections, so that it stays free until the
+/// gateway takes it. Tests run in processes of their own: the process id spreads them.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let tries = std::iter::repeat_with(|| {
+        let spread =
+            std::process::id().wrapping_mul(7919).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed) * 101);
+        10_000 + u16::try_from(spread % 20_000).expect("below 20,000")
+    });
+    tries.take(1000).find(free).expect("a free port")
 }
 
 /// The request log, readable.
