@@ -150,15 +150,17 @@ fn assemble(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> Reque
 }
 
 /// Checks that the answer is one that may be relayed.
-fn relay(response: Response<Incoming>, lease: Lease, usage: Option<Usage>) -> Result<Forwarded, Fault> {
+fn relay(mut response: Response<Incoming>, lease: Lease, usage: Option<Usage>) -> Result<Forwarded, Fault> {
     let status = response.status();
     let strange = status == StatusCode::SWITCHING_PROTOCOLS
         || status.as_u16() >= 600
-        || response_headers::has_strange_coding(response.headers());
+        || !response_headers::settle_framing(response.headers_mut());
     if strange {
         // The connection is not reused: dropping the lease closes it.
         return Err(Fault::BadAnswer);
     }
+    // Our own version: an app of HTTP/1.0 must not make our answer one whose end nobody can see.
+    *response.version_mut() = Version::HTTP_11;
     let finite = response.headers().contains_key(http::header::CONTENT_LENGTH);
     Ok(Forwarded::Answer(response.map(|body| Download::new(body, lease, usage.filter(|_| finite)))))
 }

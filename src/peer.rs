@@ -67,9 +67,16 @@ impl Peer {
         client
     }
 
-    /// The chain that a trusted peer sent, to be continued; `None` from anybody else.
-    pub fn chain<'h>(&self, headers: &'h HeaderMap) -> Option<&'h HeaderValue> {
-        if self.trusted { headers.get(X_FORWARDED_FOR) } else { None }
+    /// The chain that a trusted peer sent, all its lines in order, with the peer itself at the end; `None`
+    /// from anybody else.
+    pub fn continued_chain(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        if !self.trusted || !headers.contains_key(X_FORWARDED_FOR) {
+            return None;
+        }
+        let mut lines: Vec<&[u8]> =
+            headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+        lines.push(self.address_header.as_bytes());
+        HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
     }
 }
 

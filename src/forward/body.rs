@@ -23,7 +23,7 @@ pub struct Upload {
 
 /// What happened to an upload, for the one who waits for the answer.
 #[derive(Clone, Debug)]
-pub struct UploadState(Option<Rc<Cell<UploadProgress>>>);
+pub struct UploadState(Option<Rc<Cell<(UploadProgress, u64)>>>);
 
 /// How far an upload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,24 @@ impl UploadState {
 
     /// How far it is.
     pub fn progress(&self) -> UploadProgress {
-        self.0.as_ref().map_or(UploadProgress::Done, |cell| cell.get())
+        self.0.as_ref().map_or(UploadProgress::Done, |cell| cell.get().0)
+    }
+
+    /// How many bytes were passed on.
+    pub fn sent(&self) -> u64 {
+        self.0.as_ref().map_or(0, |cell| cell.get().1)
     }
 
     fn set(&self, progress: UploadProgress) {
         if let Some(cell) = &self.0 {
-            cell.set(progress);
+            cell.set((progress, cell.get().1));
+        }
+    }
+
+    fn add(&self, bytes: u64) {
+        if let Some(cell) = &self.0 {
+            let (progress, sent) = cell.get();
+            cell.set((progress, sent + bytes));
         }
     }
 }
@@ -77,7 +89,7 @@ impl Upload {
         match framing {
             Framing::None | Framing::Length(0) => (Upload::empty(), UploadState::none()),
             Framing::Length(_) | Framing::Chunked => {
-                let state = UploadState(Some(Rc::new(Cell::new(UploadProgress::Running))));
+                let state = UploadState(Some(Rc::new(Cell::new((UploadProgress::Running, 0)))));
                 (Upload { inner: Some(body), left: limit, state: state.clone(), usage }, state)
             }
         }
@@ -120,6 +132,7 @@ impl Body for Upload {
                     }
                 }
             }
+            this.state.add(data.len() as u64);
             if inner.is_end_stream() {
                 this.state.set(UploadProgress::Done);
             }
@@ -142,12 +155,14 @@ pub struct Download {
     lease: Option<Lease>,
     usage: Option<Usage>,
     received: u64,
+    /// The last frame was seen; `is_end_stream` alone does not tell for chunked bodies.
+    ended: bool,
 }
 
 impl Download {
     /// `usage` is given for finite answers only: their progress is use, an endless stream is not.
     pub fn new(inner: Incoming, lease: Lease, usage: Option<Usage>) -> Download {
-        Download { inner, lease: Some(lease), usage, received: 0 }
+        Download { inner, lease: Some(lease), usage, received: 0, ended: false }
     }
 
     /// Bytes received so far.
@@ -174,6 +189,7 @@ impl Body for Download {
                 usage.touch();
             }
         }
+        this.ended |= frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
         Poll::Ready(frame)
     }
 
@@ -188,7 +204,7 @@ impl Body for Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        if self.inner.is_end_stream()
+        if (self.ended || self.inner.is_end_stream())
             && let Some(lease) = self.lease.take()
         {
             lease.give_back();

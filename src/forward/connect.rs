@@ -13,6 +13,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::{ClientConfig, pki_types::ServerName};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -21,6 +22,9 @@ use tokio_rustls::TlsConnector;
 
 use super::{Settings, body::Upload, fault::Fault};
 use crate::model::app::{App, UpstreamScheme};
+
+/// A quiet connection is probed after this long.
+const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A fresh connection.
 pub struct Opened {
@@ -45,6 +49,8 @@ pub async fn open(
         let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await.map_err(|_| Fault::Refused)?;
         // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
         let _ = tcp.set_nodelay(true);
+        // An app that vanished without a word is noticed, also behind an idle WebSocket.
+        let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         match (upstream.scheme, tls) {
             (UpstreamScheme::Http, _) => handshake(tcp, settings, open_connections).await,
             (UpstreamScheme::Https, None) => Err(Fault::Tls),

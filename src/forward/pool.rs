@@ -134,7 +134,8 @@ impl OfApp {
 impl Lease {
     /// Sends one request and waits for the head of its answer.
     ///
-    /// The deadline counts from the end of the upload; while bytes of it are to come, the app owes nothing.
+    /// The deadline counts from the end of the upload; while bytes of it move, the app owes nothing. An upload
+    /// that stands still for as long ends too, whoever it waits for.
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
@@ -146,10 +147,13 @@ impl Lease {
     ) -> Result<(Response<Incoming>, Lease), Fault> {
         self.heard.store(false, Ordering::Relaxed);
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
+        let mut sent = 0;
         let result = loop {
             match tokio::time::timeout(deadline, answer.as_mut()).await {
                 Ok(result) => break result,
-                Err(_) if upload.progress() == UploadProgress::Running => {}
+                Err(_) if upload.progress() == UploadProgress::Running && upload.sent() > sent => {
+                    sent = upload.sent();
+                }
                 Err(_) => return Err(Fault::HeadTimeout),
             }
         };

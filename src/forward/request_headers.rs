@@ -239,13 +239,7 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
 fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {
     let Context { site, peer, client, request_id, .. } = context;
     let own = &peer.address_header;
-    let chain = peer.chain(incoming).and_then(|chain| {
-        let mut value = chain.as_bytes().to_vec();
-        value.extend_from_slice(b", ");
-        value.extend_from_slice(own.as_bytes());
-        HeaderValue::from_bytes(&value).ok()
-    });
-    out.insert(X_FORWARDED_FOR, chain.unwrap_or_else(|| own.clone()));
+    out.insert(X_FORWARDED_FOR, peer.continued_chain(incoming).unwrap_or_else(|| own.clone()));
     let real = if *client == peer.address { own.clone() } else { address_value(*client) };
     if let Some(forwarded) = forwarded_value(*client, site) {
         out.insert(header::FORWARDED, forwarded);

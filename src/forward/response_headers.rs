@@ -21,17 +21,30 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
 }
 
-/// A transfer coding that we could not pass on as `chunked`.
-pub fn has_strange_coding(headers: &HeaderMap) -> bool {
+/// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or one
+/// length in canonical decimal, or none. Says whether that was possible.
+pub fn settle_framing(headers: &mut HeaderMap) -> bool {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
+    let chunked = match (codings.next(), codings.next()) {
         (None, _) => false,
-        (Some(coding), None) => !coding.as_bytes().eq_ignore_ascii_case(b"chunked"),
-        (Some(_), Some(_)) => true,
+        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => true,
+        (Some(_), _) => return false,
+    };
+    let mut lengths = headers
+        .get_all(header::CONTENT_LENGTH)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(|digits| std::str::from_utf8(digits.trim_ascii()).ok()?.parse::<u64>().ok());
+    let Some(first) = lengths.next() else { return true };
+    let (Some(length), true) = (first, lengths.all(|other| other == first)) else { return false };
+    if chunked {
+        return false;
     }
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    true
 }
 
-/// RFC 9110 section 7.6.1, on a 101 too: `upgrade` is added again by whoever sends the 101.
+/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on; on a 101 too: `upgrade` is added again by whoever sends the 101.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let nominated: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -50,7 +63,6 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
         HeaderName::from_static("proxy-connection"),
         header::PROXY_AUTHENTICATE,
         header::TE,
-        header::TRAILER,
         header::TRANSFER_ENCODING,
         header::UPGRADE,
     ] {
@@ -74,11 +86,21 @@ fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
     ] {
         headers.remove(name);
     }
-    let escapes = |scope: &HeaderValue| {
+    // A browser reads the value as a URL, in which dots hide behind `%2e` and blanks: only plain bytes pass.
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~');
+    let stays = |scope: &HeaderValue| {
         let below = scope.as_bytes().strip_prefix(app.mount.as_bytes());
-        !below.is_some_and(|rest| rest.starts_with(b"/") && !rest.windows(2).any(|two| two == b".."))
+        below.is_some_and(|rest| {
+            rest.starts_with(b"/") && rest.iter().all(plain) && !rest.windows(2).any(|two| two == b"..")
+        })
     };
-    if headers.get_all(SERVICE_WORKER_ALLOWED).iter().any(escapes) {
+    let mut scopes = headers.get_all(SERVICE_WORKER_ALLOWED).iter();
+    let fine = match (scopes.next(), scopes.next()) {
+        (None, _) => true,
+        (Some(scope), None) => stays(scope),
+        (Some(_), Some(_)) => false,
+    };
+    if !fine {
         headers.remove(SERVICE_WORKER_ALLOWED);
     }
 }

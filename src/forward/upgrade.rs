@@ -1,6 +1,6 @@
 //! WebSockets: the handshake with the app, then bytes both ways until one side, or the gate, ends it.
 
-use std::{io, rc::Rc, sync::Arc};
+use std::{io, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -21,6 +21,8 @@ use crate::{lifecycle::streams::Cut, model::app::App, session::usage::Usage};
 
 /// Bytes held per direction at most.
 const BUFFER: usize = 16 * 1024;
+/// After one side has ended, the other may go on for this long.
+const LINGER: Duration = Duration::from_secs(30);
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -87,7 +89,12 @@ pub async fn tunnel(client: OnUpgrade, upstream: OnUpgrade, usage: Option<Usage>
             }
         });
         let down = copy(upstream_read, client_write, &mut carried.down, |_| {});
-        tokio::try_join!(up, down)?;
+        let (mut up, mut down) = (pin!(up), pin!(down));
+        // Half a close is honoured for a while; a side that never closes must not hold the other's socket.
+        let _ = tokio::select! {
+            result = &mut up => { result?; tokio::time::timeout(LINGER, down).await }
+            result = &mut down => { result?; tokio::time::timeout(LINGER, up).await }
+        };
         Ok::<(), Box<dyn std::error::Error>>(())
     };
     tokio::select! {

@@ -153,7 +153,8 @@ pub fn explain(
                 new_tab: audience.framed,
             }),
             StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE => {
-                Some(Action { label: "Try again", href: audience.return_to.to_owned(), new_tab: false })
+                let href = format!("{}{}", audience.site.origin, audience.return_to);
+                Some(Action { label: "Try again", href, new_tab: false })
             }
             _ => None,
         };
@@ -195,6 +196,8 @@ pub fn html(status: StatusCode, page: &impl Template, framed: bool) -> Response<
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, policy(framed));
+    // Under `no-referrer` a browser sends `Origin: null` with the sign-out form, which no app may send either.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     headers.insert(opener, HeaderValue::from_static("same-origin"));
     response

@@ -26,11 +26,18 @@ use crate::{
     },
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::{Cut, Streams},
-    listener::connection::Serve,
-    model::{arrival::Arrival, principal::Principal, site::Site},
+    listener::connection::{Seat, Serve},
+    model::{
+        arrival::{Arrival, Framing},
+        principal::Principal,
+        site::Site,
+    },
     peer::Peer,
     session::{cookie, store::Live, usage::Usage},
 };
+
+/// A longer upload is judged again while it runs, in bytes.
+const LONG_UPLOAD: u64 = 64 * 1024;
 
 /// What one data thread has for itself.
 pub struct DataThread {
@@ -46,6 +53,8 @@ pub struct Connection {
     peer: Peer,
     /// Told when a stream on it must end.
     cut: Rc<Cut>,
+    /// Its place among the connections that may be open.
+    seat: Rc<Seat>,
 }
 
 impl DataThread {
@@ -209,11 +218,16 @@ impl DataThread {
                 return response.into();
             }
         };
+        let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
+        // A long upload is a stream before any answer comes.
+        let _uploading = is_long_upload(arrival).then(|| {
+            let question = question.clone();
+            self.streams.list(connection.cut.clone(), move || question.ask())
+        });
         let asked = Instant::now();
         let outgoing = Outgoing { permit, arrival, headers, usage: usage.clone() };
         let sent = self.forwarder.send(outgoing, body).await;
         record.upstream = Some(asked.elapsed());
-        let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
         let answer = match sent {
             Err(fault) => {
                 let audience = Audience::of(arrival, site, record_person(permit));
@@ -243,6 +257,7 @@ impl DataThread {
                         usage,
                         question,
                         streams: self.streams.clone(),
+                        seat: connection.seat.clone(),
                     })),
                     // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without it nothing
                     // can be tunnelled, and the app's side closes with its handle.
@@ -274,6 +289,15 @@ struct Passing<'r> {
     permit: &'r Permit,
     site: &'r Site,
     connection: &'r Connection,
+}
+
+/// Whether the body may take long enough to outlive the session.
+fn is_long_upload(arrival: &Arrival) -> bool {
+    match arrival.framing {
+        Framing::None => false,
+        Framing::Length(length) => length > LONG_UPLOAD,
+        Framing::Chunked => true,
+    }
 }
 
 fn record_person(permit: &Permit) -> Option<&Principal> {
@@ -324,17 +348,19 @@ struct Tunnel {
     usage: Option<Usage>,
     question: StillAllowed,
     streams: Rc<Streams>,
+    seat: Rc<Seat>,
 }
 
 impl Tunnel {
     /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
     fn start(self, mut record: Record) -> Response<Answer> {
-        let Tunnel { head, client, upstream, usage, question, streams } = self;
+        let Tunnel { head, client, upstream, usage, question, streams, seat } = self;
         tokio::task::spawn_local(async move {
             let cut = Rc::new(Cut::default());
             let _listed = streams.list(cut.clone(), move || question.ask());
             let carried = upgrade::tunnel(client, upstream, usage, &cut).await;
             record.add_bytes(carried.down);
+            drop(seat);
             if let Some(reason) = cut.reason() {
                 record.conclude(reason.as_str());
             }
@@ -351,10 +377,14 @@ impl Serve for Service {
     type Body = Answer;
     type Error = Infallible;
 
-    fn connected(&self, address: SocketAddr) -> (ConnectionService, impl Future<Output = ()> + 'static) {
+    fn connected(
+        &self,
+        address: SocketAddr,
+        seat: Seat,
+    ) -> (ConnectionService, impl Future<Output = ()> + 'static) {
         let cut = Rc::new(Cut::default());
         let peer = Peer::new(address, &self.0.gateway.peers);
-        let connection = Rc::new(Connection { peer, cut: cut.clone() });
+        let connection = Rc::new(Connection { peer, cut: cut.clone(), seat: Rc::new(seat) });
         let ended = async move {
             cut.told().await;
         };
@@ -395,10 +425,10 @@ impl RequestIds {
 
     /// A trusted peer's id, or a new one.
     fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
-        let given = parts
-            .headers
-            .get(request_headers::X_REQUEST_ID)
-            .filter(|id| peer.trusted && id.len() <= 128 && id.as_bytes().iter().all(u8::is_ascii_graphic));
+        let given = parts.headers.get(request_headers::X_REQUEST_ID).filter(|id| {
+            let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+            peer.trusted && (1..=128).contains(&id.len()) && id.as_bytes().iter().all(plain)
+        });
         if let Some(given) = given {
             return given.clone();
         }

@@ -87,11 +87,14 @@ pub fn classify(
 
 /// Whether cookies count. `same-site` counts as cross-site: the neighbours are strangers' apps.
 pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin) -> Provenance {
-    match (class, fetch.site, origin) {
-        (RequestClass::Navigation, _, _) => Provenance::Own,
-        (_, Sent::Once(b"same-origin" | b"none"), Origin::Own | Origin::Absent) => Provenance::Own,
-        (_, Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
-        (_, Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
+    let is_navigation = class == RequestClass::Navigation;
+    match (fetch.site, origin) {
+        // The browser's own word, which no page can forge. `Origin: null` beside it is what a form sends from a
+        // page that asks for no referrer.
+        (Sent::Once(b"same-origin" | b"none"), _) => Provenance::Own,
+        (Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
+        (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => Provenance::Own,
+        (Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
     }
 }
 

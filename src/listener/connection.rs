@@ -14,6 +14,7 @@ use std::{
 
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -22,6 +23,8 @@ use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
 
 /// Pause after an accept error that is not about one connection (no file descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// A quiet connection is probed after this long.
+const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Makes the service of each connection.
 pub trait Serve: 'static {
@@ -33,8 +36,9 @@ pub trait Serve: 'static {
     /// Why a request was not answered: the connection is then closed.
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
-    /// A new connection; `ended` resolves when the connection must be closed at once.
-    fn connected(&self, peer: SocketAddr) -> (Self::Service, impl Future<Output = ()> + 'static);
+    /// A new connection; the future resolves when it must be closed at once. The seat is kept for as long as
+    /// anything of the connection lives, a tunnel included.
+    fn connected(&self, peer: SocketAddr, seat: Seat) -> (Self::Service, impl Future<Output = ()> + 'static);
 }
 
 /// Takes connections until the drain; never ends before. Runs on one data thread.
@@ -65,31 +69,41 @@ pub async fn accept(
             drop(stream);
             continue;
         };
-        let connection =
-            connection(stream, address, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
-        tokio::task::spawn_local(async move {
-            connection.await;
-            drop(seat);
-        });
+        let arrived = Arrived { stream, address, seat };
+        let connection = connection(arrived, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
+        tokio::task::spawn_local(connection);
     }
 }
 
-async fn connection(
-    stream: TcpStream,
+/// A connection that was just accepted.
+struct Arrived<S> {
+    stream: S,
     address: SocketAddr,
+    seat: Seat,
+}
+
+async fn connection(
+    arrived: Arrived<TcpStream>,
     settings: Rc<Settings>,
     serve: Rc<impl Serve>,
     metrics: Arc<Metrics>,
     drain: DrainWatcher,
 ) {
+    let Arrived { stream, address, seat } = arrived;
     // Answers are written whole; waiting to fill a segment only delays the last one.
     let _ = stream.set_nodelay(true);
+    // A peer that vanished without a word is noticed, also behind an idle WebSocket.
+    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     match &settings.tls {
-        tls::Settings::Off => http(stream, address, &settings, &*serve, &metrics, drain).await,
+        tls::Settings::Off => {
+            http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
+        }
         tls::Settings::On(config) => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
             match tokio::time::timeout(settings.handshake, handshake).await {
-                Ok(Ok(stream)) => http(stream, address, &settings, &*serve, &metrics, drain).await,
+                Ok(Ok(stream)) => {
+                    http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
                 Err(_) => tracing::debug!("TLS handshake took too long"),
             }
@@ -98,14 +112,14 @@ async fn connection(
 }
 
 async fn http<S: Serve>(
-    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-    address: SocketAddr,
+    arrived: Arrived<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static>,
     settings: &Settings,
     serve: &S,
     metrics: &Metrics,
     mut drain: DrainWatcher,
 ) {
-    let (service, ended) = serve.connected(address);
+    let Arrived { stream, address, seat } = arrived;
+    let (service, ended) = serve.connected(address, seat);
     let mut ended = pin!(ended);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -114,7 +128,6 @@ async fn http<S: Serve>(
         .max_headers(settings.head_fields)
         // The app's own Date header, or none: nothing of an answer is invented.
         .auto_date_header(false)
-        .half_close(true)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = pin!(connection);
@@ -146,7 +159,7 @@ fn is_about_one_connection(error: &io::Error) -> bool {
 }
 
 /// One of the connections that may be open; given back by drop.
-struct Seat(Arc<AtomicUsize>);
+pub struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
     fn take(open: &Arc<AtomicUsize>, limit: usize) -> Option<Seat> {

@@ -12,6 +12,8 @@ const GROUPS_LIMIT: usize = 8 * 1024;
 /// The separator of the list, and the escape itself, cannot stand in a name.
 const IN_A_GROUP: &AsciiSet = &CONTROLS.add(b',').add(b'%');
 const IN_A_TEXT: &AsciiSet = &CONTROLS.add(b'%');
+/// Blanks at the ends would be trimmed by whoever reads the header, and one name would become another.
+const WITH_BLANKS: &AsciiSet = &CONTROLS.add(b',').add(b'%').add(b' ');
 
 /// The values of `X-Forwarded-User`, `-Email`, `-Preferred-Username` and `-Groups`.
 #[derive(Clone, Debug, Default)]
@@ -67,18 +69,17 @@ fn groups_value(groups: &[GroupName]) -> GroupsHeader {
 }
 
 fn encode_group(group: &GroupName) -> String {
-    percent_encode(group.as_str().as_bytes(), IN_A_GROUP).to_string()
+    encode(group.as_str(), IN_A_GROUP)
 }
 
 fn text_value(text: &str) -> Option<HeaderValue> {
-    if text.is_empty() {
-        return None;
-    }
-    // A plain value is sent as it is, a `%` included; only a value with control or non-ASCII bytes is encoded.
-    match HeaderValue::from_str(text) {
-        Ok(value) if text.is_ascii() && !text.starts_with(' ') && !text.ends_with(' ') => Some(value),
-        Ok(_) | Err(_) => HeaderValue::from_str(&percent_encode(text.as_bytes(), IN_A_TEXT).to_string()).ok(),
-    }
+    (!text.is_empty()).then(|| HeaderValue::from_str(&encode(text, IN_A_TEXT)).ok()).flatten()
+}
+
+/// Two different names never give the same text: the escape itself is always escaped.
+fn encode(text: &str, set: &'static AsciiSet) -> String {
+    let set = if text.starts_with(' ') || text.ends_with(' ') { WITH_BLANKS } else { set };
+    percent_encode(text.as_bytes(), set).to_string()
 }
 
 #[cfg(test)]
@@ -104,6 +105,24 @@ mod tests {
             IdentityHeaders::new("s", None, None, &groups(&many)).groups,
             GroupsHeader::TooLong
         ));
+    }
+
+    #[test]
+    fn no_two_names_look_alike_to_an_app() {
+        let value = |name: &str| IdentityHeaders::new(name, None, None, &[]).user.expect("a value");
+        let names = ["alice", " alice", "alice ", "\talice", "a%20b", "a b", " a b", "m%C3%BCller", "müller"];
+        for one in names {
+            for other in names.iter().filter(|other| **other != one) {
+                let trimmed = |v: &HeaderValue| v.as_bytes().trim_ascii().to_vec();
+                assert_ne!(trimmed(&value(one)), trimmed(&value(other)), "{one:?} {other:?}");
+            }
+        }
+        let GroupsHeader::Whole(list) =
+            IdentityHeaders::new("s", None, None, &groups(&["x", " admin"])).groups
+        else {
+            panic!("expected a list")
+        };
+        assert_eq!(list, "x,%20admin");
     }
 
     #[test]

@@ -47,6 +47,10 @@ impl Window {
     }
 
     fn slide(&self, now: Moment) -> bool {
+        // What is over stays over: a byte that comes late does not bring a session back.
+        if !self.is_open(now) {
+            return false;
+        }
         let next = now.0.saturating_add(self.idle).min(self.absolute_deadline);
         let current = self.idle_deadline.load(Ordering::Relaxed);
         // Relaxed and unsynchronised on purpose: a lost race costs one slide of under a second.

@@ -44,6 +44,10 @@ async fn row_22_cookies_count_only_where_our_own_origin_led_the_browser() {
         let answer = alice.send(method, "/apps/usr/x", from, more, b"").await;
         assert_eq!(answer.status(), status, "{from:?} {method} {more:?}");
     }
+    // A form on a page that asks for no referrer: the browser says same-origin, and `Origin: null`.
+    assert_eq!(alice.send("POST", "/apps/usr/x", From::Fetch, "Origin: null\r\n", b"").await.status(), 200);
+    let disguised = "Accept: text/html\r\nOrigin: http://evil.test\r\n";
+    assert_ne!(alice.send("GET", "/apps/usr/x", From::Program, disguised, b"").await.status(), 200);
     let own = format!("Origin: http://{}\r\n", world.host);
     assert_eq!(alice.send("POST", "/apps/usr/x", From::Program, &own, b"").await.status(), 200);
 }

@@ -38,6 +38,7 @@ async fn row_43_a_connection_that_dies_before_the_head_is_502() {
         b"HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nConnection: close\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
     ] {
         let close = [script, b"\r\nConnection: close"].concat();
@@ -70,4 +71,16 @@ async fn row_45_an_answer_that_breaks_off_is_visibly_cut() {
         assert!(answer.truncated, "{target}: the client can see that something is missing: {answer:?}");
         assert_eq!(world.log.line_with(&format!("\"path\":\"{target}\"")).await["broken"], true);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_44_an_upload_that_stands_still_holds_nothing_for_ever() {
+    let world = World::with("", |settings| settings.apps[0].timeout = Duration::from_millis(50)).await;
+    let mut raw = world.raw().await;
+    raw.send(format!(
+        "POST /apps/pub/echo HTTP/1.1\r\nHost: {}\r\nContent-Length: 10\r\n\r\nabc",
+        world.host
+    ))
+    .await;
+    assert_eq!(raw.answer().await.expect("an answer").status(), 504);
 }

@@ -367,3 +367,65 @@ async fn connections_to_an_app_are_kept_and_reused() {
     }
     assert_eq!(world.backend("pub").connections(), 1, "fifty requests, one connection");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn row_34_response_trailers_pass_to_a_client_that_takes_them() {
+    let world = World::new().await;
+    let asked = "GET /apps/pub/trailers HTTP/1.1\r\nHost: HOST\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+    let answer = world.exchange(asked).await;
+    assert_eq!((answer.text().as_str(), answer.header("trailer").as_deref()), ("abc", Some("X-Sum")));
+    let raw = String::from_utf8_lossy(&answer.raw).to_ascii_lowercase();
+    assert!(raw.contains("x-sum: 6"), "{raw}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_carried_chunks_is_used_again_and_an_old_app_does_not_make_our_answer_old() {
+    let world = World::new().await;
+    let mut raw = world.raw().await;
+    for _ in 0..20 {
+        raw.send(format!("GET /apps/pub/chunked HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        assert_eq!(raw.answer().await.expect("an answer").text(), "abcdef");
+    }
+    assert_eq!(world.backend("pub").connections(), 1);
+    world.backend("pub").script(b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nold".to_vec());
+    let answer = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    assert!(answer.start.starts_with("HTTP/1.1 200") && answer.text() == "old", "{answer:?}");
+    assert!(answer.header("transfer-encoding").is_some(), "its end can be seen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_worker_cannot_be_allowed_beyond_its_app() {
+    let world = World::new().await;
+    for (scope, kept) in [
+        ("/apps/pub/", true),
+        ("/apps/pub/sub/x.js", true),
+        ("/", false),
+        ("/apps/", false),
+        ("/apps/pub", false),
+        ("/apps/pub/../", false),
+        ("/apps/pub/%2e%2e/", false),
+        ("/apps/pub/.\t./", false),
+        ("/apps/pub/\r\nService-Worker-Allowed: /", false),
+    ] {
+        let answer =
+            format!("HTTP/1.1 200 OK\r\nService-Worker-Allowed: {scope}\r\nContent-Length: 0\r\n\r\n");
+        world.backend("pub").script(answer.into_bytes());
+        let answer = world.exchange("GET /apps/pub/sw.js HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+        assert_eq!(answer.header("service-worker-allowed").is_some(), kept, "{scope:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
+    let world = World::new().await;
+    let mut raw = world.raw().await;
+    raw.send(format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+    let metrics = &world.running.gateway.metrics;
+    while metrics.upstream_connections.get() == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(raw);
+    while metrics.upstream_connections.get() != 0 || metrics.in_flight.get() != 0 {
+        tokio::task::yield_now().await;
+    }
+}

@@ -51,11 +51,13 @@ async fn row_25_bytes_of_an_upload_are_use() {
     let mut alice = world.signed_in("alice").await;
     let mut raw = world.raw().await;
     let head = format!(
-        "POST /apps/usr/echo HTTP/1.1\r\nHost: {}\r\n{}Content-Length: 4\r\n\r\n",
+        "POST /apps/usr/echo HTTP/1.1\r\nHost: {}\r\n{}Expect: 100-continue\r\nContent-Length: 4\r\n\r\n",
         world.host,
         alice.cookie_line("/apps/usr/")
     );
     raw.send(head).await;
+    // The body is asked for once the request was permitted and counted as use.
+    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 100);
     for part in ["a", "b", "c"] {
         world.hands.advance(20 * MINUTE);
         let before = alive_until(&world);

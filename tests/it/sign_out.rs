@@ -16,7 +16,18 @@ async fn row_27_signing_out_ends_every_session_of_the_browser() {
     let page = alice.open("/oauth2/sign_out").await;
     assert_eq!(page.status(), 200);
     assert_eq!(page.header("cross-origin-opener-policy").as_deref(), Some("same-origin"));
-    assert!(page.header("content-security-policy").expect("a policy").contains("frame-ancestors 'none'"));
+    let policy = page.header("content-security-policy").expect("a policy");
+    assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"), "{policy}");
+    assert_eq!(
+        page.header("referrer-policy").as_deref(),
+        Some("same-origin"),
+        "or the form's Origin would be null"
+    );
+    let text = page.text();
+    let style = text.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).expect("a style");
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, style.as_bytes());
+    let hash = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, hash);
+    assert!(policy.contains(&format!("'sha256-{hash}'")), "the page's own style is allowed: {policy}");
     let form = format!("token={}&rd=", token(&page.text()));
     let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", world.host);
     let done = alice.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await;

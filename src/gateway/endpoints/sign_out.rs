@@ -8,12 +8,17 @@ use super::{Call, once, set_cookie};
 use crate::{
     gateway::{access_log::Record, answer::Answer, decision::Reason, pages::SignOutPage, respond, return_to},
     incoming::Malformed,
-    model::arrival::{Origin, RequestClass},
+    model::{
+        app::AppId,
+        arrival::{Origin, RequestClass},
+    },
     session::cookie,
 };
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 16 * 1024;
+/// A form must be complete within this time.
+const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Call<'_> {
     /// GET asks, POST does.
@@ -50,11 +55,11 @@ impl Call<'_> {
 
     /// Needs the page's token, and that our own origin sent the form.
     async fn sign_out_now(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
-        let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
+        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
+        let Ok(Ok(form)) = reading.await else {
             return self.refuse(Reason::Malformed(Malformed::Framing), record);
         };
         let form = form.to_bytes();
-        let site = self.snapshot.site();
         let asked = once(&form, "rd").ok().flatten();
         let target = self.after(asked.as_deref());
         if self.arrival.origin == Origin::Foreign {
@@ -62,7 +67,7 @@ impl Call<'_> {
         }
         let (Some(sign_in), Some(oidc)) = (self.sign_in(), &self.gateway.oidc) else {
             // Nobody is signed in: that is what was asked for.
-            return respond::redirect(StatusCode::SEE_OTHER, &target);
+            return self.signed_out(&target, &[]);
         };
         let token = once(&form, "token").ok().flatten().unwrap_or_default();
         if !oidc.keys().is_form_token(&sign_in.key().0, &token) {
@@ -75,13 +80,19 @@ impl Call<'_> {
             session = sign_in.key().short(), client = %record.client,
         );
         record.person = Some(principal);
-        let mut response = respond::redirect(StatusCode::SEE_OTHER, &target);
+        self.signed_out(&target, &sign_in.apps())
+    }
+
+    /// Sends the browser on, without any cookie of ours.
+    fn signed_out(&self, target: &str, apps: &[AppId]) -> Response<Answer> {
+        let site = self.snapshot.site();
+        let mut response = respond::redirect(StatusCode::SEE_OTHER, target);
         let clear = HeaderName::from_static("clear-site-data");
         response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\""));
         for name in [&site.cookies.sign_in, &site.cookies.bind] {
             set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
         }
-        for app in sign_in.apps() {
+        for app in apps {
             let path = format!("{}/{app}/", site.apps_prefix);
             set_cookie(&mut response, cookie::clear(&site.cookies.app, &path, site.origin.secure));
         }

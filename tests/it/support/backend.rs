@@ -107,6 +107,7 @@ impl Backend {
                 "reason" => b"HTTP/1.1 299 Quite All Right\r\nX-A: 1\r\nX-A: 2\r\nContent-Length: 0\r\n\r\n".to_vec(),
                 "origin-wide" => answer(b"x", "Clear-Site-Data: \"*\"\r\nStrict-Transport-Security: max-age=1\r\nAlt-Svc: x\r\nNEL: {}\r\nReport-To: {}\r\nReporting-Endpoints: a\r\nSet-Login: x\r\nService-Worker-Allowed: /\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nX-Kept: 1\r\n"),
                 "chunked" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n".to_vec(),
+                "trailers" => b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 6\r\n\r\n".to_vec(),
                 "range" => b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-1/6\r\nContent-Length: 2\r\n\r\nab".to_vec(),
                 "early-hints" => b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec(),
                 "close" => return,
