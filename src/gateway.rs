@@ -11,10 +11,12 @@ pub mod decide;
 pub mod decision;
 pub mod endpoints;
 pub mod pages;
+pub mod request_id;
 pub mod respond;
 pub mod return_to;
 pub mod still_allowed;
 pub mod thread;
+pub mod tunnel;
 
 use std::sync::Arc;
 

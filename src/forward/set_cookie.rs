@@ -93,21 +93,13 @@ mod tests {
         access::Access,
         app::{AppId, AppSpec, Upstream, UpstreamScheme},
         cookie_names::CookieNames,
-        site::{ForwardedConstants, WebOrigin},
+        site::{Site, WebOrigin},
     };
 
     fn rewritten(lines: &[&str], strip_prefix: bool) -> Vec<String> {
         let origin = WebOrigin::new(true, "gw.test", 443);
-        let site = Site {
-            forwarded: ForwardedConstants::new(&origin).expect("a host"),
-            origin,
-            alias: None,
-            welcome: None,
-            apps_prefix: "/apps".into(),
-            endpoints: "/oauth2".into(),
-            console: None,
-            cookies: CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]),
-        };
+        let site =
+            Site::of(origin, CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]));
         let spec = AppSpec {
             id: AppId::new("evil").expect("an id"),
             name: None,

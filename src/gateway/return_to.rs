@@ -41,22 +41,13 @@ mod tests {
     use super::*;
     use crate::model::{
         cookie_names::CookieNames,
-        site::{ForwardedConstants, WebOrigin},
+        site::{Site, WebOrigin},
     };
 
     #[test]
     fn nobody_is_sent_to_another_origin() {
         let origin = WebOrigin::new(true, "gw.test", 443);
-        let site = Site {
-            forwarded: ForwardedConstants::new(&origin).expect("a host"),
-            origin,
-            alias: None,
-            welcome: None,
-            apps_prefix: "/apps".into(),
-            endpoints: "/oauth2".into(),
-            console: None,
-            cookies: CookieNames::new(true, "c", &[]),
-        };
+        let site = Site::of(origin, CookieNames::new(true, "c", &[]));
         let long = format!("/{}", "a".repeat(64 * 1024));
         for evil in [
             "",

@@ -2,7 +2,6 @@
 
 use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Instant};
 
-use aws_lc_rs::rand;
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
@@ -15,15 +14,15 @@ use super::{
     decision::{Early, Refusal},
     endpoints::Call,
     pages,
+    request_id::RequestIds,
     respond::{self, Audience},
     still_allowed::StillAllowed,
+    tunnel::Tunnel,
 };
 use crate::{
     authorize::Permit,
     catalog::snapshot::Snapshot,
-    forward::{
-        Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers, upgrade,
-    },
+    forward::{Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers},
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::{Cut, Streams},
     listener::connection::{Seat, Serve},
@@ -340,35 +339,6 @@ impl From<Response<Answer>> for Walked {
     }
 }
 
-/// A WebSocket that both sides agreed on.
-struct Tunnel {
-    head: Response<Answer>,
-    client: OnUpgrade,
-    upstream: OnUpgrade,
-    usage: Option<Usage>,
-    question: StillAllowed,
-    streams: Rc<Streams>,
-    seat: Rc<Seat>,
-}
-
-impl Tunnel {
-    /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
-    fn start(self, mut record: Record) -> Response<Answer> {
-        let Tunnel { head, client, upstream, usage, question, streams, seat } = self;
-        tokio::task::spawn_local(async move {
-            let cut = Rc::new(Cut::default());
-            let _listed = streams.list(cut.clone(), move || question.ask());
-            let carried = upgrade::tunnel(client, upstream, usage, &cut).await;
-            record.add_bytes(carried.down);
-            drop(seat);
-            if let Some(reason) = cut.reason() {
-                record.conclude(reason.as_str());
-            }
-        });
-        head
-    }
-}
-
 /// What the listener serves: connections of this thread.
 pub struct Service(pub Rc<DataThread>);
 
@@ -406,35 +376,5 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (thread, connection) = (self.thread.clone(), self.connection.clone());
         Box::pin(async move { Ok(thread.handle(request, &connection).await) })
-    }
-}
-
-/// Request ids: 64 random bits a thread, then a counter; unique, not secret.
-struct RequestIds {
-    prefix: u64,
-    count: std::cell::Cell<u64>,
-}
-
-impl RequestIds {
-    fn new() -> RequestIds {
-        let mut bytes = [0; 8];
-        // Without randomness the ids of two processes may meet; nothing depends on it.
-        let _ = rand::fill(&mut bytes);
-        RequestIds { prefix: u64::from_le_bytes(bytes), count: std::cell::Cell::new(0) }
-    }
-
-    /// A trusted peer's id, or a new one.
-    fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
-        let given = parts.headers.get(request_headers::X_REQUEST_ID).filter(|id| {
-            let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
-            peer.trusted && (1..=128).contains(&id.len()) && id.as_bytes().iter().all(plain)
-        });
-        if let Some(given) = given {
-            return given.clone();
-        }
-        let count = self.count.get() + 1;
-        self.count.set(count);
-        HeaderValue::try_from(format!("{:016x}{count:016x}", self.prefix))
-            .unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
 }

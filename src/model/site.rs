@@ -110,3 +110,13 @@ impl Site {
         format!("{}/", self.apps_prefix)
     }
 }
+
+#[cfg(test)]
+impl Site {
+    /// The site of unit tests: default paths, no console.
+    pub fn of(origin: WebOrigin, cookies: CookieNames) -> Site {
+        let forwarded = ForwardedConstants::new(&origin).expect("a host");
+        let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
+        Site { forwarded, origin, alias: None, welcome: None, apps_prefix, endpoints, console: None, cookies }
+    }
+}

@@ -56,21 +56,12 @@ mod tests {
     use super::*;
     use crate::model::{
         cookie_names::CookieNames,
-        site::{ForwardedConstants, WebOrigin},
+        site::{Site, WebOrigin},
     };
 
     fn site() -> Site {
         let origin = WebOrigin::new(false, "gw.test", 80);
-        Site {
-            forwarded: ForwardedConstants::new(&origin).expect("a host"),
-            origin,
-            alias: None,
-            welcome: None,
-            apps_prefix: "/apps".into(),
-            endpoints: "/oauth2".into(),
-            console: None,
-            cookies: CookieNames::new(false, "c", &[]),
-        }
+        Site::of(origin, CookieNames::new(false, "c", &[]))
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
 
 use std::{
+    collections::{HashMap, VecDeque},
     hash::{BuildHasher, Hasher},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError, Weak},
 };
 
 use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
@@ -27,6 +28,8 @@ use crate::{
 
 /// Records looked at before the sweep lets others run.
 const SWEEP_BATCH: usize = 512;
+/// Sign-ins one person may have at once; one more ends the oldest, so that nobody can push others out.
+const PER_PERSON: usize = 50;
 /// What one app session record holds, with its place in the table, in bytes.
 const APP_SESSION_WEIGHT: u32 = 600;
 
@@ -62,6 +65,8 @@ impl Live {
 pub struct Sessions {
     sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
     apps: Cache<RecordKey, Arc<AppSession>, KeyIsHash>,
+    /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a request.
+    people: Mutex<HashMap<Box<str>, VecDeque<Weak<SignIn>>>>,
     settings: Settings,
     clock: Clock,
     alarm: Alarm,
@@ -89,6 +94,7 @@ impl Sessions {
                 .eviction_policy(EvictionPolicy::lru())
                 .weigher(|_, _| APP_SESSION_WEIGHT)
                 .build_with_hasher(KeyIsHash),
+            people: Mutex::default(),
             settings,
             clock,
             alarm,
@@ -168,7 +174,20 @@ impl Sessions {
         let sign_in = SignIn::begin(id.key(), principal, tokens, origin, self.clock.now(), &self.settings);
         let sign_in = Arc::new(sign_in);
         self.sign_ins.insert(id.key(), sign_in.clone());
+        if let Some(oldest) = self.remember(&sign_in) {
+            self.end(&oldest);
+        }
         Ok((id, sign_in))
+    }
+
+    /// Notes whose sign-in it is; gives back the one that must go for it.
+    fn remember(&self, sign_in: &Arc<SignIn>) -> Option<Arc<SignIn>> {
+        let now = self.clock.now();
+        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+        let mine = people.entry(sign_in.principal().subject.clone()).or_default();
+        mine.retain(|other| other.upgrade().is_some_and(|other| other.is_live(now)));
+        mine.push_back(Arc::downgrade(sign_in));
+        if mine.len() > PER_PERSON { mine.pop_front().and_then(|oldest| oldest.upgrade()) } else { None }
     }
 
     /// Makes the session of one app; `None` when this sign-in has made too many already (its sign-in
@@ -240,6 +259,11 @@ impl Sessions {
                 tokio::task::yield_now().await;
             }
         }
+        let now = self.clock.now();
+        self.people.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, sign_ins| {
+            sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
+            !sign_ins.is_empty()
+        });
         self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
 }
@@ -414,8 +438,8 @@ mod tests {
         let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new());
         let (_, first) = sign_in(&sessions, "alice");
         let (app_cookie, _) = sessions.mint(&first, &grp()).expect("a session");
-        for _ in 0..50 {
-            let _ = sign_in(&sessions, "bob");
+        for n in 0..50 {
+            let _ = sign_in(&sessions, &format!("bob-{n}"));
         }
         let (newest, _) = sign_in(&sessions, "carol");
         let _ = sessions.count();
@@ -424,6 +448,15 @@ mod tests {
             find(&sessions, &[], &[newest.as_str()], &grp(), clock.now()).is_some(),
             "the newest is kept"
         );
+    }
+
+    #[test]
+    fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
+        let (sessions, _, _hands) = store();
+        let (_, others) = sign_in(&sessions, "bob");
+        let mine: Vec<_> = (0..51).map(|_| sign_in(&sessions, "alice").1).collect();
+        let live = |sign_in: &Arc<SignIn>| sign_in.is_live(sessions.clock.now());
+        assert!(!live(&mine[0]) && mine[1..].iter().all(live) && live(&others));
     }
 
     #[test]

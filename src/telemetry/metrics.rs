@@ -120,7 +120,11 @@ impl Metrics {
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
         registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
-        registry.register("catalog_age_seconds", "Age of the catalogue", metrics.catalog_age.clone());
+        registry.register(
+            "catalog_age_seconds",
+            "Time since the source of the catalogue was heard from; 0 for a file",
+            metrics.catalog_age.clone(),
+        );
         registry.register(
             "upstream_connections",
             "Connections to apps",
@@ -167,7 +171,7 @@ impl Metrics {
         self.oidc.get_or_create(&OidcLabels { endpoint, result }).get()
     }
 
-    /// Sets the age of the catalogue, in seconds.
+    /// Sets how long the source of the catalogue was not heard from, in seconds.
     pub fn set_catalog_age(&self, seconds: f64) {
         self.catalog_age.set(seconds);
     }

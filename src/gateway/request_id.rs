@@ -1,0 +1,45 @@
+//! The id of a request: in the log, in the app's headers, on every page that says no.
+
+use std::cell::Cell;
+
+use aws_lc_rs::rand;
+use http::{HeaderValue, request::Parts};
+
+use crate::{forward::request_headers::X_REQUEST_ID, peer::Peer};
+
+/// Request ids: 64 random bits a thread, then a counter; unique, not secret.
+pub struct RequestIds {
+    prefix: u64,
+    count: Cell<u64>,
+}
+
+impl RequestIds {
+    /// Ids of one data thread.
+    pub fn new() -> RequestIds {
+        let mut bytes = [0; 8];
+        // Without randomness the ids of two processes may meet; nothing depends on it.
+        let _ = rand::fill(&mut bytes);
+        RequestIds { prefix: u64::from_le_bytes(bytes), count: Cell::new(0) }
+    }
+
+    /// A trusted peer's id, or a new one.
+    pub fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
+        let given = parts.headers.get(X_REQUEST_ID).filter(|id| {
+            let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+            peer.trusted && (1..=128).contains(&id.len()) && id.as_bytes().iter().all(plain)
+        });
+        if let Some(given) = given {
+            return given.clone();
+        }
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        HeaderValue::try_from(format!("{:016x}{count:016x}", self.prefix))
+            .unwrap_or_else(|_| HeaderValue::from_static("none"))
+    }
+}
+
+impl Default for RequestIds {
+    fn default() -> Self {
+        RequestIds::new()
+    }
+}
