@@ -46,7 +46,9 @@ pub async fn open(
 ) -> Result<Opened, Fault> {
     let connecting = async {
         let upstream = &app.spec.upstream;
-        let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await.map_err(|_| Fault::Refused)?;
+        let tcp = TcpStream::connect((&*upstream.host, upstream.port))
+            .await
+            .map_err(|error| because(app, Fault::Refused, &error))?;
         // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
         let _ = tcp.set_nodelay(true);
         // An app that vanished without a word is noticed, also behind an idle WebSocket.
@@ -56,12 +58,21 @@ pub async fn open(
             (UpstreamScheme::Https, None) => Err(Fault::Tls),
             (UpstreamScheme::Https, Some(config)) => {
                 let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
-                let stream = TlsConnector::from(config).connect(name, tcp).await.map_err(|_| Fault::Tls)?;
+                let stream = TlsConnector::from(config)
+                    .connect(name, tcp)
+                    .await
+                    .map_err(|error| because(app, Fault::Tls, &error))?;
                 handshake(stream, settings, open_connections).await
             }
         }
     };
     tokio::time::timeout(settings.connect, connecting).await.unwrap_or(Err(Fault::ConnectTimeout))
+}
+
+/// The fault, its cause left in the log.
+fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
+    tracing::debug!(app = %app.id(), upstream = %app.spec.upstream, %error, "{fault}");
+    fault
 }
 
 async fn handshake(

@@ -29,6 +29,9 @@ pub enum Fault {
     /// The client's body was broken; the app's request was cut off.
     #[error("the body of the request is broken")]
     ClientBody,
+    /// The client's body stood still for as long as the app may take to answer.
+    #[error("the body of the request did not arrive in time")]
+    UploadStalled,
     /// The client's body is larger than the app takes.
     #[error("the body of the request is too large")]
     TooLarge,
@@ -46,6 +49,7 @@ impl Fault {
             }
             Fault::ConnectTimeout | Fault::HeadTimeout => StatusCode::GATEWAY_TIMEOUT,
             Fault::ClientBody | Fault::Unsendable => StatusCode::BAD_REQUEST,
+            Fault::UploadStalled => StatusCode::REQUEST_TIMEOUT,
             Fault::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         }
     }
@@ -60,6 +64,7 @@ impl Fault {
             Fault::HeadTimeout => "upstream_head_timeout",
             Fault::BadAnswer => "upstream_bad_answer",
             Fault::ClientBody => "client_body",
+            Fault::UploadStalled => "upload_stalled",
             Fault::TooLarge => "body_too_large",
             Fault::Unsendable => "bad_path",
         }
@@ -68,7 +73,7 @@ impl Fault {
     /// Whether the client's connection is of no further use: the rest of its body is still on it.
     pub fn must_close(self) -> bool {
         match self {
-            Fault::ClientBody | Fault::TooLarge => true,
+            Fault::ClientBody | Fault::UploadStalled | Fault::TooLarge => true,
             Fault::Refused
             | Fault::ConnectTimeout
             | Fault::Tls

@@ -99,7 +99,8 @@ impl Pool {
             of_app.idle.retain(|connection| {
                 !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
             });
-            !of_app.idle.is_empty()
+            // The TLS configuration of an app that is still published is kept: it was read from files.
+            !of_app.idle.is_empty() || (of_app.tls.is_some() && Arc::strong_count(&of_app.app) > 1)
         });
     }
 
@@ -134,8 +135,8 @@ impl OfApp {
 impl Lease {
     /// Sends one request and waits for the head of its answer.
     ///
-    /// The deadline counts from the end of the upload; while bytes of it move, the app owes nothing. An upload
-    /// that stands still for as long ends too, whoever it waits for.
+    /// The app has at least the deadline, and at most twice that, from the last byte of the upload; while bytes
+    /// move it owes nothing. An upload that stands still for as long ends too, as the client's fault.
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
@@ -151,25 +152,30 @@ impl Lease {
         let result = loop {
             match tokio::time::timeout(deadline, answer.as_mut()).await {
                 Ok(result) => break result,
-                Err(_) if upload.progress() == UploadProgress::Running && upload.sent() > sent => {
+                // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
+                Err(_) if upload.sent() > sent => {
                     sent = upload.sent();
                 }
+                Err(_) if upload.progress() == UploadProgress::Running => return Err(Fault::UploadStalled),
                 Err(_) => return Err(Fault::HeadTimeout),
             }
         };
         match result {
             Ok(response) => Ok((response, self)),
-            Err(_) => Err(match upload.progress() {
-                UploadProgress::Broken => Fault::ClientBody,
-                UploadProgress::TooLarge => Fault::TooLarge,
-                UploadProgress::Running | UploadProgress::Done => {
-                    match (self.used_before, self.heard.load(Ordering::Relaxed)) {
-                        (true, false) => Fault::DiedUnanswered,
-                        (false, _) => Fault::Died,
-                        (true, true) => Fault::BadAnswer,
+            Err(failed) => {
+                let error = failed.error();
+                tracing::debug!(app = %self.app.id(), %error, "the app gave no answer");
+                let heard = self.heard.load(Ordering::Relaxed);
+                Err(match upload.progress() {
+                    UploadProgress::Broken => Fault::ClientBody,
+                    UploadProgress::TooLarge => Fault::TooLarge,
+                    UploadProgress::Running | UploadProgress::Done if error.is_parse() => Fault::BadAnswer,
+                    UploadProgress::Running | UploadProgress::Done if self.used_before && !heard => {
+                        Fault::DiedUnanswered
                     }
-                }
-            }),
+                    UploadProgress::Running | UploadProgress::Done => Fault::Died,
+                })
+            }
         }
     }
 

@@ -13,7 +13,7 @@ use crate::{
 /// Cookies an app may set in one answer.
 const MAX_SET: usize = 64;
 
-/// Rewrites every `Set-Cookie` of an answer; lines that need no change pass as they are.
+/// Rewrites every `Set-Cookie` of an answer; values and all attributes but Path and Domain pass as they are.
 pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     if !headers.contains_key(header::SET_COOKIE) {
         return;
@@ -63,8 +63,6 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
             out.extend_from_slice(part);
         }
     }
-    // `__Host-` promises Path=/, which no app on a path can have: such a cookie would be thrown away by the
-    // browser in any case, silently.
     out.extend_from_slice(b"; Path=");
     out.extend_from_slice(&path_below(path, app));
     HeaderValue::from_bytes(&out).ok()

@@ -65,6 +65,8 @@ pub enum Reason {
     MethodNotAllowed,
     /// A WebSocket with a cookie, from a page that is not the app's.
     ForeignOrigin,
+    /// A form of ours that is too large, too slow, or out of date.
+    BadForm,
     /// A token of our issuer that does not hold.
     BadToken,
     /// The credential cannot be checked now.
@@ -84,6 +86,7 @@ impl Reason {
     pub fn status(self) -> StatusCode {
         match self {
             Reason::Malformed(malformed) => malformed.status(),
+            Reason::BadForm => StatusCode::BAD_REQUEST,
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
@@ -103,6 +106,7 @@ impl Reason {
             Reason::NotFound => "not_found",
             Reason::MethodNotAllowed => "method_not_allowed",
             Reason::ForeignOrigin => "foreign_origin",
+            Reason::BadForm => "bad_form",
             Reason::BadToken => "bad_token",
             Reason::Unverifiable => "unverifiable",
             Reason::Denied(Denied::Anonymous) => "anonymous",
@@ -119,7 +123,8 @@ impl Reason {
             Reason::UnknownApp => "There is no app at this address.".into(),
             Reason::NotFound => "There is nothing at this address.".into(),
             Reason::MethodNotAllowed => "This address does not take that method.".into(),
-            Reason::ForeignOrigin => "The connection was opened by a page of another origin.".into(),
+            Reason::ForeignOrigin => "Only a page of this site may ask for this.".into(),
+            Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
             Reason::BadToken => "The token is not valid.".into(),
             Reason::Unverifiable => "The sign-in service cannot be reached to check the token.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),

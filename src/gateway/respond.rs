@@ -65,11 +65,17 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
         Reason::Unverifiable => "Please try again",
-        Reason::Malformed(_) | Reason::MethodNotAllowed => "The request was refused",
+        Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
     };
     let sentence = reason.sentence();
     let mut response = explain(
-        Problem { status: reason.status(), reason: reason.as_str(), title, sentence: &sentence },
+        Problem {
+            status: reason.status(),
+            reason: reason.as_str(),
+            title,
+            sentence: &sentence,
+            action: None,
+        },
         refusal.app.as_deref(),
         audience,
         record,
@@ -94,6 +100,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         | Reason::NotFound
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
+        | Reason::BadForm
         | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {}
     }
     response
@@ -102,7 +109,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
 /// The answer when the app gave none.
 pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Record) -> Response<Answer> {
     let title = match fault {
-        Fault::ClientBody | Fault::Unsendable => "The request was refused",
+        Fault::ClientBody | Fault::UploadStalled | Fault::Unsendable => "The request was refused",
         Fault::TooLarge => "Too large",
         Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
         Fault::Refused | Fault::Tls | Fault::Died | Fault::DiedUnanswered | Fault::BadAnswer => {
@@ -111,7 +118,8 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
     };
     let sentence = format!("{}.", capitalised(&fault.to_string()));
     record.reason = fault.reason();
-    let problem = Problem { status: fault.status(), reason: fault.reason(), title, sentence: &sentence };
+    let problem =
+        Problem { status: fault.status(), reason: fault.reason(), title, sentence: &sentence, action: None };
     let mut response = explain(problem, Some(app), audience, record);
     if fault.must_close() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -129,6 +137,8 @@ pub struct Problem<'p> {
     pub title: &'p str,
     /// One sentence.
     pub sentence: &'p str,
+    /// What the page's button says and where it leads, when the status alone does not tell.
+    pub action: Option<(&'static str, String)>,
 }
 
 /// A page or problem+json (RFC 9457) that says what went wrong.
@@ -138,12 +148,13 @@ pub fn explain(
     audience: Audience<'_>,
     record: &mut Record,
 ) -> Response<Answer> {
-    let Problem { status, reason, title, sentence } = problem;
+    let Problem { status, reason, title, sentence, action } = problem;
     record.status = status;
     let request_id = record.id.to_str().unwrap_or_default();
     let sign_in = pages::start(audience.site, audience.return_to);
     let mut response = if audience.wants_html {
-        let action = match status {
+        let given = action.map(|(label, href)| Action { label, href, new_tab: audience.framed });
+        let by_status = match status {
             StatusCode::UNAUTHORIZED => {
                 Some(Action { label: "Sign in", href: sign_in, new_tab: audience.framed })
             }
@@ -166,7 +177,7 @@ pub fn explain(
             needed: app.filter(|_| status == StatusCode::FORBIDDEN).map(needed),
             person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
             request_id,
-            action,
+            action: given.or(by_status),
             home: audience.site.launcher(),
             new_tab: audience.framed,
         };
@@ -239,7 +250,8 @@ pub fn launcher(snapshot: &Snapshot, person: Option<&std::sync::Arc<Principal>>)
     html(StatusCode::OK, &pages::launcher(snapshot, person), false)
 }
 
-fn capitalised(text: &str) -> String {
+/// The text with a capital at its beginning.
+pub fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
     characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
 }

@@ -144,8 +144,8 @@ async fn http<S: Serve>(
     };
     if let Err(error) = result {
         if error.is_parse() {
-            // hyper has answered 400, 414 or 431 by itself.
-            metrics.request("malformed", 400);
+            // hyper has answered by itself.
+            metrics.request("malformed", if error.is_parse_too_large() { 431 } else { 400 });
         }
         tracing::debug!(%error, "connection ended");
     }

@@ -148,14 +148,19 @@ impl<'t> File<'t> {
             self.unknown("", name, name.to_owned(), self.line(key.span().start), names);
         }
         for (section, name) in self.environment.keys() {
-            if keys::find(section, name).is_none() {
+            let what = match keys::find(section, name) {
+                None => "names no key",
+                // A variable cannot say which app it means.
+                Some(_) if section == "apps" => "only the file can set this",
+                Some(_) => continue,
+            };
+            {
                 let key = format!(
                     "{ENVIRONMENT_PREFIX}{}__{}",
                     section.to_ascii_uppercase(),
                     name.to_ascii_uppercase()
                 );
-                let what = "names no key".to_owned();
-                self.note(Mistake { key, line: None, what, suggestion: None });
+                self.note(Mistake { key, line: None, what: what.into(), suggestion: None });
             }
         }
     }
@@ -255,9 +260,26 @@ impl Section<'_> {
         )
     }
 
-    /// Whether a value is there, right or wrong.
-    pub fn is_written(&self, name: &str) -> bool {
-        self.value(name).is_some()
+    /// A duration longer than nothing.
+    pub fn positive(&self, name: &'static str, default: Duration) -> Duration {
+        let value = self.duration(name).unwrap_or(default);
+        if value.is_zero() {
+            self.wrong(name, "must be longer than nothing", None);
+        }
+        value
+    }
+
+    /// A text that must be there and mean something.
+    pub fn required<T>(&self, name: &'static str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        let Some(text) = self.text(name) else {
+            // A value of a wrong kind was noted already.
+            if self.value(name).is_none() {
+                self.missing(name);
+            }
+            return None;
+        };
+        let example = keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
+        read(&text).map_err(|what| self.wrong(name, what, example)).ok()
     }
 
     /// Notes that a value is not acceptable.

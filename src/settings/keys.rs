@@ -183,7 +183,7 @@ pub const KEYS: &[Key] = &[
         "client_secret",
         Kind::Text,
         "",
-        "",
+        "\"the-secret-itself\"",
         "The client's secret; better in a file. Absent: a public client (PKCE is used either way).",
     ),
     key(
@@ -249,7 +249,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "Group membership is read again at least this often.",
+        "Not in force yet: group membership is read at sign-in only.",
     ),
     key(
         "session",

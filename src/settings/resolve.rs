@@ -16,7 +16,7 @@ use crate::{
     listener::{self, tls},
     model::{
         access::GroupName,
-        app::App,
+        app::{App, AppKind},
         cookie_names::CookieNames,
         secret::Secret,
         site::{ForwardedConstants, Site, WebOrigin, is_loopback_host},
@@ -37,16 +37,22 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
     }
     let head_bytes = usize::try_from(head_bytes).unwrap_or(64 << 10);
-    let response_head = limits.duration("response_head").unwrap_or(MINUTE);
+    let response_head = limits.positive("response_head", MINUTE);
     let forward = forward::Settings {
-        connect: limits.duration("connect").unwrap_or(Duration::from_secs(3)),
-        idle: limits.duration("upstream_idle").unwrap_or(Duration::from_secs(10)),
+        connect: limits.positive("connect", Duration::from_secs(3)),
+        idle: limits.positive("upstream_idle", Duration::from_secs(10)),
         head_bytes,
     };
     let listen = listen(file, &limits, head_bytes, folder);
     let peers = peers(&file.section("listen"));
     let site = site(file, response_head).map(Arc::new);
     let admin = admin(&file.section("admin"), folder);
+    if let (Some(listen), Some(admin)) = (&listen, &admin)
+        && listen.address == admin.address
+        && listen.address.port() != 0
+    {
+        file.section("admin").wrong("address", "is that of [listen]; operators need one of their own", None);
+    }
     let identity = if file.has("identity") { identity(&file.section("identity"), folder) } else { None };
     let (session, keys) = session(&file.section("session"), folder);
     let log = log(&file.section("log"));
@@ -97,8 +103,8 @@ fn listen(
         usize::try_from(value).unwrap_or(usize::MAX)
     };
     Some(listener::Settings {
-        handshake: limits.duration("handshake").unwrap_or(Duration::from_secs(10)),
-        request_head: limits.duration("request_head").unwrap_or(MINUTE),
+        handshake: limits.positive("handshake", Duration::from_secs(10)),
+        request_head: limits.positive("request_head", MINUTE),
         head_bytes,
         head_fields: count("head_fields", 100, 10..=1000),
         connections: count("connections", 20_000, 1..=1_000_000),
@@ -149,7 +155,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     let apps_prefix = path(&site, "apps_prefix", "/apps");
     let endpoints = path(&site, "endpoints", "/oauth2");
     if let (Some(prefix), Some(endpoints)) = (&apps_prefix, &endpoints)
-        && (prefix.starts_with(endpoints.as_str()) || endpoints.starts_with(prefix.as_str()))
+        && (within(prefix, endpoints) || within(endpoints, prefix))
     {
         site.wrong("endpoints", "must not overlap with site.apps_prefix", None);
     }
@@ -173,6 +179,10 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         session.wrong("cookie", "is no cookie name of a path (letters, digits, - and _; no __ prefix)", None);
     }
     let console_cookies = site.texts("console_cookies").unwrap_or_default();
+    let taken = CookieNames::new(false, "", &console_cookies);
+    if taken.is_withheld_from(AppKind::Hosted, app_cookie.as_bytes()) {
+        session.wrong("cookie", "is the name of another cookie of the gateway or of the console", None);
+    }
     if console_cookies.iter().any(|name| !is_cookie_name(name)) {
         site.wrong("console_cookies", "holds something that is no cookie name", None);
     }
@@ -187,6 +197,11 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         endpoints: endpoints?.into(),
         console: console?,
     })
+}
+
+/// Whether one path is the other or lies below it.
+fn within(path: &str, other: &str) -> bool {
+    path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is_cookie_name(name: &str) -> bool {
@@ -270,17 +285,10 @@ pub fn ca_file(section: &Section<'_>, folder: &Path) -> Option<Arc<[u8]>> {
 }
 
 fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
-    let issuer = match section.text("issuer") {
-        None => {
-            section.missing("issuer");
-            None
-        }
-        Some(text) => issuer(&text).map_err(|what| section.wrong("issuer", what, None)).ok(),
-    };
-    let client_id = section.text("client_id").filter(|id| !id.is_empty());
-    if client_id.is_none() {
-        section.missing("client_id");
-    }
+    let issuer = section.required("issuer", issuer);
+    let client_id = section.required("client_id", |id| {
+        if id.is_empty() { Err("must not be empty".to_owned()) } else { Ok(id.to_owned()) }
+    });
     let inline = section.text("client_secret").map(Secret::new);
     let from_file = secret_file(section, "client_secret_file", folder);
     if inline.is_some() && section.text("client_secret_file").is_some() {
@@ -337,18 +345,11 @@ fn issuer(text: &str) -> Result<IssuerUrl, String> {
 fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<KeyRing>) {
     let default = session::Settings::default();
     let settings = session::Settings {
-        idle: section.duration("idle").unwrap_or(default.idle),
-        lifetime: section.duration("lifetime").unwrap_or(default.lifetime),
-        recheck: section.duration("recheck").unwrap_or(default.recheck),
+        idle: section.positive("idle", default.idle),
+        lifetime: section.positive("lifetime", default.lifetime),
+        recheck: section.positive("recheck", default.recheck),
         ..default
     };
-    for (name, value) in
-        [("idle", settings.idle), ("lifetime", settings.lifetime), ("recheck", settings.recheck)]
-    {
-        if value.is_zero() {
-            section.wrong(name, "must be longer than nothing", None);
-        }
-    }
     if settings.idle > settings.lifetime {
         section.wrong("idle", "must not be longer than session.lifetime", None);
     }

@@ -21,7 +21,7 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
     let mut specs = Vec::new();
     let mut ids = BTreeSet::new();
     file.each_app(|section| {
-        let id = required(&section, "id", |text| {
+        let id = section.required("id", |text| {
             AppId::new(text)
                 .ok_or("must be lower-case letters, digits and inner dashes, at most 59".to_owned())
         });
@@ -34,8 +34,8 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
 }
 
 fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duration) -> Option<AppSpec> {
-    let upstream = required(section, "upstream", upstream);
-    let access = required(section, "access", |text| match Access::parse(text) {
+    let upstream = section.required("upstream", upstream);
+    let access = section.required("access", |text| match Access::parse(text) {
         // What nobody understands would deny everybody at run time; here somebody can still mend it.
         Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
         access @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_)) => Ok(access),
@@ -63,22 +63,6 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         access: access?,
     };
     Some(spec)
-}
-
-fn required<T>(
-    section: &Section<'_>,
-    name: &'static str,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Option<T> {
-    let Some(text) = section.text(name) else {
-        // A value of a wrong kind was noted already.
-        if !section.is_written(name) {
-            section.missing(name);
-        }
-        return None;
-    };
-    let example = super::keys::find("apps", name).map(|key| format!("for example {name} = {}", key.example));
-    read(&text).map_err(|what| section.wrong(name, what, example)).ok()
 }
 
 /// Reads an upstream: http or https, host, port, nothing else.

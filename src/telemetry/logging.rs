@@ -1,6 +1,6 @@
 //! Diagnostics through `tracing`: JSON lines on standard error. The request log goes its own way (`lines`).
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// How much to say.
 #[derive(Clone, Debug)]
@@ -11,14 +11,20 @@ pub struct Settings {
     pub level: String,
 }
 
-/// Whether the filter can be read.
+/// Whether the filter can be read. A bare word must be a level: as a target it would silence all others.
 pub fn is_level(text: &str) -> bool {
-    EnvFilter::try_new(text).is_ok()
+    let is_fine = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
+    text.split(',').all(is_fine) && EnvFilter::try_new(text).is_ok()
 }
 
 /// Installs the subscriber; a second call changes nothing (tests run many gateways in one process).
 pub fn start(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.level).unwrap_or_else(|_| EnvFilter::new("info"));
+    // Who signed in and out is no matter of verbosity.
+    let filter = match "audit=info".parse() {
+        Ok(audit) => filter.add_directive(audit),
+        Err(_) => filter,
+    };
     let _ = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)

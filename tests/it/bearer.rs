@@ -124,7 +124,7 @@ async fn row_20_an_app_may_keep_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_tokens_with_unknown_keys_cost_one_look_at_the_provider() {
+async fn two_hundred_tokens_with_unknown_keys_cost_one_look_at_the_provider() {
     let world = World::new().await.ready().await;
     let before = world.provider.calls("keys");
     for n in 0..200 {

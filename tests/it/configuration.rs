@@ -128,10 +128,42 @@ fn the_environment_overrides_scalars_and_nothing_else() {
         ("LUDGATE_SESSION__IDEL", "1m"),
         ("LUDGATE_SITE__CONSOLE_COOKIES", "a"),
         ("LUDGATE_NO__SUCH", "x"),
+        ("LUDGATE_APPS__ACCESS", "public"),
     ] {
         let mistakes = with(&[(name, value)]).expect_err(name).to_string();
         assert!(mistakes.contains(name), "{mistakes}");
     }
+}
+
+#[test]
+fn every_key_stands_in_the_printed_file_and_in_the_reference() {
+    let (printed, reference) = (reference::commented_file(), reference::markdown());
+    for key in settings::keys::KEYS {
+        assert!(printed.contains(&format!("{} = ", key.name)), "{}.{}", key.section, key.name);
+        assert!(reference.contains(&format!("| `{}` |", key.name)), "{}.{}", key.section, key.name);
+    }
+}
+
+#[test]
+fn what_could_only_fail_later_is_a_mistake_now() {
+    for (text, key) in [
+        ("[session]\ncookie = \"ludgate\"\n", "session.cookie"),
+        ("[session]\ncookie = \"ludgate-bind\"\n", "session.cookie"),
+        ("[session]\ncookie = \"a\"\n[site]\nconsole_cookies = [\"A\"]\n", "session.cookie"),
+        ("[limits]\nconnect = \"0s\"\n", "limits.connect"),
+        ("[limits]\nresponse_head = \"0s\"\n", "limits.response_head"),
+        ("[limits]\nrequest_head = \"0s\"\n", "limits.request_head"),
+        ("[listen]\naddress = \"127.0.0.1:1\"\n[admin]\naddress = \"127.0.0.1:1\"\n", "admin.address"),
+        ("[log]\nlevel = \"warning\"\n", "log.level"),
+        ("[site]\napps_prefix = \"/a\"\nendpoints = \"/a/b\"\n", "site.endpoints"),
+    ] {
+        let mistakes = parse(text).expect_err(text);
+        assert_eq!(mistakes.0.len(), 1, "{text}: {mistakes}");
+        assert_eq!(mistakes.0[0].key, key, "{text}");
+    }
+    assert!(parse("[site]\napps_prefix = \"/apps\"\nendpoints = \"/apps-auth\"\n").is_ok());
+    let wrong_kind = parse("[identity]\nissuer = 3\nclient_id = 3\n").expect_err("numbers");
+    assert_eq!(wrong_kind.0.len(), 2, "once each: {wrong_kind}");
 }
 
 #[test]

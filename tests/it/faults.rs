@@ -74,7 +74,7 @@ async fn row_45_an_answer_that_breaks_off_is_visibly_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_44_an_upload_that_stands_still_holds_nothing_for_ever() {
+async fn an_upload_that_stands_still_is_408_and_holds_nothing_for_ever() {
     let world = World::with("", |settings| settings.apps[0].timeout = Duration::from_millis(50)).await;
     let mut raw = world.raw().await;
     raw.send(format!(
@@ -82,5 +82,5 @@ async fn row_44_an_upload_that_stands_still_holds_nothing_for_ever() {
         world.host
     ))
     .await;
-    assert_eq!(raw.answer().await.expect("an answer").status(), 504);
+    assert_eq!(raw.answer().await.expect("an answer").status(), 408);
 }

@@ -26,7 +26,7 @@ async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
     assert_eq!(start.status(), 302);
     let page = browser.open(&start.header("location").expect("start")).await;
     assert_eq!(page.status(), 503);
-    assert!(page.header("retry-after").is_some() && page.text().contains("Try again"), "{}", page.text());
+    assert!(page.header("retry-after").is_some() && page.text().contains("Sign in again"), "{}", page.text());
     let token = "Authorization: Bearer e30.eyJpc3MiOiJub3QtdXMifQ.x\r\n";
     assert_eq!(world.browser().send("GET", "/apps/grp/", From::Program, token, b"").await.status(), 401);
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port)).await.expect("the port");

@@ -226,7 +226,9 @@ async fn row_28_a_state_is_good_for_one_browser_one_use_and_ten_minutes() {
     let mut slow = world.browser();
     let back = at_built_in_provider(&to_provider(&mut slow, "/apps/grp/").await, "alice").await;
     world.hands.advance(Duration::from_secs(601));
-    assert_eq!(slow.open(&back).await.status(), 400);
+    let late = slow.open(&back).await;
+    assert_eq!(late.status(), 400);
+    assert!(late.text().contains("/oauth2/start?rd=%2Fapps%2Fgrp%2F"), "a way on: {}", late.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -61,7 +61,8 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
     assert!(socket.is_closed().await, "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
     assert!(carries(&mut others).await, "bob's goes on");
-    public.send("x").await;
+    let unread = tokio::time::timeout(Duration::from_millis(20), public.reader.some()).await;
+    assert!(unread.is_err(), "the public stream goes on, silently");
     assert_eq!(world.log.line_with("session_ended").await["app"], "grp");
 }
 

@@ -60,7 +60,11 @@ impl Call<'_> {
         };
         let returned = match self.returned() {
             Ok(returned) => returned,
-            Err((kind, sentence)) => return self.problem(kind, sentence, "/", record),
+            Err((kind, sentence)) => {
+                let state = self.query("state").ok().flatten();
+                let target = state.and_then(|state| oidc.target_of(&state));
+                return self.problem(kind, sentence, target.as_deref().unwrap_or("/"), record);
+            }
         };
         let presented = self.cookies().unwrap_or_default();
         let pending = match oidc.check_callback(&returned, presented.bind.iter()) {
@@ -162,8 +166,13 @@ impl Call<'_> {
                 UNAVAILABLE,
                 "The sign-in service does not answer. Apps you are signed in to go on working.".into(),
             ),
-            SignInError::State(error) => (BAD_PARAMETERS, format!("{error}. Please sign in again.")),
-            SignInError::OtherIssuer => (BAD_PARAMETERS, error.to_string()),
+            SignInError::State(error) => (
+                BAD_PARAMETERS,
+                format!("{}. Please sign in again.", respond::capitalised(&error.to_string())),
+            ),
+            SignInError::OtherIssuer => {
+                (BAD_PARAMETERS, "The answer comes from another sign-in service than was asked.".into())
+            }
             SignInError::Refused(_) => (BAD_PARAMETERS, "The sign-in service refused this sign-in.".into()),
             SignInError::Token(_) => (BAD_PARAMETERS, "The sign-in service's answer is not valid.".into()),
         };
@@ -172,12 +181,11 @@ impl Call<'_> {
 
     fn problem(&self, kind: Kind, sentence: &str, target: &str, record: &mut Record) -> Response<Answer> {
         record.reason = kind.reason;
-        // "Try again" begins a new sign-in: the address at hand is of no further use.
-        let again = pages::start(self.snapshot.site(), target);
-        let mut audience = self.audience();
-        audience.return_to = if kind.status == StatusCode::SERVICE_UNAVAILABLE { &again } else { target };
-        let problem = Problem { status: kind.status, reason: kind.reason, title: kind.title, sentence };
-        let mut response = respond::explain(problem, None, audience, record);
+        // The address at hand is of no further use; a new sign-in that leads to the same place is.
+        let action = Some(("Sign in again", pages::start(self.snapshot.site(), target)));
+        let problem =
+            Problem { status: kind.status, reason: kind.reason, title: kind.title, sentence, action };
+        let mut response = respond::explain(problem, None, self.audience(), record);
         if kind.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }

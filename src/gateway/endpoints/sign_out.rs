@@ -7,7 +7,6 @@ use hyper::{Method, body::Incoming};
 use super::{Call, once, set_cookie};
 use crate::{
     gateway::{access_log::Record, answer::Answer, decision::Reason, pages::SignOutPage, respond, return_to},
-    incoming::Malformed,
     model::{
         app::AppId,
         arrival::{Origin, RequestClass},
@@ -57,7 +56,7 @@ impl Call<'_> {
     async fn sign_out_now(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
         let Ok(Ok(form)) = reading.await else {
-            return self.refuse(Reason::Malformed(Malformed::Framing), record);
+            return self.refuse(Reason::BadForm, record);
         };
         let form = form.to_bytes();
         let asked = once(&form, "rd").ok().flatten();
@@ -71,7 +70,7 @@ impl Call<'_> {
         };
         let token = once(&form, "token").ok().flatten().unwrap_or_default();
         if !oidc.keys().is_form_token(&sign_in.key().0, &token) {
-            return self.refuse(Reason::ForeignOrigin, record);
+            return self.refuse(Reason::BadForm, record);
         }
         let principal = sign_in.principal().clone();
         self.gateway.sessions.end(&sign_in);
