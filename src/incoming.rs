@@ -125,6 +125,11 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
     if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Malformed::Authorization);
     }
+    let hops =
+        parts.headers.get_all(header::VIA).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
+    if hops.map(<[u8]>::trim_ascii).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes())) {
+        return Err(Malformed::Loop);
+    }
     let origin = class::origin(&parts.headers, site);
     let fetch = class::FetchMetadata::read(&parts.headers);
     let class = class::classify(parts, &fetch, framing)?;

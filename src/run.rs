@@ -39,6 +39,8 @@ use crate::{
 
 /// Requests in flight have this long to finish when the process stops.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
+/// The last request lines are waited for this long.
+const LOG_PATIENCE: Duration = Duration::from_secs(1);
 /// Expired sessions are forgotten this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -160,11 +162,16 @@ impl Running {
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
     /// Gives back whether everybody finished in time.
     pub async fn stop(self) -> bool {
-        let Running { drain, finish, threads, .. } = self;
+        let Running { drain, finish, threads, gateway, .. } = self;
         let in_time = drain.stop(DRAIN_DEADLINE).await;
         finish.send_replace(true);
         // Joining blocks for as long as a thread needs to drop its tasks.
-        let joined = tokio::task::spawn_blocking(move || threads.into_iter().all(|t| t.join().is_ok())).await;
+        let joined = tokio::task::spawn_blocking(move || {
+            let all = threads.into_iter().all(|thread| thread.join().is_ok());
+            gateway.log.finish(LOG_PATIENCE);
+            all
+        })
+        .await;
         in_time && matches!(joined, Ok(true))
     }
 }

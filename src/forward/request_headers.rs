@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{
     authorize::Permit,
-    incoming::{Malformed, cookies},
+    incoming::cookies,
     model::{
         app::AppKind,
         arrival::{Arrival, Framing, RequestClass},
@@ -31,8 +31,6 @@ const X_FORWARDED_GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forw
 const X_FORWARDED_PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// How we name ourselves in `Via`; seen again, the request goes in circles.
-const VIA: &str = "1.1 ludgate";
 
 /// What is needed beside the client's headers.
 pub struct Context<'r> {
@@ -53,10 +51,7 @@ pub struct Context<'r> {
 }
 
 /// Builds the headers for the app.
-///
-/// # Errors
-/// [`Malformed::Loop`] when the request passed through here before.
-pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> Result<HeaderMap, Malformed> {
+pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     let app = context.permit.app();
     let nominated = Nominated::by(incoming);
     let mut out = HeaderMap::with_capacity(incoming.len() + 12);
@@ -73,12 +68,6 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> Result<HeaderMap, M
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
-            Fate::Via => {
-                if went_through_us(value) {
-                    return Err(Malformed::Loop);
-                }
-                out.append(header::VIA, value.clone());
-            }
             Fate::Pass => {
                 if !nominated.contains(name) {
                     out.append(name, value.clone());
@@ -86,12 +75,12 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> Result<HeaderMap, M
             }
         }
     }
-    out.append(header::VIA, HeaderValue::from_static(VIA));
+    out.append(header::VIA, context.site.via.clone());
     set_host(&mut out, incoming, context);
     set_framing(&mut out, context.arrival);
     set_forwarded(&mut out, incoming, context);
     set_identity(&mut out, context);
-    Ok(out)
+    out
 }
 
 enum Fate {
@@ -102,14 +91,12 @@ enum Fate {
     Ours,
     Cookie,
     Authorization,
-    Via,
 }
 
 fn fate(name: &str) -> Fate {
     match name {
         "cookie" => Fate::Cookie,
         "authorization" => Fate::Authorization,
-        "via" => Fate::Via,
         "connection"
         | "keep-alive"
         | "proxy-connection"
@@ -199,11 +186,6 @@ fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderVal
         }
     }
     if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
-}
-
-fn went_through_us(via: &HeaderValue) -> bool {
-    let names_us = |hop: &[u8]| hop.trim_ascii().eq_ignore_ascii_case(VIA.as_bytes());
-    via.as_bytes().split(|byte| *byte == b',').any(names_us)
 }
 
 fn set_host(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {

@@ -108,6 +108,8 @@ pub struct Record {
     pub reason: &'static str,
     /// How long the app took until its response head.
     pub upstream: Option<Duration>,
+    /// How it ended, when not as decided: a fault of the app, or a stream that was cut.
+    outcome: Option<&'static str>,
     bytes: u64,
     broken: bool,
 }
@@ -144,6 +146,7 @@ impl Record {
             decision: "malformed",
             reason: "",
             upstream: None,
+            outcome: None,
             bytes: 0,
             broken: false,
         }
@@ -154,9 +157,9 @@ impl Record {
         self.bytes += bytes;
     }
 
-    /// A stream was ended by us, for this reason.
-    pub fn conclude(&mut self, reason: &'static str) {
-        self.reason = reason;
+    /// It did not end as decided.
+    pub fn conclude(&mut self, outcome: &'static str) {
+        self.outcome = Some(outcome);
     }
 
     /// The app's answer broke off.
@@ -184,6 +187,7 @@ impl Record {
         field(line, "subject", self.person.as_ref().map_or("", |person| &person.subject));
         field(line, "decision", self.decision);
         field(line, "reason", self.reason);
+        field(line, "outcome", self.outcome.unwrap_or_default());
         if self.broken {
             line.push_str(",\"broken\":true");
         }

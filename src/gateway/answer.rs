@@ -56,8 +56,9 @@ impl Answer {
     }
 
     /// Ties the log record to the end of the body.
-    pub fn with_record(self, record: Record) -> Answer {
-        Answer { record: Some(record), ..self }
+    pub fn with_record(mut self, record: Record) -> Answer {
+        self.record = Some(record);
+        self
     }
 }
 
@@ -68,6 +69,17 @@ impl Watch {
         if self.listed.is_none() {
             let question = self.question.clone();
             self.listed = Some(self.streams.list(self.cut.clone(), move || question.ask()));
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        // A connection that is cut drops its answer; the log says why.
+        if let (Content::Relayed { watch: Some(watch), .. }, Some(record)) = (&self.content, &mut self.record)
+            && let Some(reason) = watch.cut.reason()
+        {
+            record.conclude(reason.as_str());
         }
     }
 }

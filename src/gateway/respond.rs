@@ -117,7 +117,7 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         }
     };
     let sentence = format!("{}.", capitalised(&fault.to_string()));
-    record.reason = fault.reason();
+    record.conclude(fault.reason());
     let problem =
         Problem { status: fault.status(), reason: fault.reason(), title, sentence: &sentence, action: None };
     let mut response = explain(problem, Some(app), audience, record);

@@ -209,14 +209,6 @@ impl DataThread {
                 authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
             },
         );
-        let headers = match headers {
-            Ok(headers) => headers,
-            Err(malformed) => {
-                let response = refused(&malformed.into(), arrival, site, None, record);
-                (record.decision, record.reason) = ("malformed", malformed.reason());
-                return response.into();
-            }
-        };
         let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
         // A long upload is a stream before any answer comes.
         let _uploading = is_long_upload(arrival).then(|| {

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use aws_lc_rs::digest;
 use http::HeaderValue;
 
 use super::{app::App, cookie_names::CookieNames};
@@ -73,6 +74,9 @@ pub struct Site {
     pub console: Option<Arc<App>>,
     /// Whose cookies are whose.
     pub cookies: CookieNames,
+    /// How this site names itself in `Via`; seen again, a request goes in circles. Replicas share it, other
+    /// sites have another.
+    pub via: HeaderValue,
     /// `X-Forwarded-Proto`, `-Host`, `-Port` as apps get them.
     pub forwarded: ForwardedConstants,
 }
@@ -99,6 +103,14 @@ impl ForwardedConstants {
     }
 }
 
+/// The `Via` entry of a site: the protocol and a pseudonym (RFC 9110 section 7.6.3).
+pub fn via(origin: &WebOrigin) -> HeaderValue {
+    let hash = digest::digest(&digest::SHA256, origin.text.as_bytes());
+    let short: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    HeaderValue::try_from(format!("1.1 ludgate-{short}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("1.1 ludgate"))
+}
+
 impl Site {
     /// The path of one of our endpoints, such as `/oauth2/start`.
     pub fn endpoint(&self, name: &str) -> String {
@@ -117,6 +129,16 @@ impl Site {
     pub fn of(origin: WebOrigin, cookies: CookieNames) -> Site {
         let forwarded = ForwardedConstants::new(&origin).expect("a host");
         let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
-        Site { forwarded, origin, alias: None, welcome: None, apps_prefix, endpoints, console: None, cookies }
+        Site {
+            via: via(&origin),
+            forwarded,
+            origin,
+            alias: None,
+            welcome: None,
+            apps_prefix,
+            endpoints,
+            console: None,
+            cookies,
+        }
     }
 }

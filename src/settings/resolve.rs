@@ -19,7 +19,7 @@ use crate::{
         app::{App, AppKind},
         cookie_names::CookieNames,
         secret::Secret,
-        site::{ForwardedConstants, Site, WebOrigin, is_loopback_host},
+        site::{ForwardedConstants, Site, WebOrigin, is_loopback_host, via},
     },
     peer, session,
     session::keys::KeyRing,
@@ -188,6 +188,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     }
     let origin = origin?;
     Some(Site {
+        via: via(&origin),
         forwarded: ForwardedConstants::new(&origin)?,
         cookies: CookieNames::new(origin.secure, &app_cookie, &console_cookies),
         origin,

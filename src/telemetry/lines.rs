@@ -6,6 +6,7 @@ use std::{
     io::Write,
     sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     thread,
+    time::Duration,
 };
 
 use prometheus_client::metrics::counter::Counter;
@@ -16,20 +17,36 @@ const QUEUE: usize = 256;
 /// A handle to the sink; every data thread has its own.
 #[derive(Clone, Debug)]
 pub struct LineSink {
-    batches: Option<SyncSender<Vec<u8>>>,
+    batches: Option<SyncSender<Message>>,
     dropped: Counter,
+}
+
+/// What the writer is told.
+#[derive(Debug)]
+enum Message {
+    Batch(Vec<u8>),
+    /// Everything before this was written.
+    Written(SyncSender<()>),
 }
 
 impl LineSink {
     /// Starts the writer thread on the given output. It ends when the last handle is dropped.
     pub fn start(mut output: impl Write + Send + 'static, dropped: Counter) -> LineSink {
-        let (sender, batches): (SyncSender<Vec<u8>>, Receiver<Vec<u8>>) = sync_channel(QUEUE);
+        let (sender, messages): (SyncSender<Message>, Receiver<Message>) = sync_channel(QUEUE);
         thread::Builder::new()
             .name("ludgate-log".into())
             .spawn(move || {
-                for batch in batches {
-                    // A closed standard output must not end the gateway; the lines are lost, as they would be anyway.
-                    let _ = output.write_all(&batch).and_then(|()| output.flush());
+                for message in messages {
+                    match message {
+                        // A closed standard output must not end the gateway; the lines are lost, as they would
+                        // be anyway.
+                        Message::Batch(batch) => {
+                            let _ = output.write_all(&batch).and_then(|()| output.flush());
+                        }
+                        Message::Written(done) => {
+                            let _ = done.try_send(());
+                        }
+                    }
                 }
             })
             .map(|_| LineSink { batches: Some(sender), dropped: dropped.clone() })
@@ -46,10 +63,20 @@ impl LineSink {
         self.batches.is_some()
     }
 
+    /// Waits until everything handed over so far was written, but not longer than this. Blocks.
+    pub fn finish(&self, within: Duration) {
+        let (done, written) = sync_channel(1);
+        if let Some(batches) = &self.batches
+            && batches.try_send(Message::Written(done)).is_ok()
+        {
+            let _ = written.recv_timeout(within);
+        }
+    }
+
     /// Hands over a batch of `lines` whole lines.
     pub fn send(&self, batch: Vec<u8>, lines: u64) {
         let Some(batches) = &self.batches else { return };
-        match batches.try_send(batch) {
+        match batches.try_send(Message::Batch(batch)) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.dropped.inc_by(lines);

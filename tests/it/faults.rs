@@ -21,7 +21,11 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
     let problem = world.browser().fetch("/apps/dead/").await;
     assert!(asked.elapsed() < Duration::from_secs(2), "no deadline is waited for");
     assert_eq!((problem.status(), problem.json()["reason"].as_str()), (502, Some("upstream_refused")));
-    assert_eq!(world.log.line_with("upstream_refused").await["status"], 502);
+    let line = world.log.line_with("upstream_refused").await;
+    assert_eq!(
+        (line["status"].as_u64(), line["reason"].as_str(), line["outcome"].as_str()),
+        (Some(502), Some("public"), Some("upstream_refused"))
+    );
     assert_eq!(world.browser().fetch("/apps/pub/").await.status(), 200, "others are not affected");
 }
 

@@ -63,7 +63,10 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
     assert!(carries(&mut others).await, "bob's goes on");
     let unread = tokio::time::timeout(Duration::from_millis(20), public.reader.some()).await;
     assert!(unread.is_err(), "the public stream goes on, silently");
-    assert_eq!(world.log.line_with("session_ended").await["app"], "grp");
+    for app in ["grp", "usr"] {
+        let line = world.log.line_with(&format!("\"app\":\"{app}\",\"subject\":\"alice\",\"decision\":\"allow\",\"reason\":\"{}\",\"outcome\":\"session_ended\"", if app == "grp" { "group" } else { "user" })).await;
+        assert_eq!(line["outcome"], "session_ended", "{line}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
