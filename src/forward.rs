@@ -22,9 +22,9 @@ use crate::{
     model::arrival::{Arrival, RequestClass},
     session::usage::Usage,
 };
-use body::{Download, Upload, UploadState};
+use body::{Download, Upload};
 use fault::Fault;
-use pool::{Lease, Pool};
+use pool::{Failed, Lease, Pool};
 
 /// Deadlines and bounds towards apps.
 #[derive(Clone, Debug)]
@@ -82,7 +82,8 @@ impl Forwarder {
     /// Sends the request and waits for the head of the answer.
     ///
     /// A bodyless GET, HEAD or OPTIONS that was sent on a used connection which died before any byte of an
-    /// answer is sent once more, on a new one. Nothing else is ever sent twice.
+    /// answer is sent once more, on a new one, and so is any request of which not a byte was written. Nothing
+    /// else is ever sent twice.
     ///
     /// # Errors
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
@@ -102,42 +103,30 @@ impl Forwarder {
         if arrival.class == RequestClass::WebSocket {
             return upgrade::handshake(&self.pool, app, uri, headers, usage).await;
         }
-        if arrival.is_safe_to_repeat()
-            && let Some(lease) = self.pool.take(app)
-        {
-            let again = (uri.clone(), headers.clone());
-            let first = assemble(arrival.method.clone(), uri, headers, Upload::empty());
-            match lease.send(first, &UploadState::none(), app.spec.timeout).await {
-                Err(Fault::DiedUnanswered) => {
-                    let lease = self.pool.connect(app).await?;
-                    let second = assemble(arrival.method.clone(), again.0, again.1, Upload::empty());
-                    return answer(lease, second, &UploadState::none(), app.spec.timeout, usage).await;
-                }
-                Err(fault) => return Err(fault),
-                Ok((response, lease)) => return relay(response, lease, usage),
-            }
-        }
         let lease = match self.pool.take(app) {
-            // A request that cannot be repeated must not meet a connection that is about to die: it takes
-            // a used one only when that one is known to be open still; the race that is left is a 502.
             Some(lease) => lease,
             None => self.pool.connect(app).await?,
         };
+        let again = (lease.was_used_before() && arrival.is_safe_to_repeat())
+            .then(|| assemble(arrival.method.clone(), uri.clone(), headers.clone(), Upload::empty()));
         let (upload, state) = Upload::new(body, arrival.framing, limit, usage.clone());
         let request = assemble(arrival.method.clone(), uri, headers, upload);
-        answer(lease, request, &state, app.spec.timeout, usage).await
+        let deadline = app.spec.timeout;
+        let failed = match lease.send(request, &state, deadline).await {
+            Ok((response, lease)) => return relay(response, lease, usage),
+            Err(failed) => failed,
+        };
+        let once_more = match failed {
+            // Not a byte of it was written: whatever it is, it was not sent.
+            Failed { unsent: Some(request), .. } => *request,
+            Failed { fault: Fault::DiedUnanswered, unsent: None } => again.ok_or(Fault::DiedUnanswered)?,
+            Failed { fault, unsent: None } => return Err(fault),
+        };
+        let lease = self.pool.connect(app).await?;
+        let (response, lease) =
+            lease.send(once_more, &state, deadline).await.map_err(|failed| failed.fault)?;
+        relay(response, lease, usage)
     }
-}
-
-async fn answer(
-    lease: Lease,
-    request: Request<Upload>,
-    state: &UploadState,
-    timeout: Duration,
-    usage: Option<Usage>,
-) -> Result<Forwarded, Fault> {
-    let (response, lease) = lease.send(request, state, timeout).await?;
-    relay(response, lease, usage)
 }
 
 fn assemble(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> Request<Upload> {

@@ -132,7 +132,26 @@ impl OfApp {
     }
 }
 
+/// A request that got no answer.
+pub struct Failed {
+    /// Why.
+    pub fault: Fault,
+    /// The request itself, when not a byte of it was written.
+    pub unsent: Option<Box<Request<Upload>>>,
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Failed {
+        Failed { fault, unsent: None }
+    }
+}
+
 impl Lease {
+    /// Whether another request went over it before.
+    pub fn was_used_before(&self) -> bool {
+        self.used_before
+    }
+
     /// Sends one request and waits for the head of its answer.
     ///
     /// The app has at least the deadline, and at most twice that, from the last byte of the upload; while bytes
@@ -145,7 +164,7 @@ impl Lease {
         request: Request<Upload>,
         upload: &UploadState,
         deadline: Duration,
-    ) -> Result<(Response<Incoming>, Lease), Fault> {
+    ) -> Result<(Response<Incoming>, Lease), Failed> {
         self.heard.store(false, Ordering::Relaxed);
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
         let mut sent = 0;
@@ -156,17 +175,20 @@ impl Lease {
                 Err(_) if upload.sent() > sent => {
                     sent = upload.sent();
                 }
-                Err(_) if upload.progress() == UploadProgress::Running => return Err(Fault::UploadStalled),
-                Err(_) => return Err(Fault::HeadTimeout),
+                Err(_) if upload.progress() == UploadProgress::Running => {
+                    return Err(Fault::UploadStalled.into());
+                }
+                Err(_) => return Err(Fault::HeadTimeout.into()),
             }
         };
         match result {
             Ok(response) => Ok((response, self)),
-            Err(failed) => {
+            Err(mut failed) => {
+                let unsent = failed.take_message().map(Box::new);
                 let error = failed.error();
                 tracing::debug!(app = %self.app.id(), %error, "the app gave no answer");
                 let heard = self.heard.load(Ordering::Relaxed);
-                Err(match upload.progress() {
+                let fault = match upload.progress() {
                     UploadProgress::Broken => Fault::ClientBody,
                     UploadProgress::TooLarge => Fault::TooLarge,
                     UploadProgress::Running | UploadProgress::Done if error.is_parse() => Fault::BadAnswer,
@@ -174,7 +196,9 @@ impl Lease {
                         Fault::DiedUnanswered
                     }
                     UploadProgress::Running | UploadProgress::Done => Fault::Died,
-                })
+                };
+                // A new connection that takes nothing is no better than none.
+                Err(Failed { fault, unsent: unsent.filter(|_| self.used_before) })
             }
         }
     }

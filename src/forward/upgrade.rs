@@ -40,7 +40,8 @@ pub async fn handshake(
     let expected = headers.get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
     let lease = pool.connect(app).await?;
     let request = assemble(Method::GET, uri, headers, Upload::empty());
-    let (mut response, lease) = lease.send(request, &UploadState::none(), app.spec.timeout).await?;
+    let sent = lease.send(request, &UploadState::none(), app.spec.timeout).await;
+    let (mut response, lease) = sent.map_err(|failed| failed.fault)?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return relay(response, lease, usage);
     }

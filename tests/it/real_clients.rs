@@ -1,6 +1,6 @@
 //! A real HTTP client against the real binary: curl, over plain HTTP and over TLS.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 use crate::support::{backend::Backend, message::PATIENCE, world::free_port};
 
@@ -36,7 +36,7 @@ async fn gateway(folder: &std::path::Path, text: &str, port: u16) -> Running {
     let child = Command::new(env!("CARGO_BIN_EXE_ludgate"))
         .args(["gateway", "--config"])
         .arg(folder.join("ludgate.toml"))
-        .stdout(Stdio::null())
+        .stdout(std::fs::File::create(folder.join("requests.log")).expect("a file"))
         .spawn()
         .expect("the binary runs");
     let running = Running(child);
@@ -82,6 +82,8 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
     let ended =
         tokio::task::spawn_blocking(move || running.0.wait().expect("it ends")).await.expect("waited");
     assert_eq!(ended.code(), Some(0));
+    let log = std::fs::read_to_string(folder.path().join("requests.log")).expect("a log");
+    assert_eq!(log.lines().count(), 3, "the last line too: {log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
