@@ -36,11 +36,6 @@ impl WebOrigin {
             authority: authority.into(),
         }
     }
-
-    /// Whether the host is this machine's loopback, where plain http is safe.
-    pub fn is_loopback(&self) -> bool {
-        is_loopback_host(&self.host)
-    }
 }
 
 /// Whether a host in a URL can only be this machine: plain http to it leaves no wire to listen on.

@@ -73,18 +73,6 @@ pub struct ProviderTokens {
     pub session_id: Option<Box<str>>,
 }
 
-/// How a session came to be; it decides what must be proved again.
-#[derive(Debug)]
-pub enum Origin {
-    /// A completed sign-in in the browser.
-    SignIn,
-    /// A token that the browser presented: the moment at which a valid one was last seen.
-    Token {
-        /// Milliseconds of the clock.
-        proved: AtomicU64,
-    },
-}
-
 /// One person, signed in with one browser.
 #[derive(Debug)]
 pub struct SignIn {
@@ -92,7 +80,6 @@ pub struct SignIn {
     principal: ArcSwap<Principal>,
     /// Tokens of the provider; never sent to anybody but the provider.
     pub tokens: ProviderTokens,
-    origin: Origin,
     window: Window,
     ended: AtomicBool,
     minted: Mutex<Minted>,
@@ -111,7 +98,6 @@ impl SignIn {
         key: RecordKey,
         principal: Arc<Principal>,
         tokens: ProviderTokens,
-        origin: Origin,
         now: Moment,
         settings: &Settings,
     ) -> SignIn {
@@ -120,7 +106,6 @@ impl SignIn {
             key,
             principal: ArcSwap::new(principal),
             tokens,
-            origin,
             window: Window::open(now, settings.idle, absolute),
             ended: AtomicBool::new(false),
             minted: Mutex::default(),
@@ -140,11 +125,6 @@ impl SignIn {
     /// Replaces the description: groups were read again.
     pub fn describe(&self, principal: Arc<Principal>) {
         self.principal.store(principal);
-    }
-
-    /// How it came to be.
-    pub fn origin(&self) -> &Origin {
-        &self.origin
     }
 
     /// Whether it counts now.

@@ -14,7 +14,7 @@ use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
 use super::{
     Settings,
     cookie::{NewId, NoRandomness, RecordKey},
-    record::{AppSession, Origin, ProviderTokens, SignIn},
+    record::{AppSession, ProviderTokens, SignIn},
 };
 use crate::{
     lifecycle::streams::Alarm,
@@ -102,11 +102,6 @@ impl Sessions {
         }
     }
 
-    /// How long sessions last.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
     /// Finds the session that counts for an app: its own if one is presented, else the sign-in.
     ///
     /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
@@ -168,10 +163,9 @@ impl Sessions {
         &self,
         principal: Arc<Principal>,
         tokens: ProviderTokens,
-        origin: Origin,
     ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
         let id = NewId::random()?;
-        let sign_in = SignIn::begin(id.key(), principal, tokens, origin, self.clock.now(), &self.settings);
+        let sign_in = SignIn::begin(id.key(), principal, tokens, self.clock.now(), &self.settings);
         let sign_in = Arc::new(sign_in);
         self.sign_ins.insert(id.key(), sign_in.clone());
         if let Some(oldest) = self.remember(&sign_in) {
@@ -328,7 +322,7 @@ mod tests {
     }
 
     fn sign_in(sessions: &Sessions, subject: &str) -> (NewId, Arc<SignIn>) {
-        sessions.begin(person(subject), ProviderTokens::default(), Origin::SignIn).expect("random bytes")
+        sessions.begin(person(subject), ProviderTokens::default()).expect("random bytes")
     }
 
     fn find(sessions: &Sessions, app: &[&str], sign_in: &[&str], id: &AppId, now: Moment) -> Option<Live> {

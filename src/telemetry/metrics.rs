@@ -4,10 +4,7 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, OnceLock, atomic::AtomicU64},
 };
 
 use prometheus_client::{
@@ -190,19 +187,9 @@ impl Metrics {
         self.oidc.get_or_create(&OidcLabels { endpoint, result }).inc();
     }
 
-    /// How often the provider was called, all endpoints and outcomes together.
-    pub fn oidc_calls(&self, endpoint: &'static str, result: &'static str) -> u64 {
-        self.oidc.get_or_create(&OidcLabels { endpoint, result }).get()
-    }
-
     /// Sets how long the source of the catalogue was not heard from, in seconds.
     pub fn set_catalog_age(&self, seconds: f64) {
         self.catalog_age.set(seconds);
-    }
-
-    /// How many lines were dropped so far.
-    pub fn dropped_lines(&self) -> u64 {
-        self.log_dropped.inner().load(Ordering::Relaxed)
     }
 
     /// The exposition text (OpenMetrics).

@@ -1,6 +1,9 @@
 //! behaviour.md rows 21, 22, 24 and V37-V42: what a cookie is worth, where, and for whom.
 
-use crate::support::{browser::From, world::World};
+use crate::support::{
+    browser::{From, at_built_in_provider},
+    world::World,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_21_the_first_authorised_request_makes_the_session_and_is_forwarded_at_once_with_its_body() {
@@ -126,7 +129,15 @@ async fn on_an_https_site_the_cookies_are_host_bound_and_secure() {
     .await;
     let mut alice = world.browser();
     let start = alice.open("/apps/grp/").await.header("location").expect("start");
-    let line = alice.open(&start).await.all("set-cookie").remove(0);
-    let value = line.split(['=', ';']).nth(1).expect("a value").to_owned();
-    assert_eq!(line, format!("__Host-ludgate-bind={value}; HttpOnly; SameSite=Lax; Secure; Path=/"));
+    let begin = alice.open(&start).await;
+    let shape = |line: &str, name: &str, path: &str| {
+        let value = line.split(['=', ';']).nth(1).expect("a value").to_owned();
+        assert_eq!(line, format!("{name}={value}; HttpOnly; SameSite=Lax; Secure; Path={path}"));
+    };
+    shape(&begin.all("set-cookie")[0], "__Host-ludgate-bind", "/");
+    let back = at_built_in_provider(&begin.header("location").expect("the provider"), "alice").await;
+    shape(&alice.open(&back).await.all("set-cookie")[0], "__Host-ludgate", "/");
+    let page = alice.open("/apps/grp/").await;
+    assert_eq!(page.status(), 200);
+    shape(&page.all("set-cookie")[0], "phapplication-session-id", "/apps/grp/");
 }

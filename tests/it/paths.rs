@@ -55,17 +55,9 @@ async fn row_2_an_app_without_its_slash_is_sent_on_for_every_method_with_its_que
 async fn row_3_the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    for (rest, whole) in [
-        ("/b%2Fc//d?e", true),
-        ("/", true),
-        ("/?", true),
-        ("/a;b=c/d", true),
-        ("//x", true),
-        ("/%7Euser/%e2%82%ac?q={a|b}&r='", true),
-        ("/a?/../../..", true),
-        ("/a?x=/apps/pub/&y#", false),
-    ] {
-        let sent = if whole { rest } else { rest.trim_end_matches('#') };
+    for sent in
+        ["/b%2Fc//d?e", "/", "/?", "/a;b=c/d", "//x", "/%7Euser/%e2%82%ac?q={a|b}&r='", "/a?/../../.."]
+    {
         alice.fetch(&format!("/apps/grp{sent}")).await;
         assert_eq!(world.backend("grp").last().target(), format!("/apps/grp{sent}"));
         alice.fetch(&format!("/apps/strip{sent}")).await;

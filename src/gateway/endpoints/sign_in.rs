@@ -15,7 +15,7 @@ use crate::{
         pending::{StateError, new_bind},
         sign_in::{Returned, SignInError, SignedIn},
     },
-    session::{cookie, record::Origin},
+    session::cookie,
 };
 
 /// Longest code or state that is looked at, in bytes.
@@ -105,7 +105,7 @@ impl Call<'_> {
         let sessions = &self.gateway.sessions;
         let principal = std::sync::Arc::new(signed_in.principal);
         record.person = Some(principal.clone());
-        let begun = sessions.begin(principal.clone(), signed_in.tokens, Origin::SignIn);
+        let begun = sessions.begin(principal.clone(), signed_in.tokens);
         let (id, sign_in) = match begun {
             Ok(begun) => begun,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), target, record),
