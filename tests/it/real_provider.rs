@@ -210,3 +210,55 @@ async fn an_access_token_of_the_certified_provider_is_a_credential() {
         "an ID token is none"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_tabs_sign_in_at_the_certified_provider_and_each_lands_on_its_own_page() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world("ES256").await;
+    let mut browser = world.browser();
+    let mut pending = Vec::new();
+    for tab in 0..10 {
+        let target = format!("/apps/grp/tab?n={tab}");
+        let start = browser.open(&target).await.header("location").expect("start");
+        pending.push((browser.open(&start).await.header("location").expect("the provider"), target));
+    }
+    assert_eq!((browser.jar.len(), world.running.gateway.sessions.count()), (1, 0), "one cookie, no memory");
+    pending.reverse();
+    for (authorize, target) in pending {
+        let back = provider.visit(&authorize, "alice").await;
+        assert_eq!(browser.open(&back).await.header("location"), Some(target.clone()));
+        assert_eq!(browser.open(&target).await.status(), 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_sign_out() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world("RS256").await;
+    let (mut carol, page) = sign_in(&world, &provider, "/apps/usr/", "carol").await;
+    assert_eq!(page.status(), 200);
+    let said = carol.fetch("/oauth2/userinfo").await.json();
+    assert_eq!((said["user"].as_str(), &said["groups"]), (Some("carol"), &serde_json::json!(["guests"])));
+    let refused = carol.open("/apps/grp/x").await;
+    assert_eq!(refused.status(), 403);
+    assert!(refused.text().contains("Use another account") && refused.text().contains("carol"));
+    let before = carol.clone();
+    let page = carol.open("/oauth2/sign_out").await.text();
+    let token = page
+        .split("name=\"token\" value=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("a token");
+    let form = format!("token={token}&rd=");
+    let own = format!("Origin: http://{}\r\n", world.host);
+    assert_eq!(
+        carol.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await.status(),
+        303
+    );
+    assert!(carol.jar.is_empty());
+    assert_eq!(before.clone().fetch("/apps/usr/").await.status(), 401);
+}
