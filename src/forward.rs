@@ -62,8 +62,8 @@ pub struct Outgoing<'r> {
     pub permit: &'r Permit,
     /// The request as it was judged.
     pub arrival: &'r Arrival,
-    /// Its headers, as `request_headers` rewrote them.
-    pub headers: HeaderMap,
+    /// Writes its headers, as `request_headers` does: called again only for a second try.
+    pub headers: &'r dyn Fn() -> HeaderMap,
     /// Keeps the session alive while bytes move.
     pub usage: Option<Usage>,
 }
@@ -101,16 +101,14 @@ impl Forwarder {
             return Err(Fault::TooLarge);
         }
         if arrival.class == RequestClass::WebSocket {
-            return upgrade::handshake(&self.pool, app, uri, headers, usage).await;
+            return upgrade::handshake(&self.pool, app, uri, headers(), usage).await;
         }
         let lease = match self.pool.take(app) {
             Some(lease) => lease,
             None => self.pool.connect(app).await?,
         };
-        let again = (lease.was_used_before() && arrival.is_safe_to_repeat())
-            .then(|| assemble(arrival.method.clone(), uri.clone(), headers.clone(), Upload::empty()));
         let (upload, state) = Upload::new(body, arrival.framing, limit, usage.clone());
-        let request = assemble(arrival.method.clone(), uri, headers, upload);
+        let request = assemble(arrival.method.clone(), uri.clone(), headers(), upload);
         let deadline = app.spec.timeout;
         let failed = match lease.send(request, &state, deadline).await {
             Ok((response, lease)) => return relay(response, lease, usage),
@@ -119,7 +117,9 @@ impl Forwarder {
         let once_more = match failed {
             // Not a byte of it was written: whatever it is, it was not sent.
             Failed { unsent: Some(request), .. } => *request,
-            Failed { fault: Fault::DiedUnanswered, unsent: None } => again.ok_or(Fault::DiedUnanswered)?,
+            Failed { fault: Fault::DiedUnanswered, unsent: None } if arrival.is_safe_to_repeat() => {
+                assemble(arrival.method.clone(), uri, headers(), Upload::empty())
+            }
             Failed { fault, unsent: None } => return Err(fault),
         };
         let lease = self.pool.connect(app).await?;

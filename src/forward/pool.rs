@@ -147,11 +147,6 @@ impl From<Fault> for Failed {
 }
 
 impl Lease {
-    /// Whether another request went over it before.
-    pub fn was_used_before(&self) -> bool {
-        self.used_before
-    }
-
     /// Sends one request and waits for the head of its answer.
     ///
     /// The app has at least the deadline, and at most twice that, from the last byte of the upload; while bytes

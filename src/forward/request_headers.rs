@@ -3,7 +3,7 @@
 //! Order matters: what the client's `Connection` nominates and every spelling of what we set is removed
 //! before ours is added. Cookies and bodies aside, all other values pass byte for byte, in order.
 
-use std::net::IpAddr;
+use std::{cell::RefCell, net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -35,7 +35,9 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// What is needed beside the client's headers.
 pub struct Context<'r> {
     /// The site.
-    pub site: &'r Site,
+    pub site: &'r Arc<Site>,
+    /// Of the connection.
+    pub forwarded: &'r ForwardedCache,
     /// The right to send, with the app and the person.
     pub permit: &'r Permit,
     /// The request as judged.
@@ -223,7 +225,12 @@ fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_
     let own = &peer.address_header;
     out.insert(X_FORWARDED_FOR, peer.continued_chain(incoming).unwrap_or_else(|| own.clone()));
     let real = if *client == peer.address { own.clone() } else { address_value(*client) };
-    if let Some(forwarded) = forwarded_value(*client, site) {
+    let forwarded = if *client == peer.address {
+        context.forwarded.get(*client, site)
+    } else {
+        forwarded_value(*client, site)
+    };
+    if let Some(forwarded) = forwarded {
         out.insert(header::FORWARDED, forwarded);
     }
     out.insert(X_REAL_IP, real);
@@ -234,6 +241,25 @@ fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
     out.insert(X_REQUEST_ID, (*request_id).clone());
+}
+
+/// The `Forwarded` value of a connection whose peer is the client itself: the same for all its requests,
+/// until the site is another.
+#[derive(Debug, Default)]
+pub struct ForwardedCache(RefCell<Option<(Arc<Site>, HeaderValue)>>);
+
+impl ForwardedCache {
+    fn get(&self, client: IpAddr, site: &Arc<Site>) -> Option<HeaderValue> {
+        let mut cached = self.0.borrow_mut();
+        match &*cached {
+            Some((of, value)) if Arc::ptr_eq(of, site) => Some(value.clone()),
+            Some(_) | None => {
+                let value = forwarded_value(client, site)?;
+                *cached = Some((site.clone(), value.clone()));
+                Some(value)
+            }
+        }
+    }
 }
 
 /// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).

@@ -22,7 +22,13 @@ use super::{
 use crate::{
     authorize::Permit,
     catalog::snapshot::Snapshot,
-    forward::{Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers},
+    forward::{
+        Forwarded, Forwarder, Outgoing,
+        fault::Fault,
+        pool::Pool,
+        request_headers::{self, ForwardedCache},
+        response_headers,
+    },
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::{Cut, Streams},
     listener::connection::{Seat, Serve},
@@ -50,6 +56,7 @@ pub struct DataThread {
 /// One client connection.
 pub struct Connection {
     peer: Peer,
+    forwarded: ForwardedCache,
     /// Told when a stream on it must end.
     cut: Rc<Cut>,
     /// Its place among the connections that may be open.
@@ -197,18 +204,17 @@ impl DataThread {
             None => (live, None),
         };
         let usage = live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
-        let headers = request_headers::build(
-            &parts.headers,
-            &request_headers::Context {
-                site,
-                permit,
-                arrival,
-                peer: &connection.peer,
-                client: record.client,
-                request_id: &record.id,
-                authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
-            },
-        );
+        let context = request_headers::Context {
+            site,
+            forwarded: &connection.forwarded,
+            permit,
+            arrival,
+            peer: &connection.peer,
+            client: record.client,
+            request_id: &record.id,
+            authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
+        };
+        let headers = || request_headers::build(&parts.headers, &context);
         let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
         // A long upload is a stream before any answer comes.
         let _uploading = is_long_upload(arrival).then(|| {
@@ -216,7 +222,7 @@ impl DataThread {
             self.streams.list(connection.cut.clone(), move || question.ask())
         });
         let asked = Instant::now();
-        let outgoing = Outgoing { permit, arrival, headers, usage: usage.clone() };
+        let outgoing = Outgoing { permit, arrival, headers: &headers, usage: usage.clone() };
         let sent = self.forwarder.send(outgoing, body).await;
         record.upstream = Some(asked.elapsed());
         let answer = match sent {
@@ -278,7 +284,7 @@ struct Passing<'r> {
     parts: &'r Parts,
     arrival: &'r Arrival,
     permit: &'r Permit,
-    site: &'r Site,
+    site: &'r Arc<Site>,
     connection: &'r Connection,
 }
 
@@ -346,7 +352,12 @@ impl Serve for Service {
     ) -> (ConnectionService, impl Future<Output = ()> + 'static) {
         let cut = Rc::new(Cut::default());
         let peer = Peer::new(address, &self.0.gateway.peers);
-        let connection = Rc::new(Connection { peer, cut: cut.clone(), seat: Rc::new(seat) });
+        let connection = Rc::new(Connection {
+            peer,
+            forwarded: ForwardedCache::default(),
+            cut: cut.clone(),
+            seat: Rc::new(seat),
+        });
         let ended = async move {
             cut.told().await;
         };
