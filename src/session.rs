@@ -19,7 +19,7 @@ pub struct Settings {
     pub idle: Duration,
     /// It ends after this long whatever happens.
     pub lifetime: Duration,
-    /// Group membership is read again at least this often.
+    /// Group membership is to be read again at least this often; not in force yet.
     pub recheck: Duration,
     /// Memory for sign-in records, in bytes.
     pub sign_in_bytes: u64,

@@ -44,7 +44,8 @@ pub fn settle_framing(headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on; on a 101 too: `upgrade` is added again by whoever sends the 101.
+/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101 too: whoever
+/// sends the 101 adds `Upgrade` again.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let nominated: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)

@@ -183,7 +183,6 @@ async fn broken_chunks_are_400_and_the_app_sees_no_complete_request() {
         assert_eq!((status, closed), (400, true), "{chunks:?}");
     }
     assert!(world.backend("pub").seen().iter().all(|seen| seen.truncated), "no terminating chunk");
-    world.backend("pub").seen().clear();
     let control = with_host(&world, "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n");
     assert_eq!(send(&world, &control).await.0, 200);
 }
@@ -268,7 +267,6 @@ async fn nothing_a_client_writes_is_reflected_unescaped_in_a_page_or_a_log_line(
             "p".repeat(7000)
         ))
         .await;
-    world.canaries.lock().expect("no panic").push("CANARY-QUERY-LOG".into());
     world.check_oracles().await;
     assert!(!world.log.text().contains("CANARY-QUERY"), "the query is not logged");
     assert!(world.log.text().lines().all(|line| line.len() <= 4096), "a line is at most 4 KB");
