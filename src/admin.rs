@@ -13,9 +13,10 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
+    catalog::snapshot::Snapshot,
     gateway::Gateway,
     lifecycle::ready::Ready,
-    model::{access::Access, secret::Secret},
+    model::{access::Access, app::App, place::Place, secret::Secret},
 };
 
 /// Where the admin listener is, and what it may show.
@@ -131,6 +132,7 @@ impl Admin {
 
     fn apps(&self) -> Response<Full<Bytes>> {
         let snapshot = self.gateway.catalog.load();
+        let site = snapshot.site();
         let mut apps: Vec<_> = snapshot.apps().collect();
         apps.sort_by_key(|app| app.id().clone());
         let list: Vec<_> = apps
@@ -140,11 +142,15 @@ impl Admin {
                     Access::Unknown(written) => {
                         Some(format!("access {written:?} is not understood: everybody is denied"))
                     }
-                    Access::Public | Access::User | Access::Group(_) | Access::Owner(_) => None,
+                    Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => {
+                        snapshot.note_on(app)
+                    }
                 };
                 json!({
                     "id": app.id().as_str(),
                     "path": format!("{}/", app.mount),
+                    "host": app.host.map(|label| site.url(&Place::Host(label), "/")),
+                    "ports": ports(&snapshot, app),
                     "upstream": app.spec.upstream.to_string(),
                     "access": app.spec.access.to_string(),
                     "problem": problem,
@@ -156,6 +162,19 @@ impl Admin {
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response
     }
+}
+
+/// The published ports of an app, each with its own rule.
+fn ports(snapshot: &Snapshot, app: &App) -> Vec<serde_json::Value> {
+    let ports = snapshot.ports_of(app).map(|(label, port)| {
+        json!({
+            "id": port.id().as_str(),
+            "host": snapshot.site().url(&Place::Host(label), "/"),
+            "upstream": port.spec.upstream.to_string(),
+            "access": port.spec.access.to_string(),
+        })
+    });
+    ports.collect()
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

@@ -45,7 +45,12 @@ impl Permit {
         match (&self.destination.app.spec.access, self.grounds) {
             (Access::Group(group), Grounds::Group) => Some(group),
             (
-                Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Unknown(_),
+                Access::Public
+                | Access::User
+                | Access::Group(_)
+                | Access::Owner(_)
+                | Access::Admins
+                | Access::Unknown(_),
                 Grounds::Public
                 | Grounds::Console
                 | Grounds::User
@@ -110,13 +115,13 @@ pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied>
         (Access::Public, _) => Ok(Grounds::Public),
         // Even for anonymous people: signing in would not help them, and they are not told to try.
         (Access::Unknown(_), _) => Err(Denied::UnknownAccess),
-        (Access::User | Access::Group(_) | Access::Owner(_), None) => Err(Denied::Anonymous),
+        (Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins, None) => Err(Denied::Anonymous),
         (Access::User, Some(_)) => Ok(Grounds::User),
         (Access::Group(group), Some(person)) if person.is_in(group) => Ok(Grounds::Group),
         (Access::Group(_), Some(_)) => Err(Denied::NotInGroup),
-        (Access::Owner(owner), Some(person)) if *owner == person.subject => Ok(Grounds::Owner),
-        (Access::Owner(_), Some(person)) if person.is_admin => Ok(Grounds::Admin),
-        (Access::Owner(_), Some(_)) => Err(Denied::NotOwner),
+        (Access::Owner(owner), Some(person)) if person.is_called(owner) => Ok(Grounds::Owner),
+        (Access::Owner(_) | Access::Admins, Some(person)) if person.is_admin => Ok(Grounds::Admin),
+        (Access::Owner(_) | Access::Admins, Some(_)) => Err(Denied::NotOwner),
     }
 }
 

@@ -1,12 +1,21 @@
 //! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole.
 
+pub mod here;
 pub mod snapshot;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
-use crate::{lifecycle::streams::Alarm, telemetry::metrics::Metrics};
+use crate::{
+    lifecycle::streams::Alarm,
+    model::{
+        app::{App, AppId},
+        place::Place,
+    },
+    telemetry::metrics::Metrics,
+};
+use here::Here;
 use snapshot::Snapshot;
 
 /// The snapshot in force. Cloning gives the same catalogue.
@@ -35,6 +44,22 @@ impl Catalog {
         self.current.store(Arc::new(next));
         self.count();
         self.alarm.ring();
+    }
+
+    /// What is at a place.
+    pub async fn at(&self, place: &Place, snapshot: &Snapshot) -> Here {
+        snapshot.at(place)
+    }
+
+    /// The app of that name as it is published now at a place; `None` when it is there no longer.
+    pub fn still(&self, app: &AppId, place: &Place) -> Option<Arc<App>> {
+        let snapshot = self.load();
+        let found = match place {
+            Place::Site => snapshot.find(app.as_str()),
+            Place::Host(label) => snapshot.at_host(label),
+            Place::Port(_) => None,
+        };
+        found.filter(|found| found.id() == app).cloned()
     }
 
     fn count(&self) {

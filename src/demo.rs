@@ -42,7 +42,7 @@ const APPS: [(&str, &str, &str, &str, Sample); 4] = [
     ("chat", "Chat", "💬", "group:friends", Sample::Chat),
 ];
 const WELCOME: &str = "This is a demo. Open Hello: it is public. Then sign in as alice, who may open all \
-     four apps, or as carol, whom the team room refuses.";
+     four apps, or as carol, whom the team room refuses. Each app is here on a path, and on a host of its own.";
 const CLIENT_ID: &str = "ludgate-demo";
 /// Waiting for the provider, which is in this very process.
 const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
@@ -69,8 +69,8 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
     };
     let provider = Provider::start(client.clone(), Clock::system()).await?;
     let mut text = format!(
-        "[listen]\naddress = \"{listen}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"{site}\"\n\
-         [identity]\nissuer = \"{}\"\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"{}\"\n[log]\nrequests = {}\n",
+        "[listen]\naddress = \"{listen}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
+         [site]\nurl = \"{site}\"\napps_domain = \"localhost\"\n[identity]\nissuer = \"{}\"\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"{}\"\n[log]\nrequests = {}\n",
         provider.issuer(),
         client.secret,
         demo.log_requests
@@ -107,12 +107,16 @@ impl RunningDemo {
     /// What is printed at the start.
     pub fn welcome(&self) -> String {
         let RunningDemo { site, issuer, gateway } = self;
+        let port = gateway.address.port();
+        let hosts = APPS.map(|(id, ..)| format!("http://{id}.localhost:{port}/")).join("\n  ");
         format!(
             "Ludgate demo: open {site}/\n\n\
              \x20 {site}/apps/hello/    public: no sign-in\n\
              \x20 {site}/apps/whoami/   anybody who signs in\n\
              \x20 {site}/apps/team/     members of phusers: alice\n\
              \x20 {site}/apps/chat/     members of friends: alice, bob, carol\n\n\
+             The same apps, each on a host of its own, where no other app can read it:\n\
+             \x20 {hosts}\n\n\
              Sign-in service (built in, a click signs in): {issuer}\n\
              Probes and metrics: http://{}/metrics\n\
              Stop with Ctrl-C.",

@@ -10,6 +10,7 @@ pub mod consult;
 pub mod decide;
 pub mod decision;
 pub mod endpoints;
+pub mod locate;
 pub mod pages;
 pub mod request_id;
 pub mod respond;

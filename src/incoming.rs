@@ -115,7 +115,7 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
     if method == Method::CONNECT || method == Method::TRACE || method.as_str().len() > MAX_METHOD {
         return Err(Malformed::Method);
     }
-    host::check(parts, site)?;
+    let place = host::check(parts, site)?;
     let target = parts.uri.path_and_query().ok_or(Malformed::Target)?;
     if target.as_str().len() > MAX_TARGET {
         return Err(Malformed::TooLong);
@@ -130,7 +130,7 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
     if hops.map(<[u8]>::trim_ascii).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes())) {
         return Err(Malformed::Loop);
     }
-    let origin = class::origin(&parts.headers, site);
+    let origin = class::origin(&parts.headers, &place, site);
     let fetch = class::FetchMetadata::read(&parts.headers);
     let class = class::classify(parts, &fetch, framing)?;
     let provenance = class::provenance(class, &fetch, origin);
@@ -139,6 +139,7 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
             || class == RequestClass::Frame
             || class::prefers_html(&parts.headers),
         method,
+        place,
         target: target.clone(),
         class,
         provenance,

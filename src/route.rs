@@ -1,5 +1,6 @@
 //! Which target a request names. Raw bytes, case-sensitive, before anything is looked up.
 
+pub mod host;
 pub mod path;
 
 /// What a target names.
@@ -44,6 +45,8 @@ pub enum Endpoint {
     SignOut,
     /// Who am I, as JSON.
     Userinfo,
+    /// On an app's own host: takes the ticket that the site gave out.
+    Enter,
 }
 
 impl Endpoint {
@@ -55,10 +58,11 @@ impl Endpoint {
             Endpoint::SignIn => "sign_in",
             Endpoint::SignOut => "sign_out",
             Endpoint::Userinfo => "userinfo",
+            Endpoint::Enter => "enter",
         }
     }
 
-    /// Reads the name.
+    /// Reads the name of an endpoint on the site.
     pub fn named(name: &str) -> Option<Endpoint> {
         [Endpoint::Start, Endpoint::Callback, Endpoint::SignIn, Endpoint::SignOut, Endpoint::Userinfo]
             .into_iter()

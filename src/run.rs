@@ -94,7 +94,11 @@ pub struct Running {
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
 pub async fn start(settings: Settings, options: Options) -> Result<Running, StartError> {
-    let Settings { listen, peers, admin, site, identity, session, keys, forward, log, apps } = settings;
+    let Settings { listen, peers, admin, site, identity, session, keys, forward, log, apps, warnings } =
+        settings;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let sockets = listener::bind(listen.address, options.threads)?;
     let admin_listener = listener::bind(admin.address, 1)?;
     let clock = options.clock;

@@ -4,7 +4,10 @@
 //! bounds their number (`store`), cookies carry a random id (`cookie`), and what must survive in the
 //! browser between two requests is sealed (`keys`).
 
+pub mod bind;
 pub mod cookie;
+pub mod handover;
+pub mod key_is_hash;
 pub mod keys;
 pub mod record;
 pub mod store;

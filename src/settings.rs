@@ -9,6 +9,7 @@ pub mod keys;
 pub mod reference;
 pub mod resolve;
 pub mod resolve_apps;
+pub mod resolve_hosts;
 pub mod units;
 
 use std::{fmt, path::Path, sync::Arc};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub log: logging::Settings,
     /// The static catalogue.
     pub apps: Vec<AppSpec>,
+    /// What is allowed and yet worse than it could be; said at the start and by `config check`.
+    pub warnings: Vec<String>,
 }
 
 impl Settings {

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: curl, Node.js with npm, and the packages of the real OpenID
-# provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
+# Installs what the tests need beside Rust: curl, Chromium with its driver, Node.js with npm, and the packages of
+# the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
 #
 # Debian and Ubuntu, as root or with sudo: by apt-get. Where their Node.js is too old for the provider, one from
-# npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Elsewhere
+# npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Ubuntu has
+# Chromium as a snap only, so it is not installed there; a Chrome with its chromedriver will do. Elsewhere
 # nothing of the system is installed: the script says what is missing and which tests need it, and fails. To run
 # the others, name the parts to do without:
 #
-#   LUDGATE_TEST_WITHOUT=oidc-provider,curl make test
+#   LUDGATE_TEST_WITHOUT=oidc-provider,chromium,curl make test
 #
 # A test that is left out for that reason says so itself, by name.
 set -euo pipefail
@@ -21,6 +22,9 @@ have() { command -v "$1" >/dev/null 2>&1; }
 # Whether node is new enough: oidc-provider calls URL.parse, which Node.js 18 does not have.
 node_fits() { have node && node -e 'process.exit(URL.parse ? 0 : 1)'; }
 
+# Whether there is a browser that chromedriver finds by itself.
+have_browser() { have chromium || have google-chrome; }
+
 # Whether the person asked to do without a part.
 without() { [[ ",${LUDGATE_TEST_WITHOUT:-}," == *",$1,"* ]]; }
 
@@ -28,6 +32,7 @@ without() { [[ ",${LUDGATE_TEST_WITHOUT:-}," == *",$1,"* ]]; }
 tests_of() {
   case $1 in
     curl) echo 'the tests that drive the gateway with curl' ;;
+    chromium) echo 'the tests in a real browser, Chromium without a window' ;;
     oidc-provider) echo 'the sign-in tests against a real OpenID provider (Node.js)' ;;
   esac
 }
@@ -35,7 +40,7 @@ tests_of() {
 IFS=, read -ra unwanted <<<"${LUDGATE_TEST_WITHOUT:-}"
 for part in "${unwanted[@]}"; do
   if [[ -z $(tests_of "$part") ]]; then
-    echo "LUDGATE_TEST_WITHOUT: there is no part \"$part\"; there are: curl, oidc-provider" >&2
+    echo "LUDGATE_TEST_WITHOUT: there is no part \"$part\"; there are: curl, chromium, oidc-provider" >&2
     exit 2
   fi
   echo "left out by LUDGATE_TEST_WITHOUT: $part: $(tests_of "$part")"
@@ -48,6 +53,13 @@ if ! without curl && ! have curl; then
   packages+=(curl)
   parts+=(curl)
 fi
+if ! without chromium; then
+  have_browser || packages+=(chromium)
+  have chromedriver || packages+=(chromium-driver)
+  if ! have_browser || ! have chromedriver; then
+    parts+=(chromium)
+  fi
+fi
 if ! without oidc-provider; then
   have node || packages+=(nodejs)
   have npm || packages+=(npm)
@@ -56,31 +68,33 @@ if ! without oidc-provider; then
   fi
 fi
 
-if ((${#packages[@]})); then
-  as_root=()
+# Installs packages by apt-get; fails where that cannot be done.
+install() {
+  local as_root=()
   if [[ $(id -u) != 0 ]]; then
     as_root=(sudo)
   fi
-  if have apt-get && { [[ $(id -u) == 0 ]] || have sudo; }; then
-    echo "installing: ${packages[*]}"
-    # Lists of packages may be missing or old, as in a fresh container.
-    ${as_root[@]+"${as_root[@]}"} apt-get update -qq
+  have apt-get && { [[ $(id -u) == 0 ]] || have sudo; } || return
+  echo "installing: $*"
+  # Lists of packages may be missing or old, as in a fresh container.
+  ${as_root[@]+"${as_root[@]}"} apt-get update -qq &&
     ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y -qq --no-install-recommends "${packages[@]}"
-  else
-    {
-      echo "missing: ${packages[*]} (Debian's names)"
-      echo "They can be installed by this script on Debian and Ubuntu only, as root or with sudo."
-      echo "Without them these tests cannot run:"
-      for part in "${parts[@]}"; do
-        echo "  $part: $(tests_of "$part")"
-      done
-      list=$(IFS=,; echo "${parts[*]}")
-      echo "Install them, or run the other tests:"
-      echo "  LUDGATE_TEST_WITHOUT=${LUDGATE_TEST_WITHOUT:+$LUDGATE_TEST_WITHOUT,}$list make test"
-    } >&2
-    exit 1
-  fi
+      apt-get install -y -qq --no-install-recommends "$@"
+}
+
+if ((${#packages[@]})) && ! install "${packages[@]}"; then
+  {
+    echo "missing: ${packages[*]} (Debian's names)"
+    echo "They can be installed by this script on Debian and Ubuntu only, as root or with sudo; Chromium on"
+    echo "Debian only. Without them these tests cannot run:"
+    for part in "${parts[@]}"; do
+      echo "  $part: $(tests_of "$part")"
+    done
+    list=$(IFS=,; echo "${parts[*]}")
+    echo "Install them, or run the other tests:"
+    echo "  LUDGATE_TEST_WITHOUT=${LUDGATE_TEST_WITHOUT:+$LUDGATE_TEST_WITHOUT,}$list make test"
+  } >&2
+  exit 1
 fi
 
 if without oidc-provider; then

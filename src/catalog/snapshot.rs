@@ -1,27 +1,61 @@
 //! Everything that requests are judged by, at one moment: the site and its apps.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use crate::model::{
-    app::{App, AppId, AppSpec},
-    site::Site,
+use super::here::Here;
+use crate::{
+    model::{
+        app::{App, AppId, AppSpec, AppState},
+        place::{HostLabel, Place},
+        site::Site,
+    },
+    route::host::{Named, named},
 };
 
 /// The site and its apps. Immutable; a change is a new snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
     site: Arc<Site>,
+    /// On paths.
     apps: HashMap<AppId, Arc<App>>,
+    /// On hosts: the apps again, and their published ports.
+    hosts: HashMap<HostLabel, Arc<App>>,
 }
 
 impl Snapshot {
     /// Publishes the apps on the site; of two with one id the later stands (the configuration refuses two).
     pub fn new(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
+        let specs: Vec<AppSpec> = specs.into_iter().collect();
+        let mut hosts = HashMap::new();
+        if site.apps_domain.is_some() {
+            // A published port has its label before an app that bears the same name.
+            let names = specs.iter().filter_map(|spec| Some((label_of(&spec.id)?, spec)));
+            hosts.extend(names.map(|(label, spec)| (label, on_host(spec))));
+            for spec in &specs {
+                let ports = spec.published_ports.iter();
+                hosts.extend(ports.filter_map(|published| {
+                    let label = published_label(&spec.id, published.port)?;
+                    Some((label, Arc::new(App::port(spec, published))))
+                }));
+            }
+        }
+        let taken: HashSet<HostLabel> = hosts
+            .iter()
+            .filter(|(label, app)| app.id().as_str() != label.as_str())
+            .map(|(label, _)| *label)
+            .collect();
         let apps = specs
             .into_iter()
-            .map(|spec| (spec.id.clone(), Arc::new(App::hosted(spec, &site.apps_prefix))))
+            .map(|spec| {
+                let own =
+                    label_of(&spec.id).filter(|label| site.apps_domain.is_some() && !taken.contains(label));
+                (spec.id.clone(), Arc::new(App::hosted(spec, &site.apps_prefix, own)))
+            })
             .collect();
-        Snapshot { site, apps }
+        Snapshot { site, apps, hosts }
     }
 
     /// The site.
@@ -29,14 +63,49 @@ impl Snapshot {
         &self.site
     }
 
-    /// The app of that id.
+    /// The app of that id, on its path.
     pub fn find(&self, id: &str) -> Option<&Arc<App>> {
         self.apps.get(id)
+    }
+
+    /// The app, or the port of an app, that has this host.
+    pub fn at_host(&self, label: &HostLabel) -> Option<&Arc<App>> {
+        self.hosts.get(label)
+    }
+
+    /// What is at a place, as far as this snapshot knows.
+    pub fn at(&self, place: &Place) -> Here {
+        match place {
+            Place::Site => Here::Site,
+            Place::Host(label) => match named(label) {
+                Named::Broken => Here::Broken,
+                Named::Port(..) => Here::Nothing,
+                Named::Name(_) => self.at_host(label).map_or(Here::Nothing, |app| Here::App(app.clone())),
+            },
+            Place::Port(_) => Here::Unassigned,
+        }
     }
 
     /// All apps, in no order.
     pub fn apps(&self) -> impl Iterator<Item = &Arc<App>> {
         self.apps.values()
+    }
+
+    /// The published ports of an app, with the hosts they are at.
+    pub fn ports_of(&self, app: &App) -> impl Iterator<Item = (HostLabel, &Arc<App>)> {
+        app.spec.published_ports.iter().filter_map(|published| {
+            let label = published_label(app.id(), published.port)?;
+            Some((label, self.hosts.get(&label)?))
+        })
+    }
+
+    /// Why an app has no host of its own although hosts are served; for operators.
+    pub fn note_on(&self, app: &App) -> Option<String> {
+        if self.site.apps_domain.is_none() || app.host.is_some() {
+            return None;
+        }
+        let other = label_of(app.id()).and_then(|label| self.hosts.get(&label))?;
+        Some(format!("its host is that of {}, which publishes that port: it has its path only", other.id()))
     }
 
     /// How many apps there are.
@@ -47,5 +116,64 @@ impl Snapshot {
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.apps.is_empty()
+    }
+}
+
+fn on_host(spec: &AppSpec) -> Arc<App> {
+    Arc::new(App::on_host(spec.clone(), AppState::Running))
+}
+
+fn label_of(id: &AppId) -> Option<HostLabel> {
+    HostLabel::new(id.as_str().as_bytes())
+}
+
+/// The label of a published port; `None` when it would be longer than a label can be.
+pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
+    HostLabel::new(format!("{id}-{port}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{
+        access::Access,
+        app::{PublishedPort, Upstream, UpstreamScheme},
+        cookie_names::CookieNames,
+        site::WebOrigin,
+    };
+
+    fn spec(id: &str, ports: &[u16]) -> AppSpec {
+        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "10.0.0.1".into(), port: 5000 };
+        let publish =
+            |port: &u16| PublishedPort { port: *port, access: Access::User, label: None, upstream: None };
+        AppSpec {
+            published_ports: ports.iter().map(publish).collect(),
+            ..AppSpec::new(AppId::new(id).expect("an id"), upstream, Access::Public, Duration::from_secs(1))
+        }
+    }
+
+    #[test]
+    fn a_published_port_has_its_host_before_an_app_of_that_name() {
+        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        site.apps_domain = Some("svc.test".into());
+        let snapshot = Snapshot::new(Arc::new(site), [spec("web-80", &[]), spec("web", &[80, 443])]);
+        let at = |label: &str| {
+            let label = HostLabel::new(label.as_bytes()).expect("a label");
+            snapshot.at_host(&label).map(|app| format!("{} {}", app.id(), app.spec.upstream))
+        };
+        assert_eq!(at("web").as_deref(), Some("web http://10.0.0.1:5000"));
+        assert_eq!(at("web-80").as_deref(), Some("web:80 http://10.0.0.1"));
+        assert_eq!(at("web-443").as_deref(), Some("web:443 http://10.0.0.1:443"));
+        assert_eq!(at("web-81"), None);
+        let shadowed = snapshot.find("web-80").expect("on its path");
+        assert!(shadowed.host.is_none());
+        let note = snapshot.note_on(shadowed).expect("a reason");
+        assert!(note.contains("web:80"), "{note}");
+        let whole = snapshot.find("web").expect("on its path");
+        assert_eq!(whole.host.map(|label| label.to_string()).as_deref(), Some("web"));
+        assert!(snapshot.note_on(whole).is_none());
+        assert_eq!(snapshot.ports_of(whole).count(), 2);
     }
 }

@@ -11,6 +11,9 @@ pub fn run(command: &ConfigCommand) -> u8 {
     match command {
         ConfigCommand::Check { file } => match settings::load(file) {
             Ok(settings) => {
+                for warning in &settings.warnings {
+                    eprintln!("warning: {warning}");
+                }
                 println!("{}: fine, {} apps", file.display(), settings.apps.len());
                 DONE
             }

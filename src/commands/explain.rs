@@ -6,21 +6,23 @@ use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
 use super::{BAD_CONFIGURATION, DONE};
 use crate::{
-    catalog::snapshot::Snapshot,
+    catalog::{here::Here, snapshot::Snapshot},
     cli::{Explain, Kind},
     gateway::{
         decide,
         decision::{Decision, Early},
+        locate::locate,
     },
     incoming,
     model::{
         access::GroupName,
         arrival::Arrival,
         caller::{Caller, Credential},
+        place::Place,
         principal::{PersonClaims, Principal},
         site::Site,
     },
-    route::path::route,
+    route::{host::named, path::route},
     settings,
 };
 
@@ -44,7 +46,7 @@ pub fn run(args: &Explain) -> u8 {
         }
     };
     let caller = caller(args, &admin_groups);
-    print!("{}", explain(&parts, &caller, &snapshot).text);
+    print!("{}", explain(&parts, &caller, &snapshot, |place| snapshot.at(place)).text);
     DONE
 }
 
@@ -60,8 +62,13 @@ pub struct Explanation {
     pub text: String,
 }
 
-/// Explains a request, step by step.
-pub fn explain(parts: &Parts, caller: &Caller, snapshot: &Snapshot) -> Explanation {
+/// Explains a request, step by step; `look` says what is at the place it arrived at.
+pub fn explain(
+    parts: &Parts,
+    caller: &Caller,
+    snapshot: &Snapshot,
+    look: impl FnOnce(&Place) -> Here,
+) -> Explanation {
     let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
     let arrival = match incoming::parse(parts, site) {
@@ -79,8 +86,9 @@ pub fn explain(parts: &Parts, caller: &Caller, snapshot: &Snapshot) -> Explanati
             };
         }
     };
-    text += &steps(&arrival, caller, snapshot);
-    let decision = decide::decide(&arrival, caller, snapshot);
+    let here = look(&arrival.place);
+    text += &steps(&arrival, caller, snapshot, &here);
+    let decision = decide::decide(&arrival, caller, snapshot, &here);
     text += &format!("decision  {} ({})\n", decision.as_str(), decision.reason());
     text += &format!("answer    {}\n", answer(&decision));
     Explanation {
@@ -91,10 +99,14 @@ pub fn explain(parts: &Parts, caller: &Caller, snapshot: &Snapshot) -> Explanati
     }
 }
 
-fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot) -> String {
+fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
-    text += &format!("route     {:?}\n", route(arrival.target.path(), snapshot.site()));
-    if let Ok(destination) = decide::locate(arrival, snapshot) {
+    text += &match &arrival.place {
+        Place::Site => format!("route     {:?}\n", route(arrival.target.path(), snapshot.site())),
+        Place::Host(label) => format!("route     host {label}: {:?}\n", named(label)),
+        Place::Port(port) => format!("route     port {port}\n"),
+    };
+    if let Ok(destination) = locate(arrival, snapshot, here) {
         let app = &destination.app;
         text += &format!("app       {} at {}\n", app.id(), app.spec.upstream);
         text += &format!("access    {}\n", app.spec.access);
@@ -179,7 +191,7 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
         }
     }
     // A browser always says where it opened a WebSocket from.
-    let own = (args.kind == Kind::Websocket).then(|| site.origin.text.to_string());
+    let own = (args.kind == Kind::Websocket).then(|| format!("{}://{host}", site.origin.scheme()));
     if let Some(origin) = args.origin.clone().or(own) {
         let value =
             HeaderValue::from_str(&origin).map_err(|_| "the origin cannot stand in a header".to_owned())?;

@@ -53,10 +53,10 @@ pub async fn open(
         let _ = tcp.set_nodelay(true);
         // An app that vanished without a word is noticed, also behind an idle WebSocket.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-        match (upstream.scheme, tls) {
+        match (&upstream.scheme, tls) {
             (UpstreamScheme::Http, _) => handshake(tcp, settings, open_connections).await,
-            (UpstreamScheme::Https, None) => Err(Fault::Tls),
-            (UpstreamScheme::Https, Some(config)) => {
+            (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => Err(Fault::Tls),
+            (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
                 let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
                 let stream = TlsConnector::from(config)
                     .connect(name, tcp)

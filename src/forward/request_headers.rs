@@ -3,7 +3,7 @@
 //! Order matters: what the client's `Connection` nominates and every spelling of what we set is removed
 //! before ours is added. Cookies and bodies aside, all other values pass byte for byte, in order.
 
-use std::{cell::RefCell, net::IpAddr, sync::Arc};
+use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -14,7 +14,8 @@ use crate::{
         app::AppKind,
         arrival::{Arrival, Framing, RequestClass},
         identity_headers::{GroupsHeader, group_value},
-        site::Site,
+        place::Place,
+        site::{ForwardedConstants, Site, WebOrigin},
     },
     peer::{Peer, X_FORWARDED_FOR, address_value},
 };
@@ -130,7 +131,13 @@ fn is_forged(name: &str) -> bool {
         *to = if matches!(from, b'_' | b'.') { b'-' } else { from };
     }
     let plain = &buffer[..len];
-    let families: [&[u8]; 3] = [b"x-forwarded-", b"x-auth-request-", b"x-ludgate-"];
+    let families: [&[u8]; 5] = [
+        b"x-forwarded-",
+        b"x-auth-request-",
+        b"x-ludgate-",
+        b"x-arvados-authorization",
+        b"x-arvados-container-",
+    ];
     let exact: [&[u8]; 7] = [
         b"forwarded",
         b"x-forwarded",
@@ -225,47 +232,65 @@ fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_
     let own = &peer.address_header;
     out.insert(X_FORWARDED_FOR, peer.continued_chain(incoming).unwrap_or_else(|| own.clone()));
     let real = if *client == peer.address { own.clone() } else { address_value(*client) };
-    let forwarded = if *client == peer.address {
-        context.forwarded.get(*client, site)
-    } else {
-        forwarded_value(*client, site)
-    };
-    if let Some(forwarded) = forwarded {
-        out.insert(header::FORWARDED, forwarded);
+    if let Some(here) = context.forwarded.at(&context.arrival.place, peer.address, site) {
+        let forwarded = if *client == peer.address {
+            Some(here.forwarded.clone())
+        } else {
+            forwarded_value(*client, &here.origin)
+        };
+        if let Some(forwarded) = forwarded {
+            out.insert(header::FORWARDED, forwarded);
+        }
+        out.insert(X_FORWARDED_HOST, here.constants.host.clone());
+        out.insert(X_FORWARDED_PROTO, here.constants.proto.clone());
+        out.insert(X_FORWARDED_PORT, here.constants.port.clone());
     }
     out.insert(X_REAL_IP, real);
-    out.insert(X_FORWARDED_HOST, site.forwarded.host.clone());
-    out.insert(X_FORWARDED_PROTO, site.forwarded.proto.clone());
-    out.insert(X_FORWARDED_PORT, site.forwarded.port.clone());
     if let Some(prefix) = &context.permit.app().mount_header {
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
     out.insert(X_REQUEST_ID, (*request_id).clone());
 }
 
-/// The `Forwarded` value of a connection whose peer is the client itself: the same for all its requests,
-/// until the site is another.
-#[derive(Debug, Default)]
-pub struct ForwardedCache(RefCell<Option<(Arc<Site>, HeaderValue)>>);
+/// What the forwarded headers say of the origin that a connection's requests arrive at: the same for all of
+/// them, until the place or the site is another.
+#[derive(Default)]
+pub struct ForwardedCache(RefCell<Option<Rc<OfOrigin>>>);
+
+struct OfOrigin {
+    site: Arc<Site>,
+    place: Place,
+    origin: WebOrigin,
+    constants: ForwardedConstants,
+    /// With the peer itself as the client.
+    forwarded: HeaderValue,
+}
 
 impl ForwardedCache {
-    fn get(&self, client: IpAddr, site: &Arc<Site>) -> Option<HeaderValue> {
+    fn at(&self, place: &Place, peer: IpAddr, site: &Arc<Site>) -> Option<Rc<OfOrigin>> {
         let mut cached = self.0.borrow_mut();
-        match &*cached {
-            Some((of, value)) if Arc::ptr_eq(of, site) => Some(value.clone()),
-            Some(_) | None => {
-                let value = forwarded_value(client, site)?;
-                *cached = Some((site.clone(), value.clone()));
-                Some(value)
-            }
+        if let Some(known) = &*cached
+            && Arc::ptr_eq(&known.site, site)
+            && known.place == *place
+        {
+            return Some(known.clone());
         }
+        let origin = site.origin_of(place);
+        let fresh = Rc::new(OfOrigin {
+            site: site.clone(),
+            place: *place,
+            constants: ForwardedConstants::new(&origin)?,
+            forwarded: forwarded_value(peer, &origin)?,
+            origin,
+        });
+        *cached = Some(fresh.clone());
+        Some(fresh)
     }
 }
 
 /// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).
-fn forwarded_value(client: IpAddr, site: &Site) -> Option<HeaderValue> {
-    let scheme = if site.origin.secure { "https" } else { "http" };
-    let authority = &site.origin.authority;
+fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
+    let (scheme, authority) = (origin.scheme(), &origin.authority);
     let text = match client {
         IpAddr::V4(address) => format!("for={address};host=\"{authority}\";proto={scheme}"),
         IpAddr::V6(address) => format!("for=\"[{address}]\";host=\"{authority}\";proto={scheme}"),
@@ -319,6 +344,9 @@ mod tests {
             "x-auth-request-user",
             "x-ludgate-app",
             "x-forwarded",
+            "x-arvados-authorization",
+            "x_arvados.authorization-response",
+            "x-arvados-container-target-port",
         ] {
             assert!(is_forged(ours), "{ours:?}");
         }

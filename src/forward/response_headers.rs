@@ -1,5 +1,6 @@
 //! The headers of an answer as the client gets them: hop-by-hop fields gone, cookies held to the app,
-//! and nothing that would speak for the whole origin from one app on a path.
+//! nothing that would speak for the whole origin from one app on a path, and nothing that would speak for
+//! its neighbours from an app on a host of its own.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -17,6 +18,7 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     set_cookie::rewrite(headers, app, site);
     match app.kind {
         AppKind::Console => {}
+        AppKind::Hosted if app.mount.is_empty() => keep_to_the_host(headers),
         AppKind::Hosted => keep_to_the_app(headers, app),
     }
 }
@@ -68,6 +70,64 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
         header::UPGRADE,
     ] {
         headers.remove(name);
+    }
+}
+
+/// An app on its own host owns its origin, and nothing beyond it: no word for hosts below or beside its own,
+/// and none about how the gateway is reached.
+fn keep_to_the_host(headers: &mut HeaderMap) {
+    for name in [
+        header::ALT_SVC,
+        header::PUBLIC_KEY_PINS,
+        header::PUBLIC_KEY_PINS_REPORT_ONLY,
+        HeaderName::from_static("set-login"),
+    ] {
+        headers.remove(name);
+    }
+    let mentions = |value: &HeaderValue, word: &[u8]| {
+        value.as_bytes().to_ascii_lowercase().windows(word.len()).any(|part| part == word)
+    };
+    retain_values(headers, &header::STRICT_TRANSPORT_SECURITY, |value| {
+        !mentions(value, b"includesubdomains")
+    });
+    // JSON, in which a letter may be written as an escape: what holds one is not passed on either.
+    let nel = HeaderName::from_static("nel");
+    retain_values(headers, &nel, |value| !mentions(value, b"include_subdomains") && !mentions(value, b"\\"));
+    clear_own_data_only(headers);
+}
+
+/// `Clear-Site-Data: "cookies"` would clear those of every host under the same registrable domain, ours among
+/// them; cache and storage are the origin's own.
+fn clear_own_data_only(headers: &mut HeaderMap) {
+    let name = HeaderName::from_static("clear-site-data");
+    let kept: Vec<&'static str> = ["\"cache\"", "\"storage\"", "\"executionContexts\""]
+        .into_iter()
+        .filter(|directive| {
+            headers.get_all(&name).iter().any(|value| {
+                value
+                    .as_bytes()
+                    .split(|byte| *byte == b',')
+                    .map(<[u8]>::trim_ascii)
+                    .any(|given| given == directive.as_bytes() || given == b"\"*\"")
+            })
+        })
+        .collect();
+    headers.remove(&name);
+    if let Ok(value) = HeaderValue::try_from(kept.join(", "))
+        && !kept.is_empty()
+    {
+        headers.insert(name, value);
+    }
+}
+
+fn retain_values(headers: &mut HeaderMap, name: &HeaderName, keep: impl Fn(&HeaderValue) -> bool) {
+    if headers.get_all(name).iter().all(&keep) {
+        return;
+    }
+    let kept: Vec<HeaderValue> = headers.get_all(name).iter().filter(|value| keep(value)).cloned().collect();
+    headers.remove(name);
+    for value in kept {
+        headers.append(name, value);
     }
 }
 

@@ -41,11 +41,13 @@ fn names_withheld(line: &HeaderValue, app: &App, site: &Site) -> bool {
     }
 }
 
-/// One line of a hosted app: no withheld name, no Domain, and a Path below the app.
+/// One line of a hosted app: no withheld name, no Domain, and on a path a Path below the app.
 fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
     if names_withheld(line, app, site) {
         return None;
     }
+    // On a host of its own every path is the app's.
+    let owns_all_paths = app.mount.is_empty();
     let mut out = Vec::with_capacity(line.len() + app.mount.len() + 8);
     let mut path: Option<&[u8]> = None;
     for (index, part) in line.as_bytes().split(|byte| *byte == b';').enumerate() {
@@ -55,7 +57,7 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
         };
         if index == 0 {
             out.extend_from_slice(part);
-        } else if name.eq_ignore_ascii_case(b"path") {
+        } else if name.eq_ignore_ascii_case(b"path") && !owns_all_paths {
             // The last Path counts (RFC 6265 section 5.3 step 4).
             path = Some(value);
         } else if !name.eq_ignore_ascii_case(b"domain") {
@@ -63,8 +65,10 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
             out.extend_from_slice(part);
         }
     }
-    out.extend_from_slice(b"; Path=");
-    out.extend_from_slice(&path_below(path, app));
+    if !owns_all_paths {
+        out.extend_from_slice(b"; Path=");
+        out.extend_from_slice(&path_below(path, app));
+    }
     HeaderValue::from_bytes(&out).ok()
 }
 
@@ -89,35 +93,31 @@ mod tests {
     use super::*;
     use crate::model::{
         access::Access,
-        app::{AppId, AppSpec, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, AppState, Upstream, UpstreamScheme},
         cookie_names::CookieNames,
         site::{Site, WebOrigin},
     };
 
     fn rewritten(lines: &[&str], strip_prefix: bool) -> Vec<String> {
+        let app = App::hosted(spec(strip_prefix), "/apps", None);
+        rewritten_for(&Arc::new(app), lines)
+    }
+
+    fn spec(strip_prefix: bool) -> AppSpec {
+        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 };
+        let id = AppId::new("evil").expect("an id");
+        AppSpec { strip_prefix, ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1)) }
+    }
+
+    fn rewritten_for(app: &Arc<App>, lines: &[&str]) -> Vec<String> {
         let origin = WebOrigin::new(true, "gw.test", 443);
         let site =
             Site::of(origin, CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]));
-        let spec = AppSpec {
-            id: AppId::new("evil").expect("an id"),
-            name: None,
-            icon: None,
-            upstream: Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 },
-            access: Access::Public,
-            strip_prefix,
-            identity_headers: true,
-            rewrite_host: false,
-            keep_authorization: false,
-            timeout: Duration::from_secs(1),
-            max_body: None,
-            ca: None,
-        };
-        let app = Arc::new(App::hosted(spec, "/apps"));
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::SET_COOKIE, HeaderValue::from_str(line).expect("a value"));
         }
-        rewrite(&mut headers, &app, &site);
+        rewrite(&mut headers, app, &site);
         headers
             .get_all(header::SET_COOKIE)
             .iter()
@@ -155,6 +155,21 @@ mod tests {
             ("own=1; Path=/apps/evil/; Path=/", false, "own=1; Path=/apps/evil/"),
         ] {
             assert_eq!(rewritten(&[line], strip), [expected], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_host_of_its_own_a_cookie_loses_its_domain_and_nothing_else() {
+        let app = Arc::new(App::on_host(spec(false), AppState::Running));
+        for (line, expected) in [
+            ("own=1; Path=/x; HttpOnly", "own=1; Path=/x; HttpOnly"),
+            ("own=1", "own=1"),
+            ("own=1; Domain=svc.test; Path=/", "own=1; Path=/"),
+        ] {
+            assert_eq!(rewritten_for(&app, &[line]), [expected], "{line:?}");
+        }
+        for ours in ["__Host-ludgate-app=x; Path=/; Secure", "ludgate-app-2000=x", "arvados_api_token=x"] {
+            assert!(rewritten_for(&app, &[ours]).is_empty(), "{ours:?}");
         }
     }
 

@@ -53,10 +53,12 @@ impl Gateway {
         site: &Site,
         now: Moment,
     ) -> Result<Consulted, Malformed> {
-        let presented = cookies::scan(headers, &site.cookies)?;
+        let place = &arrival.place;
+        let presented = cookies::scan(headers, &site.cookies, place)?;
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
         if arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket {
-            let live = self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app.id(), now);
+            let (own, sign_in) = (presented.app.iter(), presented.sign_in.iter());
+            let live = self.sessions.find(own, sign_in, app.id(), place, now);
             if let Some(live) = live {
                 let principal = live.sign_in().principal().clone();
                 let caller = Caller::Person { principal, credential: Credential::Cookie };

@@ -1,82 +1,42 @@
 //! The one place where it is decided what a request gets. Pure: requests, `ludgate explain` and the tests
 //! ask the same functions.
 //!
-//! [`decide`] is [`locate`], which needs no caller, then [`judge`], which does. The line calls the two
-//! apart, because for a public app nobody asks who the caller is.
+//! [`decide`] is [`locate`], which needs no caller, then [`judge`], which does, then [`reachable`]. The line
+//! calls them apart, because for a public app nobody asks who the caller is.
 
-use http::{Method, StatusCode};
-
-use super::decision::{Decision, Early, Reason, Refusal};
+use super::{
+    decision::{Decision, Early, Reason, Refusal},
+    locate::locate,
+};
 use crate::{
     authorize::{Denied, Permit, authorize},
-    catalog::snapshot::Snapshot,
-    incoming::{Malformed, path},
+    catalog::{here::Here, snapshot::Snapshot},
     model::{
         access::Access,
+        app::{AppKind, AppState},
         arrival::{Arrival, Origin, Provenance, RequestClass},
         caller::{Caller, Credential},
         destination::Destination,
     },
-    route::{Endpoint, Route, path::route},
 };
 
 /// What the request gets.
-pub fn decide(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot) -> Decision {
-    match locate(arrival, snapshot).and_then(|destination| judge(arrival, caller, destination)) {
+pub fn decide(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> Decision {
+    let judged = locate(arrival, snapshot, here).and_then(|destination| judge(arrival, caller, destination));
+    match judged.and_then(reachable) {
         Ok(permit) => Decision::Forward(permit),
         Err(early) => Decision::Early(early),
     }
 }
 
-/// Which app the request is for, or what it gets without one.
-pub fn locate(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Early> {
-    let site = snapshot.site();
-    let path = arrival.target.path();
-    let refuse = |reason| Err(Early::Refuse(Refusal { reason, app: None }));
-    match route(path, site) {
-        Route::App { id, root } => {
-            let Some(app) = snapshot.find(id) else { return refuse(Reason::UnknownApp) };
-            match path::check_below_root(&path[root + 1..]) {
-                Ok(()) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
-                Err(malformed) => refuse(Reason::Malformed(malformed)),
-            }
-        }
-        Route::AppWithoutSlash { id } => match snapshot.find(id) {
-            Some(app) => Err(Early::Redirect {
-                status: StatusCode::PERMANENT_REDIRECT,
-                location: with_query(&format!("{}/", app.mount), arrival),
-            }),
-            None => refuse(Reason::UnknownApp),
-        },
-        Route::Launcher => match arrival.method {
-            Method::GET | Method::HEAD => Err(Early::Launcher),
-            _ => refuse(Reason::MethodNotAllowed),
-        },
-        Route::ToLauncher => Err(Early::Redirect {
-            status: StatusCode::FOUND,
-            location: with_query(&site.launcher(), arrival),
-        }),
-        Route::Endpoint(endpoint) if takes(endpoint, &arrival.method) => Err(Early::Endpoint(endpoint)),
-        Route::Endpoint(_) => refuse(Reason::MethodNotAllowed),
-        Route::Console => match &site.console {
-            Some(console) => Ok(Destination::new(console.clone(), arrival.target.clone(), 0)),
-            None => refuse(Reason::NotFound),
-        },
-        // Inside our prefix, bytes that no id has are an attempt to be read differently.
-        Route::NotAnId if path.bytes().any(|byte| matches!(byte, b'%' | b';')) || path.contains("/.") => {
-            refuse(Reason::Malformed(Malformed::Path))
-        }
-        Route::NotAnId => refuse(Reason::UnknownApp),
-        Route::Nowhere => refuse(Reason::NotFound),
-    }
-}
-
 /// Whether the destination's app lets everybody in, so that nobody asks who the caller is.
 pub fn is_open(destination: &Destination) -> bool {
-    use crate::model::app::AppKind;
     match (destination.app.kind, &destination.app.spec.access) {
         (AppKind::Console, _) | (AppKind::Hosted, Access::Public) => true,
-        (AppKind::Hosted, Access::User | Access::Group(_) | Access::Owner(_) | Access::Unknown(_)) => false,
+        (
+            AppKind::Hosted,
+            Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins | Access::Unknown(_),
+        ) => false,
     }
 }
 
@@ -99,10 +59,22 @@ pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Re
     }
 }
 
+/// Whether the app is there to be reached: asked after whether the person may, so that nobody learns the
+/// state of what they may not see.
+pub fn reachable(permit: Permit) -> Result<Permit, Early> {
+    let state = permit.app().state;
+    let refuse = |reason| Err(Early::Refuse(Refusal { reason, app: Some(permit.app().clone()) }));
+    match state {
+        AppState::Running => Ok(permit),
+        AppState::NotStarted => refuse(Reason::NotStarted),
+        AppState::Ended => refuse(Reason::Ended),
+    }
+}
+
 /// Rows 22 and 39: a cookie speaks for the person only where our own origin led the browser here.
 fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
     match (credential, arrival.class, arrival.origin, arrival.provenance) {
-        (Credential::Bearer, _, _, _) => Ok(true),
+        (Credential::Bearer | Credential::Address, _, _, _) => Ok(true),
         (Credential::Cookie, RequestClass::WebSocket, Origin::Own, Provenance::Own) => Ok(true),
         (Credential::Cookie, RequestClass::WebSocket, _, _) => Err(Reason::ForeignOrigin),
         (Credential::Cookie, _, _, Provenance::Own) => Ok(true),
@@ -123,19 +95,4 @@ fn conclude(
             Early::Refuse(Refusal { reason: Reason::Denied(denied), app: Some(destination.app) })
         }
     })
-}
-
-fn takes(endpoint: Endpoint, method: &Method) -> bool {
-    let reads = method == Method::GET || method == Method::HEAD;
-    match endpoint {
-        Endpoint::Start | Endpoint::Callback | Endpoint::SignIn | Endpoint::Userinfo => reads,
-        Endpoint::SignOut => reads || method == Method::POST,
-    }
-}
-
-fn with_query(path: &str, arrival: &Arrival) -> String {
-    match arrival.target.query() {
-        Some(query) => format!("{path}?{query}"),
-        None => path.to_owned(),
-    }
 }

@@ -29,9 +29,9 @@ pub enum Early {
     Launcher,
     /// It is sent to another path of ours.
     Redirect {
-        /// 302 or 308.
+        /// 302, 307 or 308.
         status: StatusCode,
-        /// A path on the site.
+        /// A path on the site, or a whole address at another origin of ours.
         location: String,
     },
     /// A person opens a page and is not signed in: off to sign in, and back to this target.
@@ -71,6 +71,20 @@ pub enum Reason {
     BadToken,
     /// The credential cannot be checked now.
     Unverifiable,
+    /// The catalogue's source cannot be asked about an address that nobody has asked for lately.
+    CatalogUnavailable,
+    /// A port that nobody has now.
+    Unassigned,
+    /// The port has another tenant than the one this browser knows.
+    OtherTenant,
+    /// What is to run there has not started.
+    NotStarted,
+    /// What ran there has ended.
+    Ended,
+    /// A ticket of the site that is not good here and now.
+    BadTicket,
+    /// This sign-in has made more app sessions than it may.
+    TooManySessions,
     /// The access rule said no.
     Denied(Denied),
 }
@@ -86,11 +100,15 @@ impl Reason {
     pub fn status(self) -> StatusCode {
         match self {
             Reason::Malformed(malformed) => malformed.status(),
-            Reason::BadForm => StatusCode::BAD_REQUEST,
+            Reason::BadForm | Reason::BadTicket => StatusCode::BAD_REQUEST,
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
-            Reason::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::TooManySessions => StatusCode::TOO_MANY_REQUESTS,
+            Reason::Unverifiable | Reason::CatalogUnavailable | Reason::NotStarted => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Reason::Unassigned | Reason::OtherTenant | Reason::Ended => StatusCode::GONE,
             Reason::ForeignOrigin
             | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {
                 StatusCode::FORBIDDEN
@@ -109,6 +127,13 @@ impl Reason {
             Reason::BadForm => "bad_form",
             Reason::BadToken => "bad_token",
             Reason::Unverifiable => "unverifiable",
+            Reason::CatalogUnavailable => "catalog_unavailable",
+            Reason::Unassigned => "unassigned",
+            Reason::OtherTenant => "other_tenant",
+            Reason::NotStarted => "not_started",
+            Reason::Ended => "ended",
+            Reason::BadTicket => "bad_ticket",
+            Reason::TooManySessions => "too_many_sessions",
             Reason::Denied(Denied::Anonymous) => "anonymous",
             Reason::Denied(Denied::NotInGroup) => "not_in_group",
             Reason::Denied(Denied::NotOwner) => "not_owner",
@@ -126,7 +151,18 @@ impl Reason {
             Reason::ForeignOrigin => "Only a page of this site may ask for this.".into(),
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
             Reason::BadToken => "The token is not valid.".into(),
-            Reason::Unverifiable => "The sign-in service cannot be reached to check the token.".into(),
+            Reason::Unverifiable => "The token cannot be checked now: who would know does not answer.".into(),
+            Reason::CatalogUnavailable => {
+                "It cannot be found out now whether there is something at this address.".into()
+            }
+            Reason::Unassigned => "Nothing runs at this port now.".into(),
+            Reason::OtherTenant => "Something else runs at this port now. Open the page again.".into(),
+            Reason::NotStarted => "This has not started yet.".into(),
+            Reason::Ended => "What ran here has ended.".into(),
+            Reason::TooManySessions => {
+                "You have opened more apps than one sign-in may. Sign out, and in again.".into()
+            }
+            Reason::BadTicket => "This link cannot be used again. Open the app once more.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
             Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),
             Reason::Denied(Denied::NotOwner) => "This app belongs to somebody else.".into(),

@@ -1,5 +1,6 @@
 //! Our own endpoints on the site: who am I, sign in, sign out.
 
+pub mod hand_over;
 pub mod sign_in;
 pub mod sign_out;
 
@@ -43,11 +44,12 @@ impl Call<'_> {
     /// Answers it.
     pub async fn answer(&self, endpoint: Endpoint, body: Incoming, record: &mut Record) -> Response<Answer> {
         match endpoint {
-            Endpoint::Start => self.start(record),
+            Endpoint::Start => self.start(record).await,
             Endpoint::Callback => self.callback(record).await,
             Endpoint::SignIn => self.sign_in_page(),
             Endpoint::SignOut => self.sign_out(body, record).await,
             Endpoint::Userinfo => self.userinfo(record).await,
+            Endpoint::Enter => self.enter(record),
         }
     }
 
@@ -93,7 +95,7 @@ impl Call<'_> {
 
     /// Our cookies on this request; none when there are absurdly many.
     pub fn cookies(&self) -> Option<cookies::Presented<'_>> {
-        cookies::scan(&self.parts.headers, &self.snapshot.site().cookies).ok()
+        cookies::scan(&self.parts.headers, &self.snapshot.site().cookies, &self.arrival.place).ok()
     }
 
     /// For whom a page is made.

@@ -10,7 +10,13 @@ use http::HeaderValue;
 use crate::{
     authorize::grounds,
     catalog::snapshot::Snapshot,
-    model::{access::Access, app::App, principal::Principal, site::Site},
+    model::{
+        access::Access,
+        app::{App, Isolation},
+        place::Place,
+        principal::Principal,
+        site::Site,
+    },
 };
 
 /// The style of every page; it stands in the page itself, and its hash in the policy.
@@ -40,6 +46,8 @@ pub struct Card {
     pub icon: String,
     /// Where it is.
     pub href: String,
+    /// Its own host, when it has one beside its path.
+    pub host: Option<String>,
     /// For whom.
     pub who: String,
     /// Whether this person may open it.
@@ -132,7 +140,14 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         .map(|app| Card {
             title: app.title().to_owned(),
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
-            href: format!("{}/", app.mount),
+            href: match (app.spec.isolation, app.host) {
+                (Isolation::Host, Some(label)) => site.url(&Place::Host(label), "/"),
+                (Isolation::Host, None) | (Isolation::Path, _) => format!("{}/", app.mount),
+            },
+            host: app
+                .host
+                .filter(|_| app.spec.isolation == Isolation::Path)
+                .map(|label| site.url(&Place::Host(label), "/")),
             who: who(&app.spec.access),
             open: grounds(app, person.map(Arc::as_ref)).is_ok(),
         })
@@ -154,6 +169,7 @@ pub fn who(access: &Access) -> String {
         Access::User => "everybody who signs in".into(),
         Access::Group(group) => format!("members of {group}"),
         Access::Owner(_) => "its owner".into(),
+        Access::Admins => "admins".into(),
         Access::Unknown(_) => "nobody: its access rule is not understood".into(),
     }
 }
@@ -163,6 +179,7 @@ pub fn needed(app: &App) -> String {
     match &app.spec.access {
         Access::Group(group) => format!("membership of the group {group}"),
         Access::Owner(_) => "to be its owner".into(),
+        Access::Admins => "to be an admin".into(),
         Access::User => "to be signed in".into(),
         Access::Public => "nothing".into(),
         Access::Unknown(_) => "an access rule that is understood; the app's author can help".into(),

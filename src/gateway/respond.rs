@@ -10,6 +10,7 @@ use super::{
     answer::Answer,
     decision::{Reason, Refusal},
     pages::{self, Action, RefusalPage, needed, policy},
+    return_to,
 };
 use crate::{
     authorize::Denied,
@@ -18,6 +19,7 @@ use crate::{
     model::{
         app::App,
         arrival::{Arrival, RequestClass},
+        place::Place,
         principal::Principal,
         site::Site,
     },
@@ -32,8 +34,10 @@ pub struct Audience<'r> {
     pub wants_html: bool,
     /// The page stands in a frame.
     pub framed: bool,
-    /// Where a sign-in would come back to.
-    pub return_to: &'r str,
+    /// The origin it is read at; `None`: none of ours.
+    pub place: Option<Place>,
+    /// What was asked for there, and where a sign-in would come back to.
+    pub target: &'r str,
     /// Who asks, when known.
     pub person: Option<&'r Principal>,
 }
@@ -45,14 +49,32 @@ impl<'r> Audience<'r> {
             site,
             wants_html: arrival.wants_html,
             framed: arrival.class == RequestClass::Frame,
-            return_to: arrival.target.as_str(),
+            place: Some(arrival.place),
+            target: arrival.target.as_str(),
             person,
         }
     }
 
     /// The audience of a request that was not: judged by its Accept header alone.
     pub fn unknown(site: &'r Site, wants_html: bool) -> Audience<'r> {
-        Audience { site, wants_html, framed: false, return_to: "/", person: None }
+        Audience { site, wants_html, framed: false, place: None, target: "/", person: None }
+    }
+
+    /// The address that begins a sign-in and comes back; whole, so that it may be followed from anywhere.
+    fn start(&self) -> String {
+        let place = self.place.unwrap_or(Place::Site);
+        let back = return_to::address(&place, self.target, self.site);
+        self.site.url(&Place::Site, &pages::start(self.site, &back))
+    }
+
+    /// The launcher, from where the page is read.
+    fn home(&self) -> String {
+        match self.place {
+            Some(Place::Site) => self.site.launcher(),
+            Some(Place::Host(_) | Place::Port(_)) | None => {
+                self.site.url(&Place::Site, &self.site.launcher())
+            }
+        }
     }
 }
 
@@ -64,7 +86,11 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::Denied(_) | Reason::ForeignOrigin => "Not for you",
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
-        Reason::Unverifiable => "Please try again",
+        Reason::Unverifiable | Reason::CatalogUnavailable => "Please try again",
+        Reason::NotStarted => "Not ready yet",
+        Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer here",
+        Reason::BadTicket => "This link does not work any more",
+        Reason::TooManySessions => "Too many apps",
         Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
     };
     let sentence = reason.sentence();
@@ -89,7 +115,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
             let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\", error=\"invalid_token\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        Reason::Unverifiable => {
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::NotStarted => {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         // Whatever follows on this connection may be part of what was misunderstood.
@@ -101,6 +127,11 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
         | Reason::BadForm
+        | Reason::Unassigned
+        | Reason::OtherTenant
+        | Reason::Ended
+        | Reason::BadTicket
+        | Reason::TooManySessions
         | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {}
     }
     response
@@ -151,7 +182,7 @@ pub fn explain(
     let Problem { status, reason, title, sentence, action } = problem;
     record.status = status;
     let request_id = record.id.to_str().unwrap_or_default();
-    let sign_in = pages::start(audience.site, audience.return_to);
+    let sign_in = audience.start();
     let mut response = if audience.wants_html {
         let given = action.map(|(label, href)| Action { label, href, new_tab: audience.framed });
         let by_status = match status {
@@ -164,7 +195,7 @@ pub fn explain(
                 new_tab: audience.framed,
             }),
             StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE => {
-                let href = format!("{}{}", audience.site.origin, audience.return_to);
+                let href = audience.site.url(&audience.place.unwrap_or(Place::Site), audience.target);
                 Some(Action { label: "Try again", href, new_tab: false })
             }
             _ => None,
@@ -178,7 +209,7 @@ pub fn explain(
             person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
             request_id,
             action: given.or(by_status),
-            home: audience.site.launcher(),
+            home: audience.home(),
             new_tab: audience.framed,
         };
         html(status, &page, audience.framed)
@@ -192,7 +223,7 @@ pub fn explain(
             "request_id": request_id,
         });
         if status == StatusCode::UNAUTHORIZED {
-            body["sign_in"] = format!("{}{sign_in}", audience.site.origin).into();
+            body["sign_in"] = sign_in.into();
         }
         json_body(status, "application/problem+json", &body)
     };

@@ -1,13 +1,33 @@
-//! Where a browser may be sent back to after signing in or out: a path on our own origin, or `/`.
+//! Where a browser may be sent back to after signing in or out: a path on the site, an address at another of
+//! our origins, or `/`.
 
-use crate::{identity::oidc::pending::MAX_RETURN, incoming::path, model::site::Site};
+use crate::{
+    identity::oidc::pending::MAX_RETURN,
+    incoming::{host, path},
+    model::{place::Place, site::Site},
+    route::path::on_host,
+};
 
-/// The path to return to; anything that is not clearly one of ours becomes `/`.
+/// The path, or the whole address, to return to; anything that is not clearly ours becomes `/`.
 ///
-/// Accepted: a path on the site, or a URL of exactly the site's origin. The result begins with one slash
-/// that no reader takes for a host, and holds only bytes that the path policy allows.
+/// Accepted: a path on the site, or a URL of exactly an origin that we serve. A path begins with one slash
+/// that no reader takes for a host, and all holds only bytes that the path policy allows.
 pub fn clean(asked: Option<&str>, site: &Site) -> String {
-    asked.and_then(|asked| own_path(asked, site)).unwrap_or("/").to_owned()
+    let fitting = |asked: &&str| own_path(asked, site).is_some() || elsewhere(asked, site).is_some();
+    let asked = asked.filter(fitting).unwrap_or("/");
+    own_path(asked, site).unwrap_or(asked).to_owned()
+}
+
+/// The address of a target at a place, as [`clean`] takes it: a path on the site, else whole; what is too long
+/// to be carried along becomes the place's root.
+pub fn address(place: &Place, target: &str, site: &Site) -> String {
+    match place {
+        Place::Site => target.to_owned(),
+        Place::Host(_) | Place::Port(_) => {
+            let whole = site.url(place, target);
+            if whole.len() <= MAX_RETURN { whole } else { site.url(place, "/") }
+        }
+    }
 }
 
 fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
@@ -16,12 +36,31 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
         && path.starts_with('/')
         // `//host` and `/\host` are hosts to a browser; so may be what decodes to them in a sloppy app.
         && !path[1..].starts_with(['/', '\\'])
-        && path::check(path).is_ok()
-        && path::check_below_root(&path[1..path.find('?').unwrap_or(path.len())]).is_ok()
+        && keeps_to_the_policy(path)
         && !starts_with_encoded_trick(path)
         // Returning to an endpoint of ours would go in circles.
         && !path.strip_prefix(&*site.endpoints).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
     fine.then_some(path)
+}
+
+/// The place and the target of an address at another of our origins; its authority is written exactly as we
+/// write it ourselves, so that there is one reading of it.
+pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
+    if asked.len() > MAX_RETURN {
+        return None;
+    }
+    let rest = asked.strip_prefix(site.origin.scheme())?.strip_prefix("://")?;
+    let (authority, target) = rest.split_at(rest.find('/')?);
+    let place = host::place(authority.as_bytes(), site).ok().filter(|place| *place != Place::Site)?;
+    let canonical = *site.origin_of(&place).authority == *authority;
+    let path = target.split('?').next().unwrap_or_default();
+    let is_ours = on_host(path).is_some();
+    (canonical && keeps_to_the_policy(target) && !is_ours).then_some((place, target))
+}
+
+fn keeps_to_the_policy(target: &str) -> bool {
+    path::check(target).is_ok()
+        && path::check_below_root(&target[1..target.find('?').unwrap_or(target.len())]).is_ok()
 }
 
 /// `/%5ce`, `/%2fe`, `/%09/e`: an encoded slash, backslash or blank right at the start, in any depth.
@@ -41,13 +80,15 @@ mod tests {
     use super::*;
     use crate::model::{
         cookie_names::CookieNames,
+        place::HostLabel,
         site::{Site, WebOrigin},
     };
 
     #[test]
     fn nobody_is_sent_to_another_origin() {
         let origin = WebOrigin::new(true, "gw.test", 443);
-        let site = Site::of(origin, CookieNames::new(true, "c", &[]));
+        let mut site = Site::of(origin, CookieNames::new(true, "c", &[]));
+        site.apps_domain = Some("svc.test".into());
         let long = format!("/{}", "a".repeat(64 * 1024));
         for evil in [
             "",
@@ -79,6 +120,20 @@ mod tests {
             "/a b",
             "/\u{e9}",
             &long,
+            "https://svc.test/",
+            "https://a.b.svc.test/",
+            "https://websvc.test/",
+            "https://web.svc.test@e/",
+            "https://web.svc.test.e/",
+            "https://web.svc.test:444/",
+            "https://web.svc.test:443/",
+            "https://WEB.svc.test/",
+            "https://web.svc.test",
+            "https://web.svc.test\\@e/",
+            "http://web.svc.test/",
+            "https://web.svc.test/.ludgate/enter?ticket=x",
+            "https://web.svc.test/../x",
+            "https://web.svc.test/%2e%2e/x",
         ] {
             assert_eq!(clean(Some(evil), &site), "/", "{evil:?}");
         }
@@ -92,5 +147,11 @@ mod tests {
             assert_eq!(parsed.host_str(), Some("gw.test"));
         }
         assert_eq!(clean(None, &site), "/");
+        let there = "https://web.svc.test//a?b=https://e";
+        assert_eq!(clean(Some(there), &site), there);
+        assert_eq!(url::Url::parse(there).expect("a URL").host_str(), Some("web.svc.test"));
+        let place = Place::Host(HostLabel::new(b"web").expect("a label"));
+        assert_eq!(elsewhere(there, &site), Some((place, "//a?b=https://e")));
+        assert_eq!(address(&place, &long, &site), "https://web.svc.test/");
     }
 }

@@ -8,6 +8,7 @@ use crate::{
     lifecycle::streams::CutReason,
     model::{
         app::{AppId, AppKind},
+        place::Place,
         principal::Principal,
     },
     session::usage::Usage,
@@ -18,6 +19,7 @@ use crate::{
 pub struct StillAllowed {
     gateway: Arc<Gateway>,
     app: AppId,
+    place: Place,
     is_console: bool,
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
@@ -29,12 +31,14 @@ impl StillAllowed {
     pub fn new(
         gateway: Arc<Gateway>,
         permit: &Permit,
+        place: Place,
         usage: Option<Usage>,
         token_expires: Option<i64>,
     ) -> StillAllowed {
         StillAllowed {
             gateway,
             app: permit.app().id().clone(),
+            place,
             is_console: permit.app().kind == AppKind::Console,
             usage,
             principal: permit.principal().cloned(),
@@ -54,12 +58,11 @@ impl StillAllowed {
         if self.token_expires.is_some_and(|expires| now >= expires) {
             return Err(CutReason::SessionEnded);
         }
-        let snapshot = self.gateway.catalog.load();
-        let app = snapshot.find(self.app.as_str()).ok_or(CutReason::AppGone)?;
+        let app = self.gateway.catalog.still(&self.app, &self.place).ok_or(CutReason::AppGone)?;
         let verdict = match &self.usage {
             Some(usage) if !usage.is_live() => return Err(CutReason::SessionEnded),
-            Some(usage) => grounds(app, Some(&usage.live().sign_in().principal())),
-            None => grounds(app, self.principal.as_deref()),
+            Some(usage) => grounds(&app, Some(&usage.live().sign_in().principal())),
+            None => grounds(&app, self.principal.as_deref()),
         };
         verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)
     }

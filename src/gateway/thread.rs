@@ -13,6 +13,7 @@ use super::{
     decide,
     decision::{Early, Refusal},
     endpoints::Call,
+    locate::locate,
     pages,
     request_id::RequestIds,
     respond::{self, Audience},
@@ -34,6 +35,7 @@ use crate::{
     listener::connection::{Seat, Serve},
     model::{
         arrival::{Arrival, Framing},
+        place::Place,
         principal::Principal,
         site::Site,
     },
@@ -109,7 +111,8 @@ impl DataThread {
             Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.class = arrival.class.as_str();
-        let destination = match decide::locate(&arrival, &snapshot) {
+        let here = self.gateway.catalog.at(&arrival.place, &snapshot).await;
+        let destination = match locate(&arrival, &snapshot, &here) {
             Ok(destination) => destination,
             Err(early) => return self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
         };
@@ -124,7 +127,8 @@ impl DataThread {
             }
         };
         record.person = consulted.caller.principal().cloned();
-        match decide::judge(&arrival, &consulted.caller, destination) {
+        let judged = decide::judge(&arrival, &consulted.caller, destination).and_then(decide::reachable);
+        match judged {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
@@ -153,9 +157,10 @@ impl DataThread {
             Early::Endpoint(endpoint) => call.answer(endpoint, body, record).await,
             Early::Launcher => call.launcher(record),
             Early::Redirect { status, location } => respond::redirect(status, &location),
-            Early::SignIn { return_to } => {
-                respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to))
-            }
+            Early::SignIn { return_to } => match arrival.place {
+                Place::Site => respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to)),
+                Place::Host(_) | Place::Port(_) => call.lead_to_site(&return_to, record),
+            },
             Early::Refuse(refusal) => refused(&refusal, arrival, site, person.as_deref(), record),
         }
     }
@@ -198,7 +203,7 @@ impl DataThread {
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
         }
-        let minted = live.as_ref().and_then(|live| self.mint(live, permit, site));
+        let minted = live.as_ref().and_then(|live| self.mint(live, permit, &arrival.place, site));
         let (live, new_cookie) = match minted {
             Some((live, line)) => (Some(live), Some(line)),
             None => (live, None),
@@ -215,7 +220,8 @@ impl DataThread {
             authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
         };
         let headers = || request_headers::build(&parts.headers, &context);
-        let question = StillAllowed::new(gateway.clone(), permit, usage.clone(), token_expires);
+        let question =
+            StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires);
         // A long upload is a stream before any answer comes.
         let _uploading = is_long_upload(arrival).then(|| {
             let question = question.clone();
@@ -270,11 +276,11 @@ impl DataThread {
 
     /// The first authorised request of a browser to an app makes the app's session; the cookie goes with the
     /// answer, and the request is not sent round in a circle for it.
-    fn mint(&self, live: &Live, permit: &Permit, site: &Site) -> Option<(Live, HeaderValue)> {
+    fn mint(&self, live: &Live, permit: &Permit, place: &Place, site: &Site) -> Option<(Live, HeaderValue)> {
         let Live::SignIn(sign_in) = live else { return None };
-        let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id())?;
+        let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id(), place)?;
         let path = format!("{}/", permit.app().mount);
-        let line = cookie::set(&site.cookies.app, id.as_str(), &path, site.origin.secure)?;
+        let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;
         Some((Live::App(session), line))
     }
 }

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request:
 use super::Malformed;
 use crate::model::{
     arrival::{Framing, Origin, Provenance, RequestClass},
+    place::Place,
     site::Site,
 };
 
@@ -48,11 +49,11 @@ impl<'h> FetchMetadata<'h> {
 }
 
 /// What the Origin header says about where the request was started.
-pub fn origin(headers: &HeaderMap, site: &Site) -> Origin {
+pub fn origin(headers: &HeaderMap, place: &Place, site: &Site) -> Origin {
     let mut values = headers.get_all(header::ORIGIN).iter();
     match (values.next(), values.next()) {
         (None, _) => Origin::Absent,
-        (Some(value), None) if value.as_bytes() == site.origin.text.as_bytes() => Origin::Own,
+        (Some(value), None) if site.is_origin(place, value.as_bytes()) => Origin::Own,
         (Some(_), _) => Origin::Foreign,
     }
 }

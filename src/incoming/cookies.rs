@@ -5,7 +5,10 @@
 use http::{HeaderMap, header};
 
 use super::Malformed;
-use crate::model::cookie_names::CookieNames;
+use crate::model::{
+    cookie_names::{ARVADOS_TOKEN, CookieNames},
+    place::Place,
+};
 
 /// More cookies than this on one request is a broken page or an attack.
 const MAX_COOKIES: usize = 100;
@@ -50,22 +53,35 @@ pub struct Presented<'h> {
     pub bind: Candidates<'h>,
     /// The session of an app.
     pub app: Candidates<'h>,
+    /// Which tenant of the address the browser knows.
+    pub tenant: Candidates<'h>,
+    /// An Arvados token.
+    pub arvados: Candidates<'h>,
 }
 
-/// Finds our cookies.
+/// Finds our cookies: those that have a meaning at this place.
 ///
 /// # Errors
 /// [`Malformed::Cookies`] above a hundred cookies, or when one of ours is over 4 KiB.
-pub fn scan<'h>(headers: &'h HeaderMap, names: &CookieNames) -> Result<Presented<'h>, Malformed> {
+pub fn scan<'h>(
+    headers: &'h HeaderMap,
+    names: &CookieNames,
+    place: &Place,
+) -> Result<Presented<'h>, Malformed> {
     let mut found = Presented::default();
+    let (app, tenant) = (names.app_at(place), names.tenant_at(place));
+    let is_site = *place == Place::Site;
     let mut count = 0;
     for line in headers.get_all(header::COOKIE) {
         for pair in pairs(line.as_bytes()) {
             count += 1;
             let target = match pair.name {
-                name if name == names.app.as_bytes() => &mut found.app,
-                name if name == names.sign_in.as_bytes() => &mut found.sign_in,
+                name if name == app.as_bytes() => &mut found.app,
+                // A sign-in lives on the site alone; under its name on another host stands a stranger's cookie.
+                name if is_site && name == names.sign_in.as_bytes() => &mut found.sign_in,
                 name if name == names.bind.as_bytes() => &mut found.bind,
+                name if !is_site && name == tenant.as_bytes() => &mut found.tenant,
+                name if !is_site && name == ARVADOS_TOKEN => &mut found.arvados,
                 _ => continue,
             };
             if pair.value.len() > MAX_OURS {
@@ -122,7 +138,12 @@ mod tests {
             headers.append(header::COOKIE, HeaderValue::from_bytes(line).expect("a header value"));
         }
         let names = CookieNames::new(true, "app", &[]);
-        scan(&headers, &names).expect("few cookies").sign_in.iter().map(<[u8]>::to_vec).collect()
+        scan(&headers, &names, &Place::Site)
+            .expect("few cookies")
+            .sign_in
+            .iter()
+            .map(<[u8]>::to_vec)
+            .collect()
     }
 
     #[test]

@@ -5,20 +5,18 @@
 use http::{header, request::Parts};
 
 use super::Malformed;
-use crate::model::site::{Site, WebOrigin};
+use crate::model::{
+    place::{HostLabel, Place},
+    site::{Site, WebOrigin},
+};
 
-/// Checks the Host header and the authority of an absolute-form target against the site.
-pub fn check(parts: &Parts, site: &Site) -> Result<(), Malformed> {
+/// Checks the Host header and the authority of an absolute-form target, and says which of our origins
+/// the request arrived at.
+pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Malformed::Host) };
     let host = host.as_bytes();
-    let ours = matches_origin(host, &site.origin);
-    let verdict = match ours {
-        Match::Ours => Ok(()),
-        Match::OtherPort => Err(Malformed::Host),
-        Match::Other if !is_authority(host) => Err(Malformed::Host),
-        Match::Other => Err(Malformed::UnknownHost),
-    };
+    let verdict = place(host, site);
     match parts.uri.authority() {
         // Absolute form (RFC 9112 section 3.2.2): allowed only where both say the same.
         Some(named) if !named.as_str().as_bytes().eq_ignore_ascii_case(host) => {
@@ -29,58 +27,88 @@ pub fn check(parts: &Parts, site: &Site) -> Result<(), Malformed> {
     }
 }
 
+/// Which of our origins an authority names.
+///
+/// # Errors
+/// [`Malformed::Host`] for what is no authority, or ours at another port; [`Malformed::UnknownHost`] for
+/// somebody else's.
+pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
+    let origin = &site.origin;
+    // As browsers write it; everything else is taken apart first.
+    if host.eq_ignore_ascii_case(origin.authority.as_bytes()) {
+        return Ok(Place::Site);
+    }
+    let authority = Authority::read(host).ok_or(Malformed::Host)?;
+    let port = authority.port.unwrap_or(origin.default_port());
+    let at_our_port = |place| if port == origin.port { Ok(place) } else { Err(Malformed::Host) };
+    if authority.name.eq_ignore_ascii_case(origin.host.as_bytes()) {
+        return at_our_port(Place::Site);
+    }
+    if let Some(range) = &site.ports
+        && authority.name.eq_ignore_ascii_case(range.host.as_bytes())
+    {
+        let inside = (range.first..=range.last).contains(&port);
+        return if inside { Ok(Place::Port(port)) } else { Err(Malformed::Host) };
+    }
+    let label = site.apps_domain.as_ref().and_then(|domain| authority.label_below(domain));
+    match label {
+        Some(label) => at_our_port(Place::Host(HostLabel::new(label).ok_or(Malformed::Host)?)),
+        None => Err(Malformed::UnknownHost),
+    }
+}
+
 /// Whether a request for the site's alias asks to be sent on (only `demo` has an alias).
 pub fn is_alias(parts: &Parts, site: &Site) -> bool {
     let host = parts.headers.get(header::HOST).map(|value| value.as_bytes());
     match (&site.alias, host) {
-        (Some(alias), Some(host)) => matches!(matches_origin(host, alias), Match::Ours),
+        (Some(alias), Some(host)) => is_origin(host, alias),
         (None, _) | (_, None) => false,
     }
 }
 
-enum Match {
-    Ours,
-    OtherPort,
-    Other,
+fn is_origin(host: &[u8], origin: &WebOrigin) -> bool {
+    Authority::read(host).is_some_and(|authority| {
+        authority.name.eq_ignore_ascii_case(origin.host.as_bytes())
+            && authority.port.unwrap_or(origin.default_port()) == origin.port
+    })
 }
 
-fn matches_origin(host: &[u8], origin: &WebOrigin) -> Match {
-    if host.eq_ignore_ascii_case(origin.authority.as_bytes()) {
-        return Match::Ours;
+/// A `host[:port]` that could be somebody's.
+struct Authority<'h> {
+    /// A name, an IPv4 address, or an IPv6 address in brackets.
+    name: &'h [u8],
+    /// `None` when empty or absent, which both mean the scheme's default (RFC 3986 section 6.2.3).
+    port: Option<u16>,
+}
+
+impl<'h> Authority<'h> {
+    fn read(host: &'h [u8]) -> Option<Authority<'h>> {
+        let (name, port) = match host.iter().rposition(|b| *b == b':') {
+            Some(colon) if !host.ends_with(b"]") => (&host[..colon], &host[colon + 1..]),
+            Some(_) | None => (host, &b""[..]),
+        };
+        let port = if port.is_empty() { None } else { Some(canonical_port(port)?) };
+        is_name(name).then_some(Authority { name, port })
     }
-    let ours = origin.host.as_bytes();
-    let (name, rest) = host.split_at(host.len().min(ours.len()));
-    if !name.eq_ignore_ascii_case(ours) {
-        return Match::Other;
-    }
-    let default = if origin.secure { 443 } else { 80 };
-    match rest {
-        // Empty means the default port, as does a colon with nothing behind it (RFC 3986 section 6.2.3).
-        [] | [b':'] if origin.port == default => Match::Ours,
-        [] | [b':'] => Match::OtherPort,
-        [b':', digits @ ..] if digits.iter().all(u8::is_ascii_digit) => {
-            if canonical_port(digits) == Some(origin.port) { Match::Ours } else { Match::OtherPort }
-        }
-        _ => Match::Other,
+
+    /// The one label before `.<domain>`.
+    fn label_below(&self, domain: &str) -> Option<&'h [u8]> {
+        let at = self.name.len().checked_sub(domain.len())?;
+        let (before, end) = self.name.split_at(at);
+        let label = before.strip_suffix(b".").filter(|_| end.eq_ignore_ascii_case(domain.as_bytes()))?;
+        (!label.contains(&b'.')).then_some(label)
     }
 }
 
 fn canonical_port(digits: &[u8]) -> Option<u16> {
-    if digits.first() == Some(&b'0') {
+    if digits.first() == Some(&b'0') || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Whether the bytes could be somebody's `host[:port]`: then the answer is 421, otherwise 400.
-fn is_authority(host: &[u8]) -> bool {
-    let (name, port) = match host.iter().rposition(|b| *b == b':') {
-        Some(colon) if !host.ends_with(b"]") => (&host[..colon], Some(&host[colon + 1..])),
-        Some(_) | None => (host, None),
-    };
-    let port_ok = port
-        .is_none_or(|digits| digits.is_empty() || (digits.len() <= 5 && canonical_port(digits).is_some()));
-    let name_ok = match name {
+fn is_name(name: &[u8]) -> bool {
+    match name {
         [b'[', inside @ .., b']'] => inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.')),
         _ => {
             name.len() <= 253
@@ -90,32 +118,57 @@ fn is_authority(host: &[u8]) -> bool {
                         && label.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
                 })
         }
-    };
-    port_ok && name_ok
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{cookie_names::CookieNames, site::PortRange};
+
+    fn site() -> Site {
+        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        site.apps_domain = Some("svc.test".into());
+        site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
+        site
+    }
 
     #[test]
     fn a_host_is_ours_only_byte_for_byte() {
-        let site = WebOrigin::new(true, "gw.test", 443);
+        let site = site();
         for ours in ["gw.test", "GW.TEST", "gw.test:443", "gw.test:"] {
-            assert!(matches!(matches_origin(ours.as_bytes(), &site), Match::Ours), "{ours:?}");
+            assert_eq!(place(ours.as_bytes(), &site), Ok(Place::Site), "{ours:?}");
         }
-        for other in [
-            "gw.test.",
-            "xgw.test",
-            "gw.test.evil",
-            "gw.test:80",
-            "gw.test:0443",
-            "gw.test:x",
-            "",
-            "u@gw.test",
+        for (other, why) in [
+            ("gw.test.", Malformed::Host),
+            ("xgw.test", Malformed::UnknownHost),
+            ("gw.test.evil", Malformed::UnknownHost),
+            ("gw.test:80", Malformed::Host),
+            ("gw.test:0443", Malformed::Host),
+            ("gw.test:x", Malformed::Host),
+            ("", Malformed::Host),
+            ("u@gw.test", Malformed::Host),
+            ("svc.test", Malformed::UnknownHost),
+            ("a.b.svc.test", Malformed::UnknownHost),
+            ("xsvc.test", Malformed::UnknownHost),
+            (".svc.test", Malformed::Host),
+            ("a_b.svc.test", Malformed::Host),
+            ("-a.svc.test", Malformed::Host),
+            ("web.svc.test.", Malformed::Host),
+            ("web.svc.test:444", Malformed::Host),
+            ("web.xn--svc-.test", Malformed::UnknownHost),
+            ("ports.test", Malformed::Host),
+            ("ports.test:1999", Malformed::Host),
+            ("ports.test:2010", Malformed::Host),
+            ("ports.test:02000", Malformed::Host),
         ] {
-            assert!(!matches!(matches_origin(other.as_bytes(), &site), Match::Ours), "{other:?}");
+            assert_eq!(place(other.as_bytes(), &site), Err(why), "{other:?}");
         }
+        for (host, label) in [("web.svc.test", "web"), ("WEB-80.Svc.Test:443", "web-80")] {
+            let label = HostLabel::new(label.as_bytes()).expect("a label");
+            assert_eq!(place(host.as_bytes(), &site), Ok(Place::Host(label)), "{host:?}");
+        }
+        assert_eq!(place(b"Ports.test:2009", &site), Ok(Place::Port(2009)));
     }
 
     #[test]
@@ -123,10 +176,10 @@ mod tests {
         for bad in
             ["", "a, b", "x@b:80", "a/b", "a\u{ff}", "a..b", "a.", "[::1", "a:99999", "a:080", "a b", "-:80x"]
         {
-            assert!(!is_authority(bad.as_bytes()), "{bad:?}");
+            assert!(Authority::read(bad.as_bytes()).is_none(), "{bad:?}");
         }
         for fine in ["evil.test", "evil.test:8080", "[::1]", "[::1]:80", "127.0.0.1", "xn--gw-.test"] {
-            assert!(is_authority(fine.as_bytes()), "{fine:?}");
+            assert!(Authority::read(fine.as_bytes()).is_some(), "{fine:?}");
         }
     }
 }

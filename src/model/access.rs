@@ -15,6 +15,8 @@ pub enum Access {
     Group(GroupName),
     /// One person, or a member of the admin groups.
     Owner(Box<str>),
+    /// Members of the admin groups alone: what belongs to several people belongs to none of them.
+    Admins,
     /// A value nobody understood. It denies, and says what was written.
     Unknown(Box<str>),
 }
@@ -41,6 +43,7 @@ impl Access {
             Access::User => "user",
             Access::Group(_) => "group",
             Access::Owner(_) => "owner",
+            Access::Admins => "admins",
             Access::Unknown(_) => "unknown",
         }
     }
@@ -53,6 +56,7 @@ impl fmt::Display for Access {
             Access::User => f.write_str("user"),
             Access::Group(group) => write!(f, "group:{group}"),
             Access::Owner(subject) => write!(f, "owner:{subject}"),
+            Access::Admins => f.write_str("admins"),
             Access::Unknown(written) => write!(f, "{written:?} (not understood: denied)"),
         }
     }

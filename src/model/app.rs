@@ -6,7 +6,7 @@ use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
-use super::access::Access;
+use super::{access::Access, container::Gateway, place::HostLabel, uuid::Uuid};
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +16,16 @@ impl AppId {
     /// `None` when the text does not follow the grammar.
     pub fn new(text: &str) -> Option<AppId> {
         is_app_id(text.as_bytes()).then(|| AppId(text.into()))
+    }
+
+    /// The name of one published port of this app. The colon stands in no id, so it is no other app's name.
+    pub fn with_port(&self, port: u16) -> AppId {
+        AppId(format!("{}:{port}", self.0).into())
+    }
+
+    /// The name of one port of a container.
+    pub fn of_container(container: &Uuid, port: u16) -> AppId {
+        AppId(format!("{container}:{port}").into())
     }
 
     /// The id as text.
@@ -48,16 +58,18 @@ impl fmt::Display for AppId {
 }
 
 /// How the upstream is spoken to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamScheme {
     /// Plain HTTP/1.1.
     Http,
     /// HTTP/1.1 in TLS.
     Https,
+    /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
+    Container(Arc<Gateway>),
 }
 
 /// Where an app listens.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
     /// Plain or TLS.
     pub scheme: UpstreamScheme,
@@ -71,9 +83,11 @@ impl Upstream {
     /// `host:port` as it stands in a Host header, the default port left out.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
-        match (self.scheme, self.port) {
+        match (&self.scheme, self.port) {
             (UpstreamScheme::Http, 80) | (UpstreamScheme::Https, 443) => host,
-            (UpstreamScheme::Http | UpstreamScheme::Https, port) => format!("{host}:{port}"),
+            (UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_), port) => {
+                format!("{host}:{port}")
+            }
         }
     }
 }
@@ -83,6 +97,7 @@ impl fmt::Display for Upstream {
         let scheme = match self.scheme {
             UpstreamScheme::Http => "http",
             UpstreamScheme::Https => "https",
+            UpstreamScheme::Container(_) => "container",
         };
         write!(f, "{scheme}://{}", self.authority())
     }
@@ -95,6 +110,41 @@ pub enum AppKind {
     Hosted,
     /// The console that Ludgate stands in front of: it keeps its own cookies.
     Console,
+}
+
+/// Where an app on paths is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// On its path, beside the other apps; its host, where there is one, works too.
+    #[default]
+    Path,
+    /// On its host only: its path leads there.
+    Host,
+}
+
+/// Whether an app can be reached now. Asked after whether the person may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AppState {
+    /// It is there, as far as anybody knows.
+    #[default]
+    Running,
+    /// Not yet.
+    NotStarted,
+    /// No longer, and it will not come back.
+    Ended,
+}
+
+/// A further port of an app, on a host of its own.
+#[derive(Clone, Debug)]
+pub struct PublishedPort {
+    /// The port, as in `<id>-<port>.<apps_domain>`.
+    pub port: u16,
+    /// Who may reach it.
+    pub access: Access,
+    /// Shown in lists.
+    pub label: Option<String>,
+    /// Where it runs; `None`: the app's host, at this port.
+    pub upstream: Option<Upstream>,
 }
 
 /// What the catalogue's author wrote about one app.
@@ -112,6 +162,10 @@ pub struct AppSpec {
     pub access: Access,
     /// Remove `<prefix>/<id>` before forwarding.
     pub strip_prefix: bool,
+    /// On a path or on its own host.
+    pub isolation: Isolation,
+    /// Further ports, each on a host of its own.
+    pub published_ports: Vec<PublishedPort>,
     /// Tell the app who the person is.
     pub identity_headers: bool,
     /// Send the upstream's own authority as Host.
@@ -126,56 +180,104 @@ pub struct AppSpec {
     pub ca: Option<Arc<[u8]>>,
 }
 
-/// An app as requests meet it.
+impl AppSpec {
+    /// An app of which nothing is said beyond what must be.
+    pub fn new(id: AppId, upstream: Upstream, access: Access, timeout: Duration) -> AppSpec {
+        AppSpec {
+            id,
+            name: None,
+            icon: None,
+            upstream,
+            access,
+            strip_prefix: false,
+            isolation: Isolation::Path,
+            published_ports: Vec::new(),
+            identity_headers: true,
+            rewrite_host: false,
+            keep_authorization: false,
+            timeout,
+            max_body: None,
+            ca: None,
+        }
+    }
+}
+
+/// An app as requests meet it, at one place: on its path and on its host it is published twice.
 #[derive(Debug)]
 pub struct App {
     /// What was written.
     pub spec: AppSpec,
     /// Hosted, or the console.
     pub kind: AppKind,
-    /// `<prefix>/<id>`, without a slash at the end; empty for the console.
+    /// `<prefix>/<id>`, without a slash at the end; empty for the console and on a host.
     pub mount: Box<str>,
-    /// The mount as `X-Forwarded-Prefix` carries it; absent for the console.
+    /// The mount as `X-Forwarded-Prefix` carries it; absent where there is none.
     pub mount_header: Option<HeaderValue>,
     /// The Host header for `rewrite_host`.
     pub upstream_host: Option<HeaderValue>,
+    /// The label of its own host, when it has one.
+    pub host: Option<HostLabel>,
+    /// Whether it can be reached now.
+    pub state: AppState,
 }
 
 impl App {
-    /// An app published at `<prefix>/<id>/`.
-    pub fn hosted(spec: AppSpec, prefix: &str) -> App {
+    /// An app published at `<prefix>/<id>/`; `host` is where else it is.
+    pub fn hosted(spec: AppSpec, prefix: &str, host: Option<HostLabel>) -> App {
         let mount = format!("{prefix}/{}", spec.id);
         App {
             mount_header: HeaderValue::from_str(&mount).ok(),
-            upstream_host: HeaderValue::from_str(&spec.upstream.authority()).ok(),
             mount: mount.into(),
+            host,
+            ..App::on_host(spec, AppState::Running)
+        }
+    }
+
+    /// An app at the root of an origin of its own.
+    pub fn on_host(spec: AppSpec, state: AppState) -> App {
+        App {
+            mount_header: None,
+            upstream_host: HeaderValue::from_str(&spec.upstream.authority()).ok(),
+            mount: "".into(),
             kind: AppKind::Hosted,
+            host: None,
+            state,
             spec,
         }
     }
 
+    /// One published port of this app, as an app.
+    pub fn port(spec: &AppSpec, published: &PublishedPort) -> App {
+        let port = published.port;
+        let upstream = published.upstream.clone();
+        let title = spec.name.as_deref().unwrap_or(spec.id.as_str());
+        let spec = AppSpec {
+            id: spec.id.with_port(port),
+            name: Some(published.label.clone().unwrap_or_else(|| format!("{title}, port {port}"))),
+            upstream: upstream.unwrap_or_else(|| Upstream { port, ..spec.upstream.clone() }),
+            access: published.access.clone(),
+            published_ports: Vec::new(),
+            ..spec.clone()
+        };
+        App::on_host(spec, AppState::Running)
+    }
+
     /// The console in sidecar mode: it gets everything that is not ours, whoever asks.
     pub fn console(upstream: Upstream, timeout: Duration) -> Option<App> {
-        Some(App {
-            mount_header: None,
-            upstream_host: HeaderValue::from_str(&upstream.authority()).ok(),
-            mount: "".into(),
-            kind: AppKind::Console,
-            spec: AppSpec {
-                id: AppId::new("console")?,
-                name: None,
-                icon: None,
-                upstream,
-                access: Access::Public,
-                strip_prefix: false,
-                identity_headers: false,
-                rewrite_host: false,
-                keep_authorization: true,
-                timeout,
-                max_body: None,
-                ca: None,
-            },
-        })
+        let spec = AppSpec {
+            identity_headers: false,
+            keep_authorization: true,
+            ..AppSpec::new(AppId::new("console")?, upstream, Access::Public, timeout)
+        };
+        Some(App { kind: AppKind::Console, ..App::on_host(spec, AppState::Running) })
+    }
+
+    /// The container whose port it is, when it is one.
+    pub fn container(&self) -> Option<&Gateway> {
+        match &self.spec.upstream.scheme {
+            UpstreamScheme::Container(gateway) => Some(gateway),
+            UpstreamScheme::Http | UpstreamScheme::Https => None,
+        }
     }
 
     /// Its id.

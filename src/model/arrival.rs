@@ -2,11 +2,15 @@
 
 use http::{Method, uri::PathAndQuery};
 
+use super::place::Place;
+
 /// One validated request head. Only `incoming` makes one from the wire.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// Any token of at most 32 bytes but CONNECT and TRACE.
     pub method: Method,
+    /// Which of our origins it arrived at.
+    pub place: Place,
     /// Path and query as they came; the path follows the path policy and begins with `/`.
     pub target: PathAndQuery,
     /// What kind of client is asking.
@@ -22,6 +26,21 @@ pub struct Arrival {
 }
 
 impl Arrival {
+    /// A person opening an address that `incoming` has checked: what the site judges before it hands
+    /// somebody over to another of our origins.
+    pub fn of_navigation(place: Place, target: PathAndQuery) -> Arrival {
+        Arrival {
+            method: Method::GET,
+            place,
+            target,
+            class: RequestClass::Navigation,
+            provenance: Provenance::Own,
+            origin: Origin::Absent,
+            framing: Framing::None,
+            wants_html: true,
+        }
+    }
+
     /// Whether the request may change nothing by itself.
     pub fn is_safe_to_repeat(&self) -> bool {
         self.framing == Framing::None && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)

@@ -29,6 +29,8 @@ pub enum Credential {
     Cookie,
     /// `Authorization: Bearer`: cannot be sent by a foreign page.
     Bearer,
+    /// A token in the address: whoever made the link had it.
+    Address,
 }
 
 impl Caller {

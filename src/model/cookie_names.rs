@@ -1,6 +1,11 @@
 //! The names of every cookie that is a secret of ours or of the console, and who may see which.
 
-use super::app::AppKind;
+use std::borrow::Cow;
+
+use super::{app::AppKind, place::Place};
+
+/// Where Arvados' own programs keep a token in a browser: a credential, never for an app.
+pub const ARVADOS_TOKEN: &[u8] = b"arvados_api_token";
 
 /// The cookie names of one site.
 #[derive(Clone, Debug)]
@@ -10,7 +15,11 @@ pub struct CookieNames {
     /// The browser that started a sign-in.
     pub bind: Box<str>,
     /// The session of one app on a path.
-    pub app: Box<str>,
+    app: Box<str>,
+    /// The session of one app on a host of its own.
+    host_app: Box<str>,
+    /// Which tenant of an address this browser knows, on hosts whose tenant may change.
+    tenant: Box<str>,
     /// Every spelling that is ours, lower-cased: with and without `__Host-`.
     ours: Vec<Box<str>>,
     /// The console's own secrets with their `.sig` twins, lower-cased.
@@ -20,7 +29,7 @@ pub struct CookieNames {
 impl CookieNames {
     /// The names for a site; `__Host-` needs `Secure`, so plain http (loopback) goes without.
     pub fn new(secure: bool, app: &str, console: &[String]) -> CookieNames {
-        let bases = ["ludgate", "ludgate-bind", "ludgate-app"];
+        let bases = ["ludgate", "ludgate-bind", "ludgate-app", "ludgate-tenant"];
         let named =
             |base: &str| -> Box<str> { if secure { format!("__Host-{base}").into() } else { base.into() } };
         let mut ours: Vec<Box<str>> = vec![app.to_ascii_lowercase().into()];
@@ -33,16 +42,82 @@ impl CookieNames {
             .flat_map(|name| [name.to_ascii_lowercase(), format!("{}.sig", name.to_ascii_lowercase())])
             .map(String::into_boxed_str)
             .collect();
-        CookieNames { sign_in: named("ludgate"), bind: named("ludgate-bind"), app: app.into(), ours, console }
+        CookieNames {
+            sign_in: named("ludgate"),
+            bind: named("ludgate-bind"),
+            app: app.into(),
+            host_app: named("ludgate-app"),
+            tenant: named("ludgate-tenant"),
+            ours,
+            console,
+        }
+    }
+
+    /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds the port.
+    pub fn app_at(&self, place: &Place) -> Cow<'_, str> {
+        match place {
+            Place::Site => Cow::Borrowed(&self.app),
+            Place::Host(_) => Cow::Borrowed(&self.host_app),
+            Place::Port(port) => Cow::Owned(format!("{}-{port}", self.host_app)),
+        }
+    }
+
+    /// The name of the cookie that tells which tenant of a place the browser knows.
+    pub fn tenant_at(&self, place: &Place) -> Cow<'_, str> {
+        match place {
+            Place::Site | Place::Host(_) => Cow::Borrowed(&self.tenant),
+            Place::Port(port) => Cow::Owned(format!("{}-{port}", self.tenant)),
+        }
     }
 
     /// Whether a cookie of this name must be kept from, and not taken from, this kind of app.
     /// Case does not matter: a name that only differs in case would fool a careless reader.
     pub fn is_withheld_from(&self, kind: AppKind, name: &[u8]) -> bool {
+        let name = without_port(name);
         let among = |list: &[Box<str>]| list.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name));
         match kind {
             AppKind::Console => among(&self.ours),
-            AppKind::Hosted => among(&self.ours) || among(&self.console),
+            AppKind::Hosted => {
+                name.eq_ignore_ascii_case(ARVADOS_TOKEN) || among(&self.ours) || among(&self.console)
+            }
         }
+    }
+}
+
+/// A name without the `-<port>` that it has at a port of the range.
+fn without_port(name: &[u8]) -> &[u8] {
+    match name.iter().rposition(|byte| *byte == b'-') {
+        Some(dash) if !name[dash + 1..].is_empty() && name[dash + 1..].iter().all(u8::is_ascii_digit) => {
+            &name[..dash]
+        }
+        Some(_) | None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_app_sees_a_cookie_of_ours_at_whichever_port() {
+        let names = CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]);
+        for ours in [
+            "__Host-ludgate",
+            "ludgate-app",
+            "__Host-ludgate-app-2000",
+            "__host-ludgate-tenant-1",
+            "Ludgate-Bind",
+            "phapplication-session-id",
+            "accesstoken.sig",
+            "arvados_api_token",
+        ] {
+            assert!(names.is_withheld_from(AppKind::Hosted, ours.as_bytes()), "{ours}");
+        }
+        for theirs in ["ludgate-application", "ludgate-app-", "session", "x-2000", "arvados_api_tokens"] {
+            assert!(!names.is_withheld_from(AppKind::Hosted, theirs.as_bytes()), "{theirs}");
+        }
+        let port = Place::Port(2000);
+        assert!(names.is_withheld_from(AppKind::Hosted, names.app_at(&port).as_bytes()));
+        assert!(names.is_withheld_from(AppKind::Hosted, names.tenant_at(&port).as_bytes()));
     }
 }

@@ -13,8 +13,10 @@ pub struct Principal {
     pub email: Option<Box<str>>,
     /// The `preferred_username` claim.
     pub preferred_username: Option<Box<str>>,
-    /// Whether one of the groups is an admin group.
+    /// Whether one of the groups is an admin group, or the system they come from says so.
     pub is_admin: bool,
+    /// The same person's uuid in Arvados, where that is known.
+    pub arvados_user: Option<Box<str>>,
     /// Sorted, for the look-up on every request.
     groups: Box<[GroupName]>,
     /// The same person as headers.
@@ -57,11 +59,17 @@ impl Principal {
             email: email.map(Into::into),
             preferred_username: preferred_username.map(Into::into),
             is_admin: false,
+            arvados_user: None,
             groups: sorted.into(),
             headers,
         };
         person.is_admin = admin_groups.iter().any(|group| person.is_in(group));
         person
+    }
+
+    /// Whether this is the person of that name: the subject, or the uuid in Arvados.
+    pub fn is_called(&self, name: &str) -> bool {
+        *self.subject == *name || self.arvados_user.as_deref() == Some(name)
     }
 
     /// Whether the person is a member of the group: exact and case-sensitive.

@@ -1,11 +1,11 @@
-//! The origin that people see, and the paths on it that are ours.
+//! The origin that people see, the paths on it that are ours, and the other origins that apps may have.
 
 use std::{fmt, sync::Arc};
 
 use aws_lc_rs::digest;
 use http::HeaderValue;
 
-use super::{app::App, cookie_names::CookieNames};
+use super::{app::App, cookie_names::CookieNames, place::Place};
 
 /// A web origin: scheme, host, port; written canonically.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,16 @@ impl WebOrigin {
             authority: authority.into(),
         }
     }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
+    }
+
+    /// The port that stands for itself when none is written.
+    pub fn default_port(&self) -> u16 {
+        if self.secure { 443 } else { 80 }
+    }
 }
 
 /// Whether a host in a URL can only be this machine: plain http to it leaves no wire to listen on.
@@ -61,6 +71,11 @@ pub struct Site {
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
     pub welcome: Option<Box<str>>,
+    /// Apps have hosts of their own, one label below this name, such as `apps.example.com`; scheme and port are
+    /// the site's. Lower case, no dot at either end.
+    pub apps_domain: Option<Box<str>>,
+    /// Ports of containers on a host that has nothing else.
+    pub ports: Option<PortRange>,
     /// For example `/apps`: begins with a slash and ends without one.
     pub apps_prefix: Box<str>,
     /// For example `/oauth2`.
@@ -72,11 +87,20 @@ pub struct Site {
     /// How this site names itself in `Via`; seen again, a request goes in circles. Replicas share it, other
     /// sites have another.
     pub via: HeaderValue,
-    /// `X-Forwarded-Proto`, `-Host`, `-Port` as apps get them.
-    pub forwarded: ForwardedConstants,
 }
 
-/// The parts of the forwarded headers that are the same for every request of a site.
+/// A range of public ports on a host of its own, for where no wildcard name can be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortRange {
+    /// The host, lower case.
+    pub host: Box<str>,
+    /// The lowest port.
+    pub first: u16,
+    /// The highest port.
+    pub last: u16,
+}
+
+/// `X-Forwarded-Proto`, `-Host`, `-Port` as apps get them: the same for every request to one origin.
 #[derive(Clone, Debug)]
 pub struct ForwardedConstants {
     /// `http` or `https`.
@@ -91,7 +115,7 @@ impl ForwardedConstants {
     /// The values for an origin; `None` when the host cannot stand in a header.
     pub fn new(origin: &WebOrigin) -> Option<ForwardedConstants> {
         Some(ForwardedConstants {
-            proto: HeaderValue::from_static(if origin.secure { "https" } else { "http" }),
+            proto: HeaderValue::from_static(origin.scheme()),
             host: HeaderValue::from_str(&origin.authority).ok()?,
             port: HeaderValue::from(origin.port),
         })
@@ -107,6 +131,57 @@ pub fn via(origin: &WebOrigin) -> HeaderValue {
 }
 
 impl Site {
+    /// The origin of a place. Allocates: for redirects, pages and what is kept for a connection.
+    pub fn origin_of(&self, place: &Place) -> WebOrigin {
+        let WebOrigin { secure, port, .. } = self.origin;
+        match (place, &self.apps_domain, &self.ports) {
+            (Place::Host(label), Some(domain), _) => {
+                WebOrigin::new(secure, &format!("{label}.{domain}"), port)
+            }
+            (Place::Port(port), _, Some(range)) => WebOrigin::new(secure, &range.host, *port),
+            (Place::Site, _, _) | (Place::Host(_), None, _) | (Place::Port(_), _, None) => {
+                self.origin.clone()
+            }
+        }
+    }
+
+    /// The whole address of a target at a place.
+    pub fn url(&self, place: &Place, target: &str) -> String {
+        match place {
+            Place::Site => format!("{}{target}", self.origin),
+            Place::Host(_) | Place::Port(_) => format!("{}{target}", self.origin_of(place)),
+        }
+    }
+
+    /// Whether an `Origin` header names the place, byte for byte. Allocates nothing.
+    pub fn is_origin(&self, place: &Place, text: &[u8]) -> bool {
+        let Place::Site = place else {
+            return self.is_other_origin(place, text).is_some();
+        };
+        text == self.origin.text.as_bytes()
+    }
+
+    fn is_other_origin(&self, place: &Place, text: &[u8]) -> Option<()> {
+        let rest = text.strip_prefix(self.origin.scheme().as_bytes())?.strip_prefix(b"://")?;
+        let (rest, port) = match place {
+            Place::Site => return None,
+            Place::Host(label) => {
+                let rest = rest.strip_prefix(label.as_str().as_bytes())?.strip_prefix(b".")?;
+                (rest.strip_prefix(self.apps_domain.as_ref()?.as_bytes())?, self.origin.port)
+            }
+            Place::Port(port) => (rest.strip_prefix(self.ports.as_ref()?.host.as_bytes())?, *port),
+        };
+        let fits = match rest {
+            [] => port == self.origin.default_port(),
+            [b':', digits @ ..] => {
+                let written = std::str::from_utf8(digits).ok()?.parse::<u16>().ok()?;
+                written == port && digits.first() != Some(&b'0') && port != self.origin.default_port()
+            }
+            [_, ..] => false,
+        };
+        fits.then_some(())
+    }
+
     /// The path of one of our endpoints, such as `/oauth2/start`.
     pub fn endpoint(&self, name: &str) -> String {
         format!("{}/{name}", self.endpoints)
@@ -122,18 +197,54 @@ impl Site {
 impl Site {
     /// The site of unit tests: default paths, no console.
     pub fn of(origin: WebOrigin, cookies: CookieNames) -> Site {
-        let forwarded = ForwardedConstants::new(&origin).expect("a host");
         let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
         Site {
             via: via(&origin),
-            forwarded,
             origin,
             alias: None,
             welcome: None,
+            apps_domain: None,
+            ports: None,
             apps_prefix,
             endpoints,
             console: None,
             cookies,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::place::HostLabel;
+
+    #[test]
+    fn an_origin_is_compared_byte_for_byte() {
+        let names = CookieNames::new(true, "c", &[]);
+        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), names);
+        site.apps_domain = Some("svc.test".into());
+        site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
+        let host = Place::Host(HostLabel::new(b"web").expect("a label"));
+        for (place, text) in [
+            (Place::Site, "https://gw.test"),
+            (host, "https://web.svc.test"),
+            (Place::Port(2001), "https://ports.test:2001"),
+        ] {
+            assert_eq!(&*site.origin_of(&place).text, text);
+            assert!(site.is_origin(&place, text.as_bytes()));
+            for other in [
+                "",
+                "null",
+                "http://web.svc.test",
+                "https://web.svc.test:443",
+                "https://web.svc.test.",
+                "https://x.svc.test",
+            ] {
+                assert!(!site.is_origin(&place, other.as_bytes()), "{other:?}");
+            }
+        }
+        assert!(!site.is_origin(&Place::Port(2001), b"https://ports.test:2002"));
+        assert!(!site.is_origin(&Place::Port(2001), b"https://ports.test:02001"));
+        assert_eq!(site.url(&host, "/a?b"), "https://web.svc.test/a?b");
     }
 }

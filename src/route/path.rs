@@ -6,6 +6,17 @@ use crate::model::{app::is_app_id, site::Site};
 /// Our second reserved prefix, on every origin.
 const RESERVED: &str = "/.ludgate";
 
+/// Where an app's own host takes tickets.
+pub const ENTER: &str = "/.ludgate/enter";
+
+/// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing, or the app.
+pub fn on_host(path: &str) -> Option<Route<'static>> {
+    match path {
+        ENTER => Some(Route::Endpoint(Endpoint::Enter)),
+        _ => below(path, RESERVED).map(|_| Route::Nowhere),
+    }
+}
+
 /// Routes the path of a target on the site.
 pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
     if let Some(rest) = below(path, &site.apps_prefix) {

@@ -57,6 +57,12 @@ impl RecordKey {
         plausible.then(|| RecordKey::hash(presented))
     }
 
+    /// The key of the sign-in that a token of another system stands for. What is hashed is no id, so no
+    /// cookie leads to it.
+    pub fn of_token(token: &str) -> RecordKey {
+        RecordKey::hash(format!("token {token}").as_bytes())
+    }
+
     fn hash(id: &[u8]) -> RecordKey {
         let mut key = [0; 32];
         key.copy_from_slice(digest::digest(&digest::SHA256, id).as_ref());

@@ -18,6 +18,7 @@ use super::{Settings, cookie::RecordKey};
 use crate::model::{
     app::AppId,
     clock::{Moment, millis},
+    place::Place,
     principal::Principal,
     secret::Secret,
 };
@@ -71,6 +72,8 @@ pub struct ProviderTokens {
     pub refresh_token: Option<Secret>,
     /// The provider's own session id (`sid`), for back-channel sign-out.
     pub session_id: Option<Box<str>>,
+    /// The Arvados token that began it: kept to ask again whether it still holds.
+    pub arvados: Option<Secret>,
 }
 
 /// One person, signed in with one browser.
@@ -83,12 +86,15 @@ pub struct SignIn {
     window: Window,
     ended: AtomicBool,
     minted: Mutex<Minted>,
+    /// When the person was last proved, in milliseconds of the clock.
+    proved: AtomicU64,
 }
 
 /// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
 #[derive(Debug, Default)]
 struct Minted {
     count: u32,
+    /// Those on paths, whose cookies the site can take away again.
     apps: BTreeSet<AppId>,
 }
 
@@ -109,6 +115,7 @@ impl SignIn {
             window: Window::open(now, settings.idle, absolute),
             ended: AtomicBool::new(false),
             minted: Mutex::default(),
+            proved: AtomicU64::new(now.0),
         }
     }
 
@@ -142,18 +149,28 @@ impl SignIn {
         !self.ended.swap(true, Ordering::AcqRel)
     }
 
+    /// Whether the proof is older than this; says so to one caller only, who is to ask for another. Should
+    /// that one fail, the next is due as much later.
+    pub fn is_proof_due(&self, now: Moment, recheck: Duration) -> bool {
+        let proved = self.proved.load(Ordering::Relaxed);
+        now.0 >= proved.saturating_add(millis(recheck))
+            && self.proved.compare_exchange(proved, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Takes one of the app sessions this sign-in may still make.
-    pub fn may_mint(&self, app: &AppId) -> bool {
+    pub fn may_mint(&self, app: &AppId, place: &Place) -> bool {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
         let may = minted.count < MAX_MINTED;
         if may {
             minted.count += 1;
-            minted.apps.insert(app.clone());
+            if *place == Place::Site {
+                minted.apps.insert(app.clone());
+            }
         }
         may
     }
 
-    /// The apps that were given a cookie, so that sign-out can take it away.
+    /// The apps on paths that were given a cookie, so that sign-out can take it away.
     pub fn apps(&self) -> Vec<AppId> {
         let minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
         minted.apps.iter().cloned().collect()
@@ -164,30 +181,32 @@ impl SignIn {
         let person = self.principal.load();
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
-        let tokens = token(&self.tokens.id_token) + token(&self.tokens.refresh_token);
+        let ProviderTokens { id_token, refresh_token, arvados, session_id: _ } = &self.tokens;
+        let tokens = token(id_token) + token(refresh_token) + token(arvados);
         // The groups stand twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
     }
 }
 
-/// The session of one person with one app.
+/// The session of one person with one app at one place.
 #[derive(Debug)]
 pub struct AppSession {
     app: AppId,
+    place: Place,
     sign_in: Arc<SignIn>,
     window: Window,
 }
 
 impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
-    pub fn begin(app: AppId, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
+    pub fn begin(app: AppId, place: Place, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline);
-        AppSession { app, sign_in, window }
+        AppSession { app, place, sign_in, window }
     }
 
-    /// The app it was made for; at another app it is no session.
-    pub fn app(&self) -> &AppId {
-        &self.app
+    /// Whether it was made for this app at this place; at any other it is no session.
+    pub fn is_for(&self, app: &AppId, place: &Place) -> bool {
+        self.app == *app && self.place == *place
     }
 
     /// The sign-in it stands on.

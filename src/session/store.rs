@@ -5,7 +5,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    hash::{BuildHasher, Hasher},
     sync::{Arc, Mutex, PoisonError, Weak},
 };
 
@@ -14,6 +13,8 @@ use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
 use super::{
     Settings,
     cookie::{NewId, NoRandomness, RecordKey},
+    handover::Tickets,
+    key_is_hash::KeyIsHash,
     record::{AppSession, ProviderTokens, SignIn},
 };
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     model::{
         app::AppId,
         clock::{Clock, Moment},
+        place::Place,
         principal::Principal,
     },
     telemetry::metrics::Metrics,
@@ -67,6 +69,8 @@ pub struct Sessions {
     apps: Cache<RecordKey, Arc<AppSession>, KeyIsHash>,
     /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a request.
     people: Mutex<HashMap<Box<str>, VecDeque<Weak<SignIn>>>>,
+    /// What a sign-in takes with it from the site to an app's own host.
+    pub tickets: Tickets,
     settings: Settings,
     clock: Clock,
     alarm: Alarm,
@@ -95,6 +99,7 @@ impl Sessions {
                 .weigher(|_, _| APP_SESSION_WEIGHT)
                 .build_with_hasher(KeyIsHash),
             people: Mutex::default(),
+            tickets: Tickets::new(),
             settings,
             clock,
             alarm,
@@ -102,7 +107,7 @@ impl Sessions {
         }
     }
 
-    /// Finds the session that counts for an app: its own if one is presented, else the sign-in.
+    /// Finds the session that counts for an app at a place: its own if one is presented, else the sign-in.
     ///
     /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
     /// not the one presented with it counts as absent.
@@ -111,6 +116,7 @@ impl Sessions {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         app: &AppId,
+        place: &Place,
         now: Moment,
     ) -> Option<Live> {
         let mut presented = 0;
@@ -120,12 +126,10 @@ impl Sessions {
         };
         let matches_sign_in =
             |session: &AppSession| presented == 0 || sign_in_keys.contains(&Some(session.sign_in().key()));
-        let session = only(
-            app_cookies
-                .filter_map(RecordKey::of)
-                .filter_map(|key| self.apps.get(&key))
-                .filter(|session| session.app() == app && session.is_live(now) && matches_sign_in(session)),
-        );
+        let session =
+            only(app_cookies.filter_map(RecordKey::of).filter_map(|key| self.apps.get(&key)).filter(
+                |session| session.is_for(app, place) && session.is_live(now) && matches_sign_in(session),
+            ));
         if let Some(session) = session {
             self.metrics.lookup("app");
             return Some(Live::App(session));
@@ -165,13 +169,38 @@ impl Sessions {
         tokens: ProviderTokens,
     ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
         let id = NewId::random()?;
-        let sign_in = SignIn::begin(id.key(), principal, tokens, self.clock.now(), &self.settings);
-        let sign_in = Arc::new(sign_in);
-        self.sign_ins.insert(id.key(), sign_in.clone());
+        let sign_in = self.begin_under(id.key(), principal, tokens);
+        Ok((id, sign_in))
+    }
+
+    /// Begins the sign-in that a token of another system stands for. It has no cookie of its own: whoever
+    /// presents the token again finds it, and its app sessions stand on it.
+    pub fn begin_for_token(
+        &self,
+        key: RecordKey,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+    ) -> Arc<SignIn> {
+        self.begin_under(key, principal, tokens)
+    }
+
+    /// The live sign-in of a token.
+    pub fn find_for_token(&self, key: &RecordKey, now: Moment) -> Option<Arc<SignIn>> {
+        self.sign_ins.get(key).filter(|sign_in| sign_in.is_live(now))
+    }
+
+    fn begin_under(&self, key: RecordKey, principal: Arc<Principal>, tokens: ProviderTokens) -> Arc<SignIn> {
+        let sign_in = Arc::new(SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings));
+        self.sign_ins.insert(key, sign_in.clone());
         if let Some(oldest) = self.remember(&sign_in) {
             self.end(&oldest);
         }
-        Ok((id, sign_in))
+        sign_in
+    }
+
+    /// How long a proof of who somebody is holds before it is asked for again.
+    pub fn recheck(&self) -> std::time::Duration {
+        self.settings.recheck
     }
 
     /// Notes whose sign-in it is; gives back the one that must go for it.
@@ -184,14 +213,20 @@ impl Sessions {
         if mine.len() > PER_PERSON { mine.pop_front().and_then(|oldest| oldest.upgrade()) } else { None }
     }
 
-    /// Makes the session of one app; `None` when this sign-in has made too many already (its sign-in
-    /// cookie then goes on speaking for it) or the system has no random bytes.
-    pub fn mint(&self, sign_in: &Arc<SignIn>, app: &AppId) -> Option<(NewId, Arc<AppSession>)> {
-        if !sign_in.may_mint(app) {
+    /// Makes the session of one app at one place; `None` when this sign-in has made too many already (its
+    /// sign-in cookie then goes on speaking for it) or the system has no random bytes.
+    pub fn mint(
+        &self,
+        sign_in: &Arc<SignIn>,
+        app: &AppId,
+        place: &Place,
+    ) -> Option<(NewId, Arc<AppSession>)> {
+        if !sign_in.may_mint(app, place) {
             return None;
         }
         let id = NewId::random().ok()?;
-        let session = AppSession::begin(app.clone(), sign_in.clone(), self.clock.now(), self.settings.idle);
+        let (now, idle) = (self.clock.now(), self.settings.idle);
+        let session = AppSession::begin(app.clone(), *place, sign_in.clone(), now, idle);
         let session = Arc::new(session);
         self.apps.insert(id.key(), session.clone());
         Some((id, session))
@@ -254,6 +289,7 @@ impl Sessions {
             }
         }
         let now = self.clock.now();
+        self.tickets.sweep(now);
         self.people.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, sign_ins| {
             sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
             !sign_ins.is_empty()
@@ -268,38 +304,6 @@ fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
         (Some(item), None) => Some(item),
         (None | Some(_), _) => None,
     }
-}
-
-/// The key already is a SHA-256: its first bytes serve as the hash.
-#[derive(Clone, Copy, Debug, Default)]
-struct KeyIsHash;
-
-/// See [`KeyIsHash`].
-#[derive(Debug, Default)]
-struct FirstBytes(u64);
-
-impl BuildHasher for KeyIsHash {
-    type Hasher = FirstBytes;
-
-    fn build_hasher(&self) -> FirstBytes {
-        FirstBytes(0)
-    }
-}
-
-impl Hasher for FirstBytes {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        let mut first = [0; 8];
-        let len = bytes.len().min(8);
-        first[..len].copy_from_slice(&bytes[..len]);
-        // The array's length is hashed too, before its bytes: mixed in, it must not replace them.
-        self.0 ^= u64::from_le_bytes(first);
-    }
-
-    fn write_usize(&mut self, _: usize) {}
 }
 
 #[cfg(test)]
@@ -328,7 +332,7 @@ mod tests {
     fn find(sessions: &Sessions, app: &[&str], sign_in: &[&str], id: &AppId, now: Moment) -> Option<Live> {
         let bytes = |list: &[&str]| list.iter().map(|t| t.as_bytes().to_vec()).collect::<Vec<_>>();
         let (app, sign_in) = (bytes(app), bytes(sign_in));
-        sessions.find(app.iter().map(Vec::as_slice), sign_in.iter().map(Vec::as_slice), id, now)
+        sessions.find(app.iter().map(Vec::as_slice), sign_in.iter().map(Vec::as_slice), id, &Place::Site, now)
     }
 
     fn grp() -> AppId {
@@ -339,7 +343,7 @@ mod tests {
     fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
         let (sessions, clock, hands) = store();
         let (_, owner) = sign_in(&sessions, "alice");
-        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
         hands.advance(30 * MINUTE - Duration::from_secs(1));
         assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_some());
         hands.advance(Duration::from_secs(1));
@@ -350,7 +354,7 @@ mod tests {
     fn a_session_in_constant_use_ends_at_its_lifetime() {
         let (sessions, clock, hands) = store();
         let (_, owner) = sign_in(&sessions, "alice");
-        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
         for _ in 0..35 {
             hands.advance(20 * MINUTE);
             let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("in use");
@@ -364,7 +368,7 @@ mod tests {
     fn looking_is_not_using() {
         let (sessions, clock, hands) = store();
         let (_, owner) = sign_in(&sessions, "alice");
-        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
         for _ in 0..3 {
             hands.advance(10 * MINUTE);
             let _ = find(&sessions, &[id.as_str()], &[], &grp(), clock.now());
@@ -376,7 +380,7 @@ mod tests {
     fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
         let (sessions, clock, hands) = store();
         let (sign_in_id, owner) = sign_in(&sessions, "alice");
-        let (id, _) = sessions.mint(&owner, &grp()).expect("a session");
+        let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
         hands.advance(20 * MINUTE);
         let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("live");
         sessions.touch(&live, clock.now());
@@ -392,7 +396,7 @@ mod tests {
         let (sessions, clock, _hands) = store();
         let (_, alice) = sign_in(&sessions, "alice");
         let (bob_id, _bob) = sign_in(&sessions, "bob");
-        let (id, _) = sessions.mint(&alice, &grp()).expect("a session");
+        let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
         let now = clock.now();
         let other = AppId::new("grp2").expect("an id");
         assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
@@ -416,7 +420,7 @@ mod tests {
     async fn a_sweep_forgets_what_is_over_and_nothing_else() {
         let (sessions, clock, hands) = store();
         let (old, owner) = sign_in(&sessions, "alice");
-        let _ = sessions.mint(&owner, &grp());
+        let _ = sessions.mint(&owner, &grp(), &Place::Site);
         hands.advance(31 * MINUTE);
         let (fresh, _) = sign_in(&sessions, "bob");
         sessions.sweep().await;
@@ -431,7 +435,7 @@ mod tests {
         let settings = Settings { sign_in_bytes: 4 * 1024, ..Settings::default() };
         let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new());
         let (_, first) = sign_in(&sessions, "alice");
-        let (app_cookie, _) = sessions.mint(&first, &grp()).expect("a session");
+        let (app_cookie, _) = sessions.mint(&first, &grp(), &Place::Site).expect("a session");
         for n in 0..50 {
             let _ = sign_in(&sessions, &format!("bob-{n}"));
         }
@@ -457,7 +461,7 @@ mod tests {
     fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
         let (sessions, _, _hands) = store();
         let (_, owner) = sign_in(&sessions, "alice");
-        let minted = (0..1000).filter(|_| sessions.mint(&owner, &grp()).is_some()).count();
+        let minted = (0..1000).filter(|_| sessions.mint(&owner, &grp(), &Place::Site).is_some()).count();
         assert_eq!(minted, 256);
     }
 }

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     Mistake, Mistakes,
-    keys::{self, Kind, NOT_YET, SECTIONS},
+    keys::{self, Kind, NOT_YET, PUBLISHED_PORT, SECTIONS},
     units,
 };
 
@@ -169,7 +169,8 @@ impl<'t> File<'t> {
         for (key, _) in table.iter() {
             let name: &str = key.get_ref();
             if keys::find(section, name).is_none() {
-                let names = keys::KEYS.iter().filter(|key| key.section == section).map(|key| key.name);
+                let all = keys::KEYS.iter().chain(keys::PORT_KEYS);
+                let names = all.filter(|key| key.section == section).map(|key| key.name);
                 let line = self.line(key.span().start);
                 self.unknown(section, name, format!("{path}.{name}"), line, names);
             }
@@ -260,6 +261,36 @@ impl Section<'_> {
         )
     }
 
+    /// Every table of `published_ports`, with its key.
+    pub fn each_port(&self, mut read: impl FnMut(&str, Section<'_>)) {
+        let Some((_, value)) = self.value("published_ports") else { return };
+        let Some(ports) = value.as_table() else {
+            let example = keys::find(self.name, "published_ports").map(|key| key.example.to_owned());
+            self.wrong("published_ports", format!("expected a table, found {}", value.type_str()), example);
+            return;
+        };
+        for (key, value) in ports.iter() {
+            let path = format!("{}.published_ports.{}", self.path, key.get_ref());
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    self.file.check_keys(PUBLISHED_PORT.name, &path, table);
+                    let section = Section {
+                        file: self.file,
+                        name: PUBLISHED_PORT.name,
+                        path: &path,
+                        table: Some(table),
+                    };
+                    read(key.get_ref(), section);
+                }
+                None => {
+                    let line = Some(self.file.line(value.span().start));
+                    let what = "expected a table such as { access = \"public\" }".to_owned();
+                    self.file.note(Mistake { key: path, line, what, suggestion: None });
+                }
+            }
+        }
+    }
+
     /// A duration longer than nothing.
     pub fn positive(&self, name: &'static str, default: Duration) -> Duration {
         let value = self.duration(name).unwrap_or(default);
@@ -318,7 +349,8 @@ impl Section<'_> {
         let kind = keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
         // Tables of tables come from the file only: a variable cannot say which app it means.
         let variable = (self.name.to_owned(), name.to_owned());
-        if let Some(text) = self.file.environment.get(&variable).filter(|_| self.name != "apps") {
+        let may = !self.name.starts_with("apps");
+        if let Some(text) = self.file.environment.get(&variable).filter(|_| may) {
             let read = from_environment(text);
             if read.is_none() {
                 let key = format!("{ENVIRONMENT_PREFIX}{}__{}", variable.0, variable.1).to_ascii_uppercase();

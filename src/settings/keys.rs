@@ -62,7 +62,7 @@ pub struct Section {
 }
 
 /// The tables, in the order they are printed.
-pub const SECTIONS: [Section; 8] = [
+pub const SECTIONS: [Section; 9] = [
     Section { name: "listen", purpose: "Where people connect." },
     Section { name: "admin", purpose: "Where operators connect: /livez, /readyz, /metrics, /apps." },
     Section { name: "site", purpose: "The origin people see, and what lives where on it." },
@@ -73,8 +73,18 @@ pub const SECTIONS: [Section; 8] = [
     Section { name: "session", purpose: "How long people stay signed in." },
     Section { name: "limits", purpose: "Deadlines, sizes and counts." },
     Section { name: "log", purpose: "What is logged." },
+    Section {
+        name: "arvados",
+        purpose: "Web services of Arvados containers, each on a host or a port of its own.",
+    },
     Section { name: "apps", purpose: "The apps, one [[apps]] table each." },
 ];
+
+/// The table of one published port, inside an app.
+pub const PUBLISHED_PORT: Section = Section {
+    name: "apps.published_ports",
+    purpose: "One port of an app, at <id>-<port>.<site.apps_domain>: a table under the port's number.",
+};
 
 const fn key(
     section: &'static str,
@@ -145,6 +155,14 @@ pub const KEYS: &[Key] = &[
         "\"/oauth2\"",
         "\"/oauth2\"",
         "Where start, callback, sign_in, sign_out and userinfo are.",
+    ),
+    key(
+        "site",
+        "apps_domain",
+        Kind::Text,
+        "",
+        "\"apps.example.net\"",
+        "Apps have hosts of their own, <id>.<apps_domain>, with the scheme and port of the site. Best under another registrable domain than the site's.",
     ),
     key(
         "site",
@@ -321,6 +339,46 @@ pub const KEYS: &[Key] = &[
         "Diagnostics on standard error: error, warn, info, debug, or a filter such as ludgate=debug.",
     ),
     key(
+        "arvados",
+        "api",
+        Kind::Text,
+        "",
+        "\"https://zzzzz.arvadosapi.com\"",
+        "The API server. Its containers are at <uuid>-<port>.<site.apps_domain>.",
+    ),
+    key(
+        "arvados",
+        "root_token_file",
+        Kind::Text,
+        "",
+        "\"system-root-token\"",
+        "File with the cluster's SystemRootToken: reads container records, and proves us to the containers' gateways.",
+    ),
+    key(
+        "arvados",
+        "ca",
+        Kind::Text,
+        "",
+        "\"api-ca.crt\"",
+        "PEM file of the CA behind the API server's certificate. Absent: the system's.",
+    ),
+    key(
+        "arvados",
+        "ports",
+        Kind::Table,
+        "",
+        "{ host = \"ports.example.org\", range = \"2000-2999\" }",
+        "A host with nothing else on it, whose ports lead to containers: for where no wildcard name can be had.",
+    ),
+    key(
+        "arvados",
+        "accept_sign_in",
+        Kind::Switch,
+        "false",
+        "false",
+        "The API server takes the provider's access tokens (Login.OpenIDConnect.AcceptAccessToken): whoever signs in is then also their Arvados user.",
+    ),
+    key(
         "apps",
         "id",
         Kind::Text,
@@ -346,6 +404,22 @@ pub const KEYS: &[Key] = &[
     ),
     key("apps", "name", Kind::Text, "", "\"MLflow\"", "Shown in the launcher."),
     key("apps", "icon", Kind::Text, "", "\"📈\"", "Shown in the launcher: a few characters."),
+    key(
+        "apps",
+        "isolation",
+        Kind::Text,
+        "\"path\"",
+        "\"path\"",
+        "path: at its path, and at its host where hosts are served. host: at its host only, where no other app can read it; its path leads there.",
+    ),
+    key(
+        "apps",
+        "published_ports",
+        Kind::Table,
+        "",
+        "{ \"8080\" = { access = \"public\", label = \"Web\" } }",
+        "Further ports of the app, each on a host of its own: <id>-<port>.<site.apps_domain>. Keys below.",
+    ),
     key("apps", "strip_prefix", Kind::Switch, "false", "false", "Remove <prefix>/<id> before forwarding."),
     key(
         "apps",
@@ -383,23 +457,40 @@ pub const KEYS: &[Key] = &[
     ),
 ];
 
+/// The keys of a published port.
+pub const PORT_KEYS: &[Key] = &[
+    key(
+        "apps.published_ports",
+        "access",
+        Kind::Text,
+        "the app's access",
+        "\"public\"",
+        "As for an app: public, user, group:<name> or owner:<subject>.",
+    ),
+    key("apps.published_ports", "label", Kind::Text, "", "\"Web\"", "Shown where apps are listed."),
+    key(
+        "apps.published_ports",
+        "upstream",
+        Kind::Text,
+        "the app's host at this port",
+        "\"http://127.0.0.1:8080\"",
+        "Where it runs, when that is somewhere else.",
+    ),
+];
+
 /// Keys that belong to the contract and that this version does not serve yet: named, so that nobody takes
 /// them for a slip of the pen, and refused, so that nobody believes them to be in force.
 pub const NOT_YET: &[(&str, &str)] = &[
     ("listen", "proxy_protocol_from"),
     ("listen", "takeover"),
-    ("site", "apps_domain"),
     ("identity", "access_token_cookie"),
     ("identity", "introspection"),
-    ("apps", "isolation"),
     ("apps", "protocol"),
     ("apps", "bearer"),
-    ("apps", "published_ports"),
     ("", "kubernetes"),
-    ("", "arvados"),
 ];
 
 /// The key of that name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.section == section && key.name == name)
+    KEYS.iter().chain(PORT_KEYS).find(|key| key.section == section && key.name == name)
 }

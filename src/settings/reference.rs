@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{KEYS, Key, NOT_YET, SECTIONS};
+use super::keys::{KEYS, Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS};
 
 /// A file with every key: those with a default as they are, the others commented out.
 pub fn commented_file() -> String {
@@ -16,7 +16,7 @@ pub fn commented_file() -> String {
         // The tables without defaults stand as comments: as they are, they would name a provider and an app.
         let (header, off) = match section.name {
             "apps" => ("[[apps]]".to_owned(), true),
-            "identity" => ("[identity]".to_owned(), true),
+            name @ ("identity" | "arvados") => (format!("[{name}]"), true),
             name => (format!("[{name}]"), false),
         };
         let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });
@@ -34,6 +34,8 @@ pub fn commented_file() -> String {
     out
 }
 
+const TABLE_HEAD: &str = "| key | value | default | what it is for |\n|---|---|---|---|\n";
+
 /// The Markdown reference.
 pub fn markdown() -> String {
     let mut out = String::from(
@@ -48,10 +50,15 @@ pub fn markdown() -> String {
         let title =
             if section.name == "apps" { "[[apps]]".to_owned() } else { format!("[{}]", section.name) };
         let _ = write!(out, "\n## `{title}`\n\n{}\n\n", section.purpose);
-        out.push_str("| key | value | default | what it is for |\n|---|---|---|---|\n");
+        out.push_str(TABLE_HEAD);
         for key in KEYS.iter().filter(|key| key.section == section.name) {
             out.push_str(&row(key));
         }
+    }
+    let _ = write!(out, "\n## `{}`\n\n{}\n\n", PUBLISHED_PORT.name, PUBLISHED_PORT.purpose);
+    out.push_str(TABLE_HEAD);
+    for key in PORT_KEYS {
+        out.push_str(&row(key));
     }
     out.push_str("\n## Not served yet\n\nKnown names that this version refuses, so that nobody believes them to be in force: ");
     let names: Vec<String> = NOT_YET

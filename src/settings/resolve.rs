@@ -8,7 +8,7 @@ use url::Url;
 use super::{
     Settings,
     file::{File, Section},
-    resolve_apps,
+    resolve_apps, resolve_hosts,
 };
 use crate::{
     admin, forward,
@@ -19,7 +19,7 @@ use crate::{
         app::{App, AppKind},
         cookie_names::CookieNames,
         secret::Secret,
-        site::{ForwardedConstants, Site, WebOrigin, is_loopback_host, via},
+        site::{Site, WebOrigin, is_loopback_host, via},
     },
     peer, session,
     session::keys::KeyRing,
@@ -57,6 +57,10 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     let (session, keys) = session(&file.section("session"), folder);
     let log = log(&file.section("log"));
     let apps = resolve_apps::apps(file, folder, response_head);
+    if let Some(site) = &site {
+        resolve_hosts::check_apps(file, site, &apps);
+    }
+    let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
     Some(Settings {
         listen: listen?,
         peers,
@@ -68,6 +72,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         forward,
         log,
         apps,
+        warnings,
     })
 }
 
@@ -186,14 +191,17 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     if console_cookies.iter().any(|name| !is_cookie_name(name)) {
         site.wrong("console_cookies", "holds something that is no cookie name", None);
     }
+    let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
+    let ports = resolve_hosts::port_range(file, apps_domain.as_deref(), origin.as_ref());
     let origin = origin?;
     Some(Site {
         via: via(&origin),
-        forwarded: ForwardedConstants::new(&origin)?,
         cookies: CookieNames::new(origin.secure, &app_cookie, &console_cookies),
         origin,
         alias: None,
         welcome: None,
+        apps_domain,
+        ports,
         apps_prefix: apps_prefix?.into(),
         endpoints: endpoints?.into(),
         console: console?,

@@ -8,9 +8,14 @@ use super::{
     file::{File, Section},
     resolve::ca_file,
 };
-use crate::model::{
-    access::Access,
-    app::{AppId, AppSpec, Upstream, UpstreamScheme},
+use crate::{
+    catalog::snapshot::published_label,
+    model::{
+        access::Access,
+        app::{AppId, AppSpec, Isolation, PublishedPort, Upstream, UpstreamScheme},
+        place::HostLabel,
+    },
+    route::{self, host::Named},
 };
 
 /// Longest icon, in bytes: a few characters, not a picture.
@@ -28,6 +33,11 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
         if let Some(id) = id.as_ref().filter(|id| !ids.insert((*id).clone())) {
             section.wrong("id", format!("{id} is given twice"), None);
         }
+        // A host that could name a container must never be an app's.
+        let label = id.as_ref().and_then(|id| HostLabel::new(id.as_str().as_bytes()));
+        if label.is_some_and(|label| !matches!(route::host::named(&label), Named::Name(_))) {
+            section.wrong("id", "has the form of an Arvados uuid", None);
+        }
         specs.extend(app(&section, id, folder, timeout));
     });
     specs
@@ -35,11 +45,17 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
 
 fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duration) -> Option<AppSpec> {
     let upstream = section.required("upstream", upstream);
-    let access = section.required("access", |text| match Access::parse(text) {
-        // What nobody understands would deny everybody at run time; here somebody can still mend it.
-        Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
-        access @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_)) => Ok(access),
-    });
+    let access = section.required("access", access);
+    let isolation = match section.text("isolation").as_deref() {
+        None | Some("path") => Isolation::Path,
+        Some("host") => Isolation::Host,
+        Some(other) => {
+            let suggestion = Some("isolation = \"path\" or isolation = \"host\"".to_owned());
+            section.wrong("isolation", format!("{other:?} is no isolation"), suggestion);
+            Isolation::Path
+        }
+    };
+    let published_ports = published_ports(section, id.as_ref(), access.as_ref());
     let icon = section.text("icon");
     if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {
         section.wrong("icon", "is longer than 32 bytes", None);
@@ -53,6 +69,8 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         icon,
         strip_prefix: section.switch("strip_prefix").unwrap_or(false),
         identity_headers: section.switch("identity_headers").unwrap_or(true),
+        isolation,
+        published_ports,
         rewrite_host: section.switch("rewrite_host").unwrap_or(false),
         keep_authorization: section.switch("keep_authorization").unwrap_or(false),
         timeout: own_timeout.unwrap_or(timeout),
@@ -63,6 +81,48 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         access: access?,
     };
     Some(spec)
+}
+
+fn access(text: &str) -> Result<Access, String> {
+    match Access::parse(text) {
+        // What nobody understands would deny everybody at run time; here somebody can still mend it.
+        Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
+        rule @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins) => {
+            Ok(rule)
+        }
+    }
+}
+
+/// The further ports of an app; a port says who may reach it, or the app does.
+fn published_ports(
+    section: &Section<'_>,
+    id: Option<&AppId>,
+    of_the_app: Option<&Access>,
+) -> Vec<PublishedPort> {
+    let mut published = Vec::new();
+    section.each_port(|number, table| {
+        let Some(port) = route::host::port(number) else {
+            section.wrong("published_ports", format!("{number:?} is no port from 1 to 65535"), None);
+            return;
+        };
+        if id.is_some_and(|id| published_label(id, port).is_none()) {
+            let what = format!("<id>-{port} is longer than the 63 characters that a host's label can have");
+            section.wrong("published_ports", what, None);
+        }
+        let own = match table.text("access") {
+            Some(_) => table.required("access", access),
+            None => of_the_app.cloned(),
+        };
+        let elsewhere = match table.text("upstream") {
+            Some(_) => table.required("upstream", upstream).map(Some),
+            None => Some(None),
+        };
+        if let (Some(access), Some(upstream)) = (own, elsewhere) {
+            let label = table.text("label").filter(|label| !label.is_empty());
+            published.push(PublishedPort { port, access, label, upstream });
+        }
+    });
+    published
 }
 
 /// Reads an upstream: http or https, host, port, nothing else.

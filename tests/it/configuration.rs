@@ -65,7 +65,7 @@ fn unknown_keys_and_twelve_kinds_of_wrong_values_are_reported_in_one_run() {
         (7, "admin.address", "is not an address and port"),
         (10, "site.url", "plain http is accepted on loopback only"),
         (11, "site.apps_prefix", "must be a path"),
-        (12, "site.apps_domain", "not served by this version yet"),
+        (12, "site.apps_domain", "no lower-case host name"),
         (15, "identity.issuer", "must be https"),
         (17, "identity.client_secret_file", "cannot be read"),
         (18, "identity.scopes", "expected a list of texts"),

@@ -6,12 +6,15 @@ mod support;
 
 mod admin;
 mod bearer;
+mod chromium_driver;
 mod configuration;
 mod cookies;
 mod decision_table;
 mod demo;
 mod faults;
 mod forwarding;
+mod hand_over;
+mod hosts;
 mod malformed;
 mod paths;
 mod provider_trouble;

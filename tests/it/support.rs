@@ -2,7 +2,9 @@
 
 pub mod backend;
 pub mod browser;
+pub mod chromium;
 pub mod message;
 pub mod oracles;
+pub mod origins;
 pub mod raw;
 pub mod world;

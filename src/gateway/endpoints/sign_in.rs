@@ -12,10 +12,10 @@ use crate::{
         return_to,
     },
     identity::oidc::{
-        pending::{StateError, new_bind},
-        sign_in::{Returned, SignInError, SignedIn},
+        pending::StateError,
+        sign_in::{Returned, SignInError, SignedIn, Wanted},
     },
-    session::cookie,
+    session::{bind::BindHash, cookie},
 };
 
 /// Longest code or state that is looked at, in bytes.
@@ -23,30 +23,42 @@ const MAX_PARAMETER: usize = 7 * 1024;
 
 impl Call<'_> {
     /// Sends the browser to the provider. Anonymous visitors cost no memory: the state travels sealed.
-    pub fn start(&self, record: &mut Record) -> Response<Answer> {
+    ///
+    /// Somebody who is signed in already and comes for another of our origins is handed over at once.
+    pub async fn start(&self, record: &mut Record) -> Response<Answer> {
         let site = self.snapshot.site();
-        let (Ok(asked), Ok(prompt)) = (self.query("rd"), self.query("prompt")) else {
+        let (Ok(asked), Ok(prompt), Ok(bind)) = (self.query("rd"), self.query("prompt"), self.query("bind"))
+        else {
             return self.problem(BAD_PARAMETERS, "A parameter was given twice.", "/", record);
         };
         let target = return_to::clean(asked.as_deref(), site);
+        let ask_who = prompt.as_deref() == Some("login");
+        let hand_over = match bind.as_deref().map(BindHash::new) {
+            Some(None) => {
+                return self.problem(BAD_PARAMETERS, "A parameter is not what it should be.", "/", record);
+            }
+            Some(Some(bind)) => Some(bind),
+            None => None,
+        };
+        if let (Some(to), Some(sign_in), false) =
+            (return_to::elsewhere(&target, site), self.sign_in(), ask_who)
+        {
+            return match hand_over {
+                Some(bind) => self.hand_over(&sign_in, to, bind, record).await,
+                None => respond::redirect(StatusCode::SEE_OTHER, &target),
+            };
+        }
         let Some(oidc) = &self.gateway.oidc else {
             return self.problem(UNAVAILABLE, "No sign-in service is configured.", &target, record);
         };
-        let presented = self.cookies().unwrap_or_default();
-        let kept = presented.bind.iter().find(|value| is_bind(value));
-        let kept = kept.and_then(|value| std::str::from_utf8(value).ok()).map(str::to_owned);
-        let is_new = kept.is_none();
-        let bind = match kept.map_or_else(new_bind, Ok) {
+        let bind = match self.bind() {
             Ok(bind) => bind,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
         };
-        match oidc.begin(target.clone(), &bind, prompt.as_deref() == Some("login")) {
+        match oidc.begin(Wanted { return_to: target.clone(), hand_over }, &bind.value, ask_who) {
             Ok(url) => {
                 let mut response = respond::redirect(StatusCode::FOUND, &url);
-                if is_new {
-                    let line = cookie::set(&site.cookies.bind, &bind, "/", site.origin.secure);
-                    set_cookie(&mut response, line);
-                }
+                set_cookie(&mut response, bind.line);
                 response
             }
             Err(error) => self.sign_in_failed(&error, &target, record),
@@ -72,10 +84,11 @@ impl Call<'_> {
             Err(error) => return self.late_or_failed(&error, &returned, record),
         };
         let target = pending.return_to.clone();
+        let hand_over = pending.hand_over.as_deref().and_then(BindHash::new);
         // On the control runtime, and to its end even when the browser goes away: the code works only once.
         let exchange = self.gateway.control.spawn(async move { oidc.complete(returned, pending).await });
         match exchange.await {
-            Ok(Ok(signed_in)) => self.let_in(signed_in, &target, record),
+            Ok(Ok(signed_in)) => self.let_in(signed_in, &target, hand_over, record).await,
             Ok(Err(error)) => self.sign_in_failed(&error, &target, record),
             Err(_) => self.problem(UNAVAILABLE, "The sign-in broke off.", &target, record),
         }
@@ -100,7 +113,13 @@ impl Call<'_> {
     }
 
     /// A new sign-in under a new id; whatever this browser had before is over.
-    fn let_in(&self, signed_in: SignedIn, target: &str, record: &mut Record) -> Response<Answer> {
+    async fn let_in(
+        &self,
+        signed_in: SignedIn,
+        target: &str,
+        hand_over: Option<BindHash>,
+        record: &mut Record,
+    ) -> Response<Answer> {
         let site = self.snapshot.site();
         let sessions = &self.gateway.sessions;
         let principal = std::sync::Arc::new(signed_in.principal);
@@ -118,7 +137,10 @@ impl Call<'_> {
             target: "audit", event = "sign_in", subject = %principal.subject,
             session = sign_in.key().short(), client = %record.client,
         );
-        let mut response = respond::redirect(StatusCode::SEE_OTHER, target);
+        let mut response = match (return_to::elsewhere(target, site), hand_over) {
+            (Some(to), Some(bind)) => self.hand_over(&sign_in, to, bind, record).await,
+            (_, _) => respond::redirect(StatusCode::SEE_OTHER, target),
+        };
         set_cookie(&mut response, cookie::set(&site.cookies.sign_in, id.as_str(), "/", site.origin.secure));
         response
     }
@@ -209,8 +231,3 @@ const UNAVAILABLE: Kind = Kind {
     reason: "provider_unavailable",
     title: "Signing in is not possible now",
 };
-
-/// What [`new_bind`] makes: 43 characters of base64url.
-fn is_bind(value: &[u8]) -> bool {
-    value.len() == 43 && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
-}

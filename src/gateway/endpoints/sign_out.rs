@@ -10,6 +10,7 @@ use crate::{
     model::{
         app::AppId,
         arrival::{Origin, RequestClass},
+        place::Place,
     },
     session::cookie,
 };
@@ -91,9 +92,10 @@ impl Call<'_> {
         for name in [&site.cookies.sign_in, &site.cookies.bind] {
             set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
         }
+        let name = site.cookies.app_at(&Place::Site);
         for app in apps {
             let path = format!("{}/{app}/", site.apps_prefix);
-            set_cookie(&mut response, cookie::clear(&site.cookies.app, &path, site.origin.secure));
+            set_cookie(&mut response, cookie::clear(&name, &path, site.origin.secure));
         }
         response
     }

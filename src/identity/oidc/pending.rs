@@ -3,13 +3,12 @@
 //! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce, verifier and
 //! target. Replay is stopped by the provider's one-time code and by a bounded set of used states.
 
-use aws_lc_rs::{constant_time, digest};
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use aws_lc_rs::digest;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 
 use crate::session::{
-    cookie::{NewId, NoRandomness},
+    bind::BindHash,
     keys::{KeyRing, Purpose},
 };
 
@@ -29,7 +28,7 @@ pub struct Pending {
     /// The PKCE verifier.
     #[serde(rename = "v")]
     pub verifier: String,
-    /// Where the browser wanted to go: a path on the site.
+    /// Where the browser wanted to go: a path on the site, or a whole address at another origin of ours.
     #[serde(rename = "r")]
     pub return_to: String,
     /// The provider that was asked (mix-up defence).
@@ -41,6 +40,9 @@ pub struct Pending {
     /// Hash of the bind cookie.
     #[serde(rename = "b")]
     pub bind: String,
+    /// Hash of the bind cookie at the other origin, when the person is to be handed over there.
+    #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
+    pub hand_over: Option<String>,
 }
 
 /// Why a callback's state is not accepted.
@@ -84,27 +86,12 @@ impl Pending {
         if !(-60..=MAX_AGE).contains(&now.saturating_sub(self.issued)) {
             return Err(StateError::Expired);
         }
-        let same = |cookie: &[u8]| {
-            constant_time::verify_slices_are_equal(bind_hash(cookie).as_bytes(), self.bind.as_bytes()).is_ok()
-        };
-        if !bind_cookies.any(same) {
+        let bind = BindHash::new(&self.bind).ok_or(StateError::NotOurs)?;
+        if !bind_cookies.any(|cookie| bind.is_of(cookie)) {
             return Err(StateError::OtherBrowser);
         }
         if used.contains(state) { Err(StateError::Used) } else { Ok(()) }
     }
-}
-
-/// A new bind cookie's value.
-///
-/// # Errors
-/// When the system has no random bytes.
-pub fn new_bind() -> Result<String, NoRandomness> {
-    NewId::random().map(|id| id.as_str().to_owned())
-}
-
-/// The hash of a bind cookie, as the state carries it.
-pub fn bind_hash(cookie: &[u8]) -> String {
-    URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, cookie))
 }
 
 /// States whose code was exchanged.

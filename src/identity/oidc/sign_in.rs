@@ -16,12 +16,12 @@ use super::{
     Oidc,
     claims::{self, Judge, OtherClaims, TokenError, TokenFields},
     http_client::CallError,
-    pending::{Pending, StateError, bind_hash},
+    pending::{Pending, StateError},
     provider::{Metadata, chain},
 };
 use crate::{
     model::{principal::Principal, secret::Secret},
-    session::record::ProviderTokens,
+    session::{bind::BindHash, record::ProviderTokens},
 };
 
 type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
@@ -74,6 +74,15 @@ pub struct SignedIn {
     pub tokens: ProviderTokens,
 }
 
+/// What a sign-in is for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Where it returns to: a path on the site, or a whole address at another origin of ours.
+    pub return_to: String,
+    /// The browser that asked at that origin, when the person is to be handed over to it.
+    pub hand_over: Option<BindHash>,
+}
+
 /// What the provider sent back through the browser.
 #[derive(Clone, Debug)]
 pub struct Returned {
@@ -86,11 +95,11 @@ pub struct Returned {
 }
 
 impl Oidc {
-    /// The address at the provider where the browser is sent, for a sign-in that returns to `return_to`.
+    /// The address at the provider where the browser is sent.
     ///
     /// # Errors
     /// [`SignInError::Unavailable`] until the provider was discovered.
-    pub fn begin(&self, return_to: String, bind: &str, ask_who: bool) -> Result<String, SignInError> {
+    pub fn begin(&self, wanted: Wanted, bind: &str, ask_who: bool) -> Result<String, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
@@ -98,10 +107,11 @@ impl Oidc {
         let pending = Pending {
             nonce: nonce.secret().clone(),
             verifier: verifier.secret().clone(),
-            return_to,
+            return_to: wanted.return_to,
             issuer: self.settings.issuer.as_str().to_owned(),
             issued: self.clock.wall_seconds(),
-            bind: bind_hash(bind.as_bytes()),
+            bind: BindHash::of(bind.as_bytes()).as_str().to_owned(),
+            hand_over: wanted.hand_over.map(|bind| bind.as_str().to_owned()),
         };
         let state = pending.seal(&self.keys).ok_or_else(not_known)?;
         let flow = AuthenticationFlow::<CoreResponseType>::AuthorizationCode;
@@ -191,6 +201,7 @@ impl Oidc {
                 id_token: Some(Secret::new(id_token.to_string())),
                 refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().as_str())),
                 session_id: session_id.map(Into::into),
+                arvados: None,
             },
         })
     }

@@ -10,7 +10,7 @@ use super::{message::Message, raw::Raw};
 pub struct Browser {
     gateway: SocketAddr,
     /// The public authority, as in the address bar.
-    host: String,
+    pub host: String,
     /// (name, path) → value.
     pub jar: BTreeMap<(String, String), String>,
 }

@@ -62,6 +62,14 @@ impl World {
         World::behind(provider, clock, hands, port, extra, change).await
     }
 
+    /// Also with apps of the test's own, written as TOML in which `ADDRESS` stands for a recording app's.
+    pub async fn with_app(name: &'static str, toml: &str) -> World {
+        let backend = Backend::start(name).await;
+        let mut world = World::with(&toml.replace("ADDRESS", &backend.address().to_string()), |_| {}).await;
+        world.backends.push((name, backend));
+        world
+    }
+
     /// With a provider of the test's own.
     pub async fn behind(
         provider: Provider,
@@ -76,7 +84,7 @@ impl World {
         let mut backends = Vec::new();
         let mut text = format!(
             "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n\
-             console_cookies = [\"accessToken\"]\n\
+             apps_domain = \"localhost\"\nconsole_cookies = [\"accessToken\"]\n\
              [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
             provider.issuer()
         );
@@ -118,6 +126,11 @@ impl World {
 
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
         self.backends.iter().map(|(_, backend)| backend)
+    }
+
+    /// The origin of a host below the apps' domain.
+    pub fn on_host(&self, label: &str) -> String {
+        format!("http://{label}.localhost:{}", self.running.address.port())
     }
 
     pub fn browser(&self) -> Browser {

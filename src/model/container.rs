@@ -1,0 +1,35 @@
+//! The gateway in front of an Arvados container: where it is told which port is meant, and the secret that
+//! lets each side prove to the other who it is.
+
+use std::fmt;
+
+use http::HeaderValue;
+
+use super::{secret::Secret, uuid::Uuid};
+
+/// The gateway of one container.
+pub struct Gateway {
+    /// Which container.
+    pub container: Uuid,
+    /// The port inside the container.
+    pub port: HeaderValue,
+    /// The container's uuid as a header value.
+    pub uuid: HeaderValue,
+    /// Shared with this container's gateway only: derived from the system's token and the uuid.
+    pub key: Secret,
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gateway({}, port {:?})", self.container, self.port)
+    }
+}
+
+impl PartialEq for Gateway {
+    /// The key follows from the container.
+    fn eq(&self, other: &Gateway) -> bool {
+        self.container == other.container && self.port == other.port
+    }
+}
+
+impl Eq for Gateway {}

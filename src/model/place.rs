@@ -1,0 +1,80 @@
+//! The origins that requests arrive at: the site, a host of its own for an app, or one port of the range.
+//!
+//! Every place is an origin of its own to a browser; a session of one counts at no other.
+
+use std::fmt;
+
+/// Longest DNS label.
+const MAX_LABEL: usize = 63;
+
+/// Which of our origins a request arrived at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// The site: sign-in, launcher, apps on paths.
+    Site,
+    /// `<label>.<apps_domain>`.
+    Host(HostLabel),
+    /// A port of the range, on the host that the range has for itself.
+    Port(u16),
+}
+
+/// One DNS label below the apps' domain: lower-case letters, digits and inner dashes, at most 63.
+///
+/// Kept in place rather than on the heap: every request to an app's host makes one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostLabel {
+    bytes: [u8; MAX_LABEL],
+    len: u8,
+}
+
+impl HostLabel {
+    /// Reads a label, upper case as lower; `None` when it is none.
+    pub fn new(text: &[u8]) -> Option<HostLabel> {
+        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+        let inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        if text.len() > MAX_LABEL || !edge(text.first()) || !edge(text.last()) || !text.iter().all(inner) {
+            return None;
+        }
+        let mut bytes = [0; MAX_LABEL];
+        for (to, from) in bytes.iter_mut().zip(text) {
+            *to = from.to_ascii_lowercase();
+        }
+        Some(HostLabel { bytes, len: u8::try_from(text.len()).ok()? })
+    }
+
+    /// The label.
+    pub fn as_str(&self) -> &str {
+        // ASCII by construction.
+        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for HostLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl fmt::Display for HostLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_letters_digits_and_inner_dashes() {
+        let long = "a".repeat(63);
+        for good in ["a", "0", "a-1", "A-B", long.as_str()] {
+            let label = HostLabel::new(good.as_bytes()).expect("a label");
+            assert_eq!(label.as_str(), good.to_ascii_lowercase());
+        }
+        let too_long = "a".repeat(64);
+        for bad in ["", "-", "-a", "a-", "a.b", "a_b", "a+b", "a@b", "８", too_long.as_str()] {
+            assert!(HostLabel::new(bad.as_bytes()).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a label below the apps' domain may name (behaviour row 7). Nothing is looked up here.
+//!
+//! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a name.
+
+use crate::model::{place::HostLabel, uuid::Uuid};
+
+/// Where a uuid that names no port leads.
+const DEFAULT_PORT: u16 = 80;
+
+/// What a label names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named<'l> {
+    /// `<uuid>-<port>`, or `<uuid>` alone for port 80.
+    Port(Uuid, u16),
+    /// An app, a port of an app, or a registered name.
+    Name(&'l str),
+    /// Begins as a uuid does and is none of the spellings above.
+    Broken,
+}
+
+/// Reads a label.
+pub fn named(label: &HostLabel) -> Named<'_> {
+    let text = label.as_str();
+    let Some((head, rest)) = text.split_at_checked(27) else { return Named::Name(text) };
+    let Some(uuid) = Uuid::new(head) else { return Named::Name(text) };
+    match rest.strip_prefix('-') {
+        None if rest.is_empty() => Named::Port(uuid, DEFAULT_PORT),
+        // Sixteen characters in the last group: a name that only looks like a uuid.
+        None => Named::Name(text),
+        Some(digits) => port(digits).map_or(Named::Broken, |port| Named::Port(uuid, port)),
+    }
+}
+
+/// A port in its one canonical spelling: decimal, no sign, no leading zero, 1 to 65535.
+pub fn port(digits: &str) -> Option<u16> {
+    let canonical = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if canonical { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_canonical_spelling_of_a_uuid_and_port_names_one() {
+        let uuid = "zzzzz-dz642-xqhgmzqm1tyc3bs";
+        let read = |text: &str| {
+            let label = HostLabel::new(text.as_bytes()).expect("a label");
+            format!("{:?}", named(&label))
+        };
+        assert_eq!(read(uuid), format!("Port({uuid}, 80)"));
+        assert_eq!(read(&format!("{uuid}-8888")), format!("Port({uuid}, 8888)"));
+        assert_eq!(read(&format!("{uuid}-65535").to_uppercase()), format!("Port({uuid}, 65535)"));
+        for broken in ["-0", "-00", "-080", "-65536", "-99999999999", "-80abc", "-80x", "-x", "--80"] {
+            assert_eq!(read(&format!("{uuid}{broken}")), "Broken", "{broken:?}");
+        }
+        for name in ["mlflow", "mlflow-80", "zzzzz-dz642-short", "zzzzz-dz642-xqhgmzqm1tyc3bsx-80"] {
+            assert_eq!(read(name), format!("Name({name:?})"));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Tickets: how a person who signed in on the site gets a session on another of our origins (behaviour row 8).
+//!
+//! A ticket is good once, for thirty seconds, on one origin and in one browser. What it stands for is kept
+//! here; the browser carries a random id, and the server keeps that id's SHA-256 only.
+
+use std::{sync::Arc, time::Duration};
+
+use moka::{policy::EvictionPolicy, sync::Cache};
+
+use super::{
+    bind::BindHash,
+    cookie::{NewId, NoRandomness, RecordKey},
+    key_is_hash::KeyIsHash,
+    record::SignIn,
+};
+use crate::model::{app::AppId, clock::Moment, place::Place};
+
+/// A ticket is of use for this long.
+const GOOD_FOR: Duration = Duration::from_secs(30);
+/// Tickets kept; each is of use for thirty seconds.
+const MAX_TICKETS: u64 = 100_000;
+
+/// What a ticket stands for.
+#[derive(Clone, Debug)]
+pub struct Ticket {
+    /// The origin that may take it.
+    pub place: Place,
+    /// The app that the person may reach there.
+    pub app: AppId,
+    /// Hash of the bind cookie of the browser that asked.
+    pub bind: BindHash,
+    /// Who it is.
+    pub sign_in: Arc<SignIn>,
+    /// Where the browser wanted to go: path and query at the place.
+    pub target: String,
+    /// When it was given out.
+    pub made: Moment,
+}
+
+/// Why a ticket was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoTicket {
+    /// Never given out, taken already, or forgotten.
+    #[error("this link was used already")]
+    Unknown,
+    /// Older than thirty seconds.
+    #[error("this link is too old")]
+    Late,
+    /// For another of our origins.
+    #[error("this link is for another address")]
+    OtherPlace,
+    /// Another browser asked for it.
+    #[error("this link was made for another browser")]
+    OtherBrowser,
+    /// The person has signed out since.
+    #[error("the sign-in is over")]
+    SignedOut,
+}
+
+/// The tickets that were given out and not taken yet.
+#[derive(Debug)]
+pub struct Tickets(Cache<RecordKey, Ticket, KeyIsHash>);
+
+impl Tickets {
+    /// None yet.
+    pub fn new() -> Tickets {
+        let tickets = Cache::builder().max_capacity(MAX_TICKETS).eviction_policy(EvictionPolicy::lru());
+        Tickets(tickets.build_with_hasher(KeyIsHash))
+    }
+
+    /// Gives out a ticket; its id is for the browser.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn give(&self, ticket: Ticket) -> Result<NewId, NoRandomness> {
+        let id = NewId::random()?;
+        self.0.insert(id.key(), ticket);
+        Ok(id)
+    }
+
+    /// Takes a ticket: whatever comes of it, it is gone.
+    ///
+    /// # Errors
+    /// Why it is not good here and now.
+    pub fn take<'c>(
+        &self,
+        presented: &str,
+        place: &Place,
+        mut bind_cookies: impl Iterator<Item = &'c [u8]>,
+        now: Moment,
+    ) -> Result<Ticket, NoTicket> {
+        let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
+        // One removal gives it to one of two who ask at the same moment.
+        let ticket = self.0.remove(&key).ok_or(NoTicket::Unknown)?;
+        if now >= ticket.made.after(GOOD_FOR) {
+            return Err(NoTicket::Late);
+        }
+        if ticket.place != *place {
+            return Err(NoTicket::OtherPlace);
+        }
+        if !bind_cookies.any(|cookie| ticket.bind.is_of(cookie)) {
+            return Err(NoTicket::OtherBrowser);
+        }
+        if ticket.sign_in.is_live(now) { Ok(ticket) } else { Err(NoTicket::SignedOut) }
+    }
+
+    /// Forgets those that are too old.
+    pub fn sweep(&self, now: Moment) {
+        for (key, ticket) in &self.0 {
+            if now >= ticket.made.after(GOOD_FOR) {
+                self.0.invalidate(&*key);
+            }
+        }
+    }
+}
+
+impl Default for Tickets {
+    fn default() -> Self {
+        Tickets::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{
+            place::HostLabel,
+            principal::{PersonClaims, Principal},
+        },
+        session::{Settings, record::ProviderTokens},
+    };
+
+    const NOW: Moment = Moment(1_000_000);
+
+    fn host(label: &str) -> Place {
+        Place::Host(HostLabel::new(label.as_bytes()).expect("a label"))
+    }
+
+    fn ticket() -> Ticket {
+        let person = Arc::new(Principal::new(
+            PersonClaims { subject: "alice".into(), ..PersonClaims::default() },
+            &[],
+        ));
+        let key = NewId::random().expect("random bytes").key();
+        let sign_in = SignIn::begin(key, person, ProviderTokens::default(), NOW, &Settings::default());
+        Ticket {
+            place: host("web"),
+            app: AppId::new("web").expect("an id"),
+            bind: BindHash::of(b"mine"),
+            sign_in: Arc::new(sign_in),
+            target: "/".into(),
+            made: NOW,
+        }
+    }
+
+    fn take(tickets: &Tickets, id: &NewId, place: &Place, bind: &[u8], now: Moment) -> Option<NoTicket> {
+        tickets.take(id.as_str(), place, [bind].into_iter(), now).err()
+    }
+
+    #[test]
+    fn a_ticket_is_good_once() {
+        let tickets = Tickets::new();
+        let id = tickets.give(ticket()).expect("given");
+        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), None);
+        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), Some(NoTicket::Unknown));
+        assert_eq!(
+            tickets.take("x", &host("web"), [&b"mine"[..]].into_iter(), NOW).err(),
+            Some(NoTicket::Unknown)
+        );
+    }
+
+    #[test]
+    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in() {
+        let tickets = Tickets::new();
+        let second = Duration::from_secs(1);
+        for (place, bind, now, expected) in [
+            ("web", &b"mine"[..], NOW.after(29 * second), None),
+            ("web", b"mine", NOW.after(30 * second), Some(NoTicket::Late)),
+            ("other", b"mine", NOW, Some(NoTicket::OtherPlace)),
+            ("web", b"theirs", NOW, Some(NoTicket::OtherBrowser)),
+        ] {
+            let id = tickets.give(ticket()).expect("given");
+            assert_eq!(take(&tickets, &id, &host(place), bind, now), expected);
+            assert_eq!(
+                take(&tickets, &id, &host("web"), b"mine", NOW),
+                Some(NoTicket::Unknown),
+                "it is gone"
+            );
+        }
+        let over = ticket();
+        over.sign_in.end();
+        let id = tickets.give(over).expect("given");
+        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), Some(NoTicket::SignedOut));
+    }
+}

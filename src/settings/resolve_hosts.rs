@@ -1,0 +1,141 @@
+//! The other origins beside the site: hosts of apps, and ports of containers on a host that has nothing else.
+
+use crate::{
+    model::{
+        app::{AppSpec, Isolation},
+        site::{PortRange, Site, WebOrigin, is_loopback_host},
+    },
+    route::host::port,
+};
+
+use super::file::{File, Section};
+
+/// The domain below which every app has a host.
+pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
+    let text = site.text("apps_domain")?;
+    let example = || Some("for example apps_domain = \"apps.example.net\"".to_owned());
+    if !is_host_name(&text) {
+        site.wrong("apps_domain", format!("{text:?} is no lower-case host name"), example());
+        return None;
+    }
+    if let Some(origin) = origin {
+        if text == *origin.host {
+            site.wrong("apps_domain", "is the host of site.url; apps need a name of their own", example());
+        }
+        if !origin.secure && !is_loopback_host(&text) {
+            let what = "a site on plain http can have apps on loopback names only";
+            site.wrong("apps_domain", what, Some("apps_domain = \"localhost\"".to_owned()));
+        }
+    }
+    Some(text.into())
+}
+
+/// The host and the range of `arvados.ports`.
+pub fn port_range(
+    file: &File<'_>,
+    apps_domain: Option<&str>,
+    origin: Option<&WebOrigin>,
+) -> Option<PortRange> {
+    if !file.has("arvados") {
+        return None;
+    }
+    let arvados = file.section("arvados");
+    let (host, range) = arvados.pair("ports", "host", "range")?;
+    let example =
+        || Some("for example ports = { host = \"ports.example.org\", range = \"2000-2999\" }".to_owned());
+    let bounds = range.split_once('-').and_then(|(first, last)| Some((port(first)?, port(last)?)));
+    let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
+        arvados.wrong("ports", format!("{range:?} is no range of ports"), example());
+        return None;
+    };
+    if !is_host_name(&host) {
+        arvados.wrong("ports", format!("{host:?} is no lower-case host name"), example());
+    }
+    // Cookies ignore ports, and reach the hosts below them when they are told to.
+    if origin.is_some_and(|origin| is_within(&origin.host, &host)) {
+        arvados.wrong("ports", format!("{host} is the host of site.url, or above it"), example());
+    }
+    if apps_domain.is_some_and(|domain| is_within(domain, &host) || is_within(&host, domain)) {
+        arvados.wrong("ports", format!("{host} is above or below site.apps_domain"), example());
+    }
+    if origin.is_some_and(|origin| !origin.secure && !is_loopback_host(&host)) {
+        arvados.wrong("ports", "a site on plain http can have ports on loopback names only", None);
+    }
+    Some(PortRange { host: host.into(), first, last })
+}
+
+/// What the apps need of the hosts.
+pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
+    let on_hosts = apps.iter().any(|app| app.isolation == Isolation::Host || !app.published_ports.is_empty());
+    if on_hosts && site.apps_domain.is_none() {
+        let needed = Some("for example apps_domain = \"apps.example.net\"".to_owned());
+        let what = "is needed: an app has isolation = \"host\" or published_ports";
+        file.section("site").wrong("apps_domain", what, needed);
+    }
+    let label = site
+        .apps_domain
+        .as_ref()
+        .and_then(|domain| site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.')));
+    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == label) {
+        let what = format!("gives the app {} the host of site.url", app.id);
+        file.section("site").wrong("apps_domain", what, None);
+    }
+}
+
+/// What is allowed and yet worse than it could be.
+pub fn warnings(site: &Site) -> Vec<String> {
+    let Some(domain) = &site.apps_domain else { return Vec::new() };
+    let registrable = |host: &str| psl::domain_str(host).map(str::to_owned);
+    let shared =
+        registrable(domain).filter(|of_apps| registrable(&site.origin.host).as_ref() == Some(of_apps));
+    shared
+        .map(|shared| {
+            format!(
+                "site.apps_domain {domain} and site.url {} are both under {shared}: to browsers apps and site are \
+                 then one site. Give the apps a registrable domain of their own",
+                site.origin
+            )
+        })
+        .into_iter()
+        .collect()
+}
+
+/// Whether a host is the domain or below it.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn is_host_name(text: &str) -> bool {
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    // With a label of 63 before it, the whole name still fits.
+    text.len() <= 253 - 64 && text.split('.').all(label)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cookie_names::CookieNames;
+
+    fn warned(site: &str, apps: &str) -> bool {
+        let mut of = Site::of(WebOrigin::new(true, site, 443), CookieNames::new(true, "c", &[]));
+        of.apps_domain = Some(apps.into());
+        !warnings(&of).is_empty()
+    }
+
+    #[test]
+    fn apps_under_the_site_s_registrable_domain_are_warned_of() {
+        assert!(warned("hub.example.com", "apps.example.com"));
+        assert!(warned("example.com", "apps.example.com"));
+        assert!(warned("hub.example.co.uk", "apps.example.co.uk"));
+        assert!(!warned("hub.example.com", "apps.example.net"));
+        assert!(!warned("hub.one.co.uk", "apps.two.co.uk"));
+        assert!(!warned("127.0.0.1", "localhost"));
+        assert!(!warned("me.github.io", "apps.github.io"), "github.io is a public suffix");
+    }
+}
