@@ -1,5 +1,7 @@
-//! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole.
+//! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole, and what can only be
+//! looked up when somebody asks for it.
 
+pub mod from_arvados;
 pub mod here;
 pub mod snapshot;
 
@@ -10,11 +12,13 @@ use arc_swap::ArcSwap;
 use crate::{
     lifecycle::streams::Alarm,
     model::{
-        app::{App, AppId},
+        app::{App, AppState},
         place::Place,
     },
+    route::host::{Named, named},
     telemetry::metrics::Metrics,
 };
+use from_arvados::Containers;
 use here::Here;
 use snapshot::Snapshot;
 
@@ -22,14 +26,22 @@ use snapshot::Snapshot;
 #[derive(Clone, Debug)]
 pub struct Catalog {
     current: Arc<ArcSwap<Snapshot>>,
+    /// What cannot be listed.
+    containers: Option<Arc<Containers>>,
     alarm: Alarm,
     metrics: Arc<Metrics>,
 }
 
 impl Catalog {
     /// A catalogue that begins with this snapshot.
-    pub fn new(first: Snapshot, alarm: Alarm, metrics: Arc<Metrics>) -> Catalog {
-        let catalog = Catalog { current: Arc::new(ArcSwap::from_pointee(first)), alarm, metrics };
+    pub fn new(
+        first: Snapshot,
+        containers: Option<Arc<Containers>>,
+        alarm: Alarm,
+        metrics: Arc<Metrics>,
+    ) -> Catalog {
+        let current = Arc::new(ArcSwap::from_pointee(first));
+        let catalog = Catalog { current, containers, alarm, metrics };
         catalog.count();
         catalog
     }
@@ -46,20 +58,40 @@ impl Catalog {
         self.alarm.ring();
     }
 
-    /// What is at a place.
+    /// What is at a place. Waits only for what must be looked up and is not known yet.
+    ///
+    /// Cancel safety: a look-up under way goes on, and what it finds is kept.
     pub async fn at(&self, place: &Place, snapshot: &Snapshot) -> Here {
-        snapshot.at(place)
+        let here = snapshot.at(place);
+        let Some(containers) = &self.containers else { return here };
+        match (&here, place) {
+            (Here::Nothing, Place::Host(label)) => match named(label) {
+                Named::Port(uuid, port) => containers.at_uuid(uuid, port).await,
+                Named::Name(_) => containers.at_name(*label).await,
+                Named::Broken => here,
+            },
+            (Here::Unassigned, Place::Port(port)) => containers.at_port(*port).await,
+            (_, Place::Site | Place::Host(_) | Place::Port(_)) => here,
+        }
     }
 
-    /// The app of that name as it is published now at a place; `None` when it is there no longer.
-    pub fn still(&self, app: &AppId, place: &Place) -> Option<Arc<App>> {
+    /// An app as it is published now at the place where it was reached; `None` when it is there no longer.
+    /// Never waits.
+    pub fn still(&self, app: &Arc<App>, place: &Place) -> Option<Arc<App>> {
+        if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
+            return match containers.last(&gateway.container, app.id()) {
+                Some(now) => now.filter(|now| now.state == AppState::Running),
+                // Forgotten for others that are asked for more often: nothing says that it changed.
+                None => Some(app.clone()),
+            };
+        }
         let snapshot = self.load();
         let found = match place {
-            Place::Site => snapshot.find(app.as_str()),
+            Place::Site => snapshot.find(app.id().as_str()),
             Place::Host(label) => snapshot.at_host(label),
             Place::Port(_) => None,
         };
-        found.filter(|found| found.id() == app).cloned()
+        found.filter(|found| found.id() == app.id()).cloned()
     }
 
     fn count(&self) {

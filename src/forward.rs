@@ -7,6 +7,7 @@ pub mod connect;
 pub mod fault;
 pub mod frames;
 pub mod pool;
+pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
 pub mod set_cookie;
@@ -31,6 +32,8 @@ use pool::{Failed, Lease, Pool};
 pub struct Settings {
     /// Deadline for a connection, TLS included.
     pub connect: Duration,
+    /// How long an app may take for a response head, unless it has a deadline of its own.
+    pub response_head: Duration,
     /// How long an unused connection is kept.
     pub idle: Duration,
     /// Largest response head, in bytes.
@@ -39,7 +42,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { connect: Duration::from_secs(3), idle: Duration::from_secs(10), head_bytes: 64 * 1024 }
+        Settings {
+            connect: Duration::from_secs(3),
+            response_head: Duration::from_secs(60),
+            idle: Duration::from_secs(10),
+            head_bytes: 64 * 1024,
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! logs once.
 
 pub mod access_log;
+pub mod address_token;
 pub mod answer;
 pub mod consult;
 pub mod decide;
@@ -16,6 +17,7 @@ pub mod request_id;
 pub mod respond;
 pub mod return_to;
 pub mod still_allowed;
+pub mod tenant;
 pub mod thread;
 pub mod tunnel;
 
@@ -26,7 +28,7 @@ use tokio::runtime::Handle;
 use crate::{
     catalog::Catalog,
     forward,
-    identity::oidc::Oidc,
+    identity::{arvados_token::ArvadosTokens, oidc::Oidc},
     lifecycle::streams::Alarm,
     model::clock::Clock,
     peer,
@@ -43,6 +45,8 @@ pub struct Gateway {
     pub sessions: Arc<Sessions>,
     /// The provider's client; `None`: nobody can sign in, public apps only.
     pub oidc: Option<Arc<Oidc>>,
+    /// Tokens of Arvados; `None`: they are no credentials.
+    pub arvados: Option<Arc<ArvadosTokens>>,
     /// Time.
     pub clock: Clock,
     /// Numbers.

@@ -8,14 +8,17 @@ pub mod model;
 
 pub mod lifecycle;
 pub mod telemetry;
+pub mod trust;
 
+pub mod calls;
+
+pub mod arvados;
 pub mod authorize;
 pub mod incoming;
 pub mod listener;
 pub mod peer;
 pub mod route;
 pub mod session;
-pub mod trust;
 
 pub mod catalog;
 pub mod forward;

@@ -19,12 +19,13 @@ use tokio::{
 
 use crate::{
     admin::Admin,
-    catalog::{Catalog, snapshot::Snapshot},
+    arvados::client::Api,
+    catalog::{Catalog, from_arvados::Containers, snapshot::Snapshot},
     gateway::{
         Gateway,
         thread::{DataThread, Service},
     },
-    identity::oidc::Oidc,
+    identity::{arvados_token::ArvadosTokens, oidc::Oidc},
     lifecycle::{
         drain::{Drain, DrainWatcher},
         ready::Ready,
@@ -68,8 +69,8 @@ pub enum StartError {
     /// No listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The provider's CA cannot be used.
-    #[error("identity.ca: {0}")]
+    /// The CA of the provider, or of the Arvados API server, cannot be used.
+    #[error("a ca file: {0}")]
     Trust(#[from] crate::trust::NoCertificate),
     /// The system refused a thread or a socket.
     #[error("cannot start: {0}")]
@@ -94,8 +95,20 @@ pub struct Running {
 /// # Errors
 /// See [`StartError`]; nothing is left running then.
 pub async fn start(settings: Settings, options: Options) -> Result<Running, StartError> {
-    let Settings { listen, peers, admin, site, identity, session, keys, forward, log, apps, warnings } =
-        settings;
+    let Settings {
+        listen,
+        peers,
+        admin,
+        site,
+        identity,
+        session,
+        keys,
+        forward,
+        log,
+        apps,
+        arvados,
+        warnings,
+    } = settings;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -112,8 +125,22 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         None => None,
     };
     let sessions = Arc::new(Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone()));
+    let (containers, tokens) = match &arvados {
+        Some(arvados) => {
+            let (api, control) = (Api::new(arvados, metrics.clone())?, Handle::current());
+            let system = api.as_system(arvados);
+            let containers =
+                Containers::new(arvados, system, forward.response_head, clock.clone(), control.clone());
+            let accept = arvados.accept_sign_in;
+            let tokens = ArvadosTokens::new(api, accept, sessions.clone(), clock.clone(), control);
+            (Some(Arc::new(containers)), Some(Arc::new(tokens)))
+        }
+        None => (None, None),
+    };
+    let snapshot = Snapshot::new(site, apps);
     let gateway = Arc::new(Gateway {
-        catalog: Catalog::new(Snapshot::new(site, apps), alarm.clone(), metrics.clone()),
+        catalog: Catalog::new(snapshot, containers, alarm.clone(), metrics.clone()),
+        arvados: tokens,
         sessions: sessions.clone(),
         oidc: oidc.clone(),
         clock: clock.clone(),

@@ -15,7 +15,7 @@ pub mod units;
 use std::{fmt, path::Path, sync::Arc};
 
 use crate::{
-    admin, forward,
+    admin, arvados, forward,
     identity::oidc,
     listener,
     model::{
@@ -50,6 +50,8 @@ pub struct Settings {
     pub log: logging::Settings,
     /// The static catalogue.
     pub apps: Vec<AppSpec>,
+    /// The Arvados cluster whose containers are apps.
+    pub arvados: Option<arvados::Settings>,
     /// What is allowed and yet worse than it could be; said at the start and by `config check`.
     pub warnings: Vec<String>,
 }

@@ -12,8 +12,9 @@ use std::{
 /// own step or above.
 const STEPS: &[&[&str]] = &[
     &["model"],
-    &["telemetry", "lifecycle"],
-    &["peer", "incoming", "route", "authorize", "session", "arvados", "kubernetes", "listener", "trust"],
+    &["telemetry", "lifecycle", "trust"],
+    &["calls"],
+    &["peer", "incoming", "route", "authorize", "session", "arvados", "kubernetes", "listener"],
     &["forward", "identity", "catalog"],
     &["gateway"],
     &["admin"],

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Settings, body::Upload, fault::Fault};
+use super::{Settings, body::Upload, fault::Fault, proof::Proof};
 use crate::model::app::{App, UpstreamScheme};
 
 /// A quiet connection is probed after this long.
@@ -32,6 +32,8 @@ pub struct Opened {
     pub sender: SendRequest<Upload>,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
+    /// What is shown and expected on it, when it leads to a container's gateway.
+    pub proof: Option<Proof>,
 }
 
 /// Connects to the app within the deadline.
@@ -54,7 +56,7 @@ pub async fn open(
         // An app that vanished without a word is noticed, also behind an idle WebSocket.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         match (&upstream.scheme, tls) {
-            (UpstreamScheme::Http, _) => handshake(tcp, settings, open_connections).await,
+            (UpstreamScheme::Http, _) => handshake(tcp, None, settings, open_connections).await,
             (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => Err(Fault::Tls),
             (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
                 let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
@@ -62,7 +64,15 @@ pub async fn open(
                     .connect(name, tcp)
                     .await
                     .map_err(|error| because(app, Fault::Tls, &error))?;
-                handshake(stream, settings, open_connections).await
+                let proof = match app.container() {
+                    None => None,
+                    Some(gateway) => {
+                        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                        let certificate = certificates.first().ok_or(Fault::Tls)?;
+                        Some(Proof::new(gateway, certificate).ok_or(Fault::Tls)?)
+                    }
+                };
+                handshake(stream, proof, settings, open_connections).await
             }
         }
     };
@@ -77,6 +87,7 @@ fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
 
 async fn handshake(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    proof: Option<Proof>,
     settings: &Settings,
     open_connections: &Gauge,
 ) -> Result<Opened, Fault> {
@@ -93,7 +104,7 @@ async fn handshake(
         let _ = connection.with_upgrades().await;
         drop(counted);
     });
-    Ok(Opened { sender, heard })
+    Ok(Opened { sender, heard, proof })
 }
 
 /// Notes that the other side said something. The flag is an atomic because hyper wants upgradable

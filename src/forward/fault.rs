@@ -14,6 +14,9 @@ pub enum Fault {
     /// TLS towards the app failed.
     #[error("the app's certificate or TLS was not accepted")]
     Tls,
+    /// What answers for a container is not its gateway.
+    #[error("what answered is not the container's gateway")]
+    WrongProof,
     /// The connection died before a whole response head came.
     #[error("the app closed the connection without an answer")]
     Died,
@@ -44,9 +47,12 @@ impl Fault {
     /// The status of the answer.
     pub fn status(self) -> StatusCode {
         match self {
-            Fault::Refused | Fault::Tls | Fault::Died | Fault::DiedUnanswered | Fault::BadAnswer => {
-                StatusCode::BAD_GATEWAY
-            }
+            Fault::Refused
+            | Fault::Tls
+            | Fault::WrongProof
+            | Fault::Died
+            | Fault::DiedUnanswered
+            | Fault::BadAnswer => StatusCode::BAD_GATEWAY,
             Fault::ConnectTimeout | Fault::HeadTimeout => StatusCode::GATEWAY_TIMEOUT,
             Fault::ClientBody | Fault::Unsendable => StatusCode::BAD_REQUEST,
             Fault::UploadStalled => StatusCode::REQUEST_TIMEOUT,
@@ -60,6 +66,7 @@ impl Fault {
             Fault::Refused => "upstream_refused",
             Fault::ConnectTimeout => "upstream_connect_timeout",
             Fault::Tls => "upstream_tls",
+            Fault::WrongProof => "upstream_proof",
             Fault::Died | Fault::DiedUnanswered => "upstream_closed",
             Fault::HeadTimeout => "upstream_head_timeout",
             Fault::BadAnswer => "upstream_bad_answer",
@@ -77,6 +84,7 @@ impl Fault {
             Fault::Refused
             | Fault::ConnectTimeout
             | Fault::Tls
+            | Fault::WrongProof
             | Fault::Died
             | Fault::DiedUnanswered
             | Fault::HeadTimeout

@@ -24,6 +24,7 @@ use super::{
     body::{Upload, UploadProgress, UploadState},
     connect,
     fault::Fault,
+    proof::Proof,
 };
 use crate::{
     model::app::{App, UpstreamScheme},
@@ -47,6 +48,7 @@ struct OfApp {
 struct Idle {
     sender: SendRequest<Upload>,
     heard: Arc<AtomicBool>,
+    proof: Option<Rc<Proof>>,
     since: Instant,
 }
 
@@ -54,6 +56,7 @@ struct Idle {
 pub struct Lease {
     sender: SendRequest<Upload>,
     heard: Arc<AtomicBool>,
+    proof: Option<Rc<Proof>>,
     used_before: bool,
     app: Arc<App>,
     pool: Weak<Pool>,
@@ -73,8 +76,8 @@ impl Pool {
             !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
         });
         let at = idle.iter().rposition(|connection| connection.sender.is_ready())?;
-        let Idle { sender, heard, .. } = idle.swap_remove(at);
-        Some(Lease { sender, heard, used_before: true, app: app.clone(), pool: Rc::downgrade(self) })
+        let Idle { sender, heard, proof, .. } = idle.swap_remove(at);
+        Some(Lease { sender, heard, proof, used_before: true, app: app.clone(), pool: Rc::downgrade(self) })
     }
 
     /// A new connection.
@@ -87,6 +90,7 @@ impl Pool {
         Ok(Lease {
             sender: opened.sender,
             heard: opened.heard,
+            proof: opened.proof.map(Rc::new),
             used_before: false,
             app: app.clone(),
             pool: Rc::downgrade(self),
@@ -120,7 +124,10 @@ impl Pool {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         if of_app.tls.is_none() {
-            of_app.tls = Some(trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?);
+            of_app.tls = Some(match app.container() {
+                Some(_) => trust::of_any_certificate(),
+                None => trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?,
+            });
         }
         Ok(of_app.tls.clone())
     }
@@ -156,11 +163,14 @@ impl Lease {
     /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
     pub async fn send(
         mut self,
-        request: Request<Upload>,
+        mut request: Request<Upload>,
         upload: &UploadState,
         deadline: Duration,
     ) -> Result<(Response<Incoming>, Lease), Failed> {
         self.heard.store(false, Ordering::Relaxed);
+        if let Some(proof) = &self.proof {
+            proof.show(request.headers_mut());
+        }
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
         let mut sent = 0;
         let result = loop {
@@ -177,7 +187,13 @@ impl Lease {
             }
         };
         match result {
-            Ok(response) => Ok((response, self)),
+            Ok(mut response) => {
+                if let Some(proof) = &self.proof {
+                    // Dropped with its lease, the connection is closed.
+                    proof.check(response.headers_mut())?;
+                }
+                Ok((response, self))
+            }
             Err(mut failed) => {
                 let unsent = failed.take_message().map(Box::new);
                 let error = failed.error();
@@ -200,7 +216,7 @@ impl Lease {
 
     /// Keeps the connection for the next request, unless the pool or the connection is gone.
     pub fn give_back(self) {
-        let Lease { sender, heard, app, pool, .. } = self;
+        let Lease { sender, heard, proof, app, pool, .. } = self;
         let Some(pool) = pool.upgrade() else { return };
         if sender.is_closed() {
             return;
@@ -208,7 +224,7 @@ impl Lease {
         let mut apps = pool.apps.borrow_mut();
         let of_app = apps.entry(key(&app)).or_insert_with(|| OfApp::new(&app));
         debug_assert!(Arc::ptr_eq(&of_app.app, &app));
-        of_app.idle.push(Idle { sender, heard, since: Instant::now() });
+        of_app.idle.push(Idle { sender, heard, proof, since: Instant::now() });
     }
 }
 

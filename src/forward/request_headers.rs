@@ -7,6 +7,7 @@ use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
+use super::proof::{GATEWAY_UUID, TARGET_PORT};
 use crate::{
     authorize::Permit,
     incoming::cookies,
@@ -82,6 +83,10 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     set_host(&mut out, incoming, context);
     set_framing(&mut out, context.arrival);
     set_forwarded(&mut out, incoming, context);
+    if let Some(gateway) = app.container() {
+        out.insert(GATEWAY_UUID, gateway.uuid.clone());
+        out.insert(TARGET_PORT, gateway.port.clone());
+    }
     set_identity(&mut out, context);
     out
 }

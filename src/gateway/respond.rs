@@ -143,9 +143,12 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         Fault::ClientBody | Fault::UploadStalled | Fault::Unsendable => "The request was refused",
         Fault::TooLarge => "Too large",
         Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
-        Fault::Refused | Fault::Tls | Fault::Died | Fault::DiedUnanswered | Fault::BadAnswer => {
-            "The app does not answer"
-        }
+        Fault::Refused
+        | Fault::Tls
+        | Fault::WrongProof
+        | Fault::Died
+        | Fault::DiedUnanswered
+        | Fault::BadAnswer => "The app does not answer",
     };
     let sentence = format!("{}.", capitalised(&fault.to_string()));
     record.conclude(fault.reason());

@@ -7,7 +7,7 @@ use crate::{
     authorize::{Permit, grounds},
     lifecycle::streams::CutReason,
     model::{
-        app::{AppId, AppKind},
+        app::{App, AppKind},
         place::Place,
         principal::Principal,
     },
@@ -18,9 +18,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct StillAllowed {
     gateway: Arc<Gateway>,
-    app: AppId,
+    app: Arc<App>,
     place: Place,
-    is_console: bool,
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
     token_expires: Option<i64>,
@@ -37,9 +36,8 @@ impl StillAllowed {
     ) -> StillAllowed {
         StillAllowed {
             gateway,
-            app: permit.app().id().clone(),
+            app: permit.app().clone(),
             place,
-            is_console: permit.app().kind == AppKind::Console,
             usage,
             principal: permit.principal().cloned(),
             token_expires,
@@ -51,7 +49,7 @@ impl StillAllowed {
     /// # Errors
     /// Why it must end.
     pub fn ask(&self) -> Result<(), CutReason> {
-        if self.is_console {
+        if self.app.kind == AppKind::Console {
             return Ok(());
         }
         let now = self.gateway.clock.wall_seconds();
@@ -61,7 +59,11 @@ impl StillAllowed {
         let app = self.gateway.catalog.still(&self.app, &self.place).ok_or(CutReason::AppGone)?;
         let verdict = match &self.usage {
             Some(usage) if !usage.is_live() => return Err(CutReason::SessionEnded),
-            Some(usage) => grounds(&app, Some(&usage.live().sign_in().principal())),
+            Some(usage) => {
+                // A stream that outlasts the proof has it renewed, as a request would.
+                self.gateway.recheck(usage.live());
+                grounds(&app, Some(&usage.live().sign_in().principal()))
+            }
             None => grounds(&app, self.principal.as_deref()),
         };
         verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)

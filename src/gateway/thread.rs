@@ -1,5 +1,7 @@
 //! One data thread: everything of it is its own, and here a request walks the straight line.
 
+mod detours;
+
 use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
@@ -8,8 +10,9 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 use super::{
     Gateway,
     access_log::{Record, RequestLog},
+    address_token,
     answer::{Answer, Watch},
-    consult::Consulted,
+    consult::{Asked, Consulted},
     decide,
     decision::{Early, Refusal},
     endpoints::Call,
@@ -18,6 +21,7 @@ use super::{
     request_id::RequestIds,
     respond::{self, Audience},
     still_allowed::StillAllowed,
+    tenant::{Acquaintance, acquaintance},
     tunnel::Tunnel,
 };
 use crate::{
@@ -34,7 +38,7 @@ use crate::{
     lifecycle::streams::{Cut, Streams},
     listener::connection::{Seat, Serve},
     model::{
-        arrival::{Arrival, Framing},
+        arrival::{Arrival, Framing, Provenance, RequestClass},
         place::Place,
         principal::Principal,
         site::Site,
@@ -106,35 +110,58 @@ impl DataThread {
     ) -> Walked {
         let snapshot = self.gateway.catalog.load();
         let site = snapshot.site();
-        let arrival = match incoming::parse(&parts, site) {
+        let mut arrival = match incoming::parse(&parts, site) {
             Ok(arrival) => arrival,
             Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.class = arrival.class.as_str();
         let here = self.gateway.catalog.at(&arrival.place, &snapshot).await;
+        // From here on nobody sees a token that stood in the address.
+        let from_address = address_token::take(&mut arrival.target, &here);
         let destination = match locate(&arrival, &snapshot, &here) {
             Ok(destination) => destination,
             Err(early) => return self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
         };
         record.app = Some(destination.app.clone());
+        let known = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
+        if let Acquaintance::Other(line) = known {
+            return DataThread::another_tenant(&parts, &arrival, site, line, record).into();
+        }
         let now = self.gateway.clock.now();
-        let consulted = if decide::is_open(&destination) {
+        let open = decide::is_open(&destination);
+        let consulted = if open {
             Consulted::nobody()
         } else {
-            match self.gateway.consult(&parts.headers, &arrival, &destination.app, site, now).await {
+            let from_address = from_address.as_ref();
+            let asked =
+                Asked { headers: &parts.headers, arrival: &arrival, app: &destination.app, from_address };
+            match self.gateway.consult(&asked, site, now).await {
                 Ok(consulted) => consulted,
                 Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
             }
         };
         record.person = consulted.caller.principal().cloned();
-        let judged = decide::judge(&arrival, &consulted.caller, destination).and_then(decide::reachable);
-        match judged {
+        let comes_with_token = from_address.is_some() && !open && arrival.class == RequestClass::Navigation;
+        let permit = match decide::judge(&arrival, &consulted.caller, destination) {
+            Ok(permit) if comes_with_token => {
+                return self.without_token(&permit, &arrival, site, &consulted, record).into();
+            }
+            judged => judged.and_then(decide::reachable),
+        };
+        match permit {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
-                self.forward(passing, body, upgrade, consulted, record).await
+                let walked = self.forward(passing, body, upgrade, consulted, record).await;
+                match known {
+                    Acquaintance::New(line) => walked.with_cookie(Some(line)),
+                    Acquaintance::Same | Acquaintance::Other(_) => walked,
+                }
             }
-            Err(early) => self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
+            Err(early) => {
+                let early = self.gateway.veil(early, &consulted).await;
+                self.end(early, &parts, body, &arrival, &snapshot, record).await.into()
+            }
         }
     }
 
@@ -198,12 +225,12 @@ impl DataThread {
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
-        let Consulted { live, token_expires, .. } = consulted;
+        let Consulted { live, token_expires, authorization_is_ours, .. } = consulted;
         let now = gateway.clock.now();
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
         }
-        let minted = live.as_ref().and_then(|live| self.mint(live, permit, &arrival.place, site));
+        let minted = live.as_ref().and_then(|live| self.mint(live, permit, arrival, site));
         let (live, new_cookie) = match minted {
             Some((live, line)) => (Some(live), Some(line)),
             None => (live, None),
@@ -217,7 +244,8 @@ impl DataThread {
             peer: &connection.peer,
             client: record.client,
             request_id: &record.id,
-            authorization_is_ours: gateway.authorization_is_ours(&parts.headers),
+            authorization_is_ours: authorization_is_ours
+                || gateway.authorization_is_ours(&parts.headers, permit.app()),
         };
         let headers = || request_headers::build(&parts.headers, &context);
         let question =
@@ -276,8 +304,19 @@ impl DataThread {
 
     /// The first authorised request of a browser to an app makes the app's session; the cookie goes with the
     /// answer, and the request is not sent round in a circle for it.
-    fn mint(&self, live: &Live, permit: &Permit, place: &Place, site: &Site) -> Option<(Live, HeaderValue)> {
+    fn mint(
+        &self,
+        live: &Live,
+        permit: &Permit,
+        arrival: &Arrival,
+        site: &Site,
+    ) -> Option<(Live, HeaderValue)> {
         let Live::SignIn(sign_in) = live else { return None };
+        let place = &arrival.place;
+        // A token in the address of a foreign page's request is no reason for a session in this browser.
+        if arrival.provenance == Provenance::Foreign {
+            return None;
+        }
         let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id(), place)?;
         let path = format!("{}/", permit.app().mount);
         let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;

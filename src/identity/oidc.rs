@@ -15,8 +15,7 @@ use std::sync::Arc;
 use openidconnect::IssuerUrl;
 
 use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
-use crate::{session::keys::KeyRing, telemetry::metrics::Metrics};
-use http_client::HttpClient;
+use crate::{calls::HttpClient, session::keys::KeyRing, telemetry::metrics::Metrics};
 use pending::UsedStates;
 use provider::Provider;
 
@@ -64,7 +63,7 @@ impl Oidc {
         clock: Clock,
         metrics: Arc<Metrics>,
     ) -> Result<Oidc, crate::trust::NoCertificate> {
-        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), metrics)?);
+        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), metrics, Metrics::oidc)?);
         Ok(Oidc {
             redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
             provider: Provider::new(settings.issuer.clone(), http, clock.clone()),

@@ -70,15 +70,21 @@ impl CookieNames {
         }
     }
 
+    /// Whether it is one of our own names, at whichever port.
+    pub fn is_ours(&self, name: &[u8]) -> bool {
+        let name = without_port(name);
+        self.ours.iter().any(|ours| ours.as_bytes().eq_ignore_ascii_case(name))
+    }
+
     /// Whether a cookie of this name must be kept from, and not taken from, this kind of app.
     /// Case does not matter: a name that only differs in case would fool a careless reader.
     pub fn is_withheld_from(&self, kind: AppKind, name: &[u8]) -> bool {
-        let name = without_port(name);
-        let among = |list: &[Box<str>]| list.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name));
         match kind {
-            AppKind::Console => among(&self.ours),
+            AppKind::Console => self.is_ours(name),
             AppKind::Hosted => {
-                name.eq_ignore_ascii_case(ARVADOS_TOKEN) || among(&self.ours) || among(&self.console)
+                self.is_ours(name)
+                    || name.eq_ignore_ascii_case(ARVADOS_TOKEN)
+                    || self.console.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name))
             }
         }
     }

@@ -169,7 +169,12 @@ impl Sessions {
         tokens: ProviderTokens,
     ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
         let id = NewId::random()?;
-        let sign_in = self.begin_under(id.key(), principal, tokens);
+        let sign_in = SignIn::begin(id.key(), principal, tokens, self.clock.now(), &self.settings);
+        let sign_in = Arc::new(sign_in);
+        self.sign_ins.insert(id.key(), sign_in.clone());
+        if let Some(oldest) = self.remember(&sign_in) {
+            self.end(&oldest);
+        }
         Ok((id, sign_in))
     }
 
@@ -181,21 +186,27 @@ impl Sessions {
         principal: Arc<Principal>,
         tokens: ProviderTokens,
     ) -> Arc<SignIn> {
-        self.begin_under(key, principal, tokens)
+        // What is over must not be found in place of what begins.
+        if let Some(old) = self.sign_ins.get(&key).filter(|old| !old.is_live(self.clock.now())) {
+            self.end(&old);
+        }
+        // Of many who come with one token at once, one begins, and all get that one.
+        let began = std::cell::Cell::new(false);
+        let sign_in = self.sign_ins.get_with(key, || {
+            began.set(true);
+            Arc::new(SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings))
+        });
+        if began.get()
+            && let Some(oldest) = self.remember(&sign_in)
+        {
+            self.end(&oldest);
+        }
+        sign_in
     }
 
     /// The live sign-in of a token.
     pub fn find_for_token(&self, key: &RecordKey, now: Moment) -> Option<Arc<SignIn>> {
         self.sign_ins.get(key).filter(|sign_in| sign_in.is_live(now))
-    }
-
-    fn begin_under(&self, key: RecordKey, principal: Arc<Principal>, tokens: ProviderTokens) -> Arc<SignIn> {
-        let sign_in = Arc::new(SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings));
-        self.sign_ins.insert(key, sign_in.clone());
-        if let Some(oldest) = self.remember(&sign_in) {
-            self.end(&oldest);
-        }
-        sign_in
     }
 
     /// How long a proof of who somebody is holds before it is asked for again.

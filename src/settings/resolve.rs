@@ -40,6 +40,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     let response_head = limits.positive("response_head", MINUTE);
     let forward = forward::Settings {
         connect: limits.positive("connect", Duration::from_secs(3)),
+        response_head,
         idle: limits.positive("upstream_idle", Duration::from_secs(10)),
         head_bytes,
     };
@@ -60,6 +61,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     if let Some(site) = &site {
         resolve_hosts::check_apps(file, site, &apps);
     }
+    let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
     let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
     Some(Settings {
         listen: listen?,
@@ -72,6 +74,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         forward,
         log,
         apps,
+        arvados: arvados?,
         warnings,
     })
 }
@@ -262,7 +265,7 @@ fn admin(section: &Section<'_>, folder: &Path) -> Option<admin::Settings> {
 }
 
 /// The content of a file that holds one secret, without the line's end.
-fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
+pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
     let file = section.text(name)?;
     match fs::read_to_string(folder.join(&file)) {
         Ok(content) if content.trim().is_empty() => {

@@ -1,14 +1,21 @@
 //! The other origins beside the site: hosts of apps, and ports of containers on a host that has nothing else.
 
+use std::path::Path;
+
+use url::Url;
+
+use super::{
+    file::{File, Section},
+    resolve,
+};
 use crate::{
+    arvados,
     model::{
         app::{AppSpec, Isolation},
         site::{PortRange, Site, WebOrigin, is_loopback_host},
     },
     route::host::port,
 };
-
-use super::file::{File, Section};
 
 /// The domain below which every app has a host.
 pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
@@ -62,6 +69,31 @@ pub fn port_range(
         arvados.wrong("ports", "a site on plain http can have ports on loopback names only", None);
     }
     Some(PortRange { host: host.into(), first, last })
+}
+
+/// The Arvados cluster; `None` only together with a mistake.
+pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Option<arvados::Settings>> {
+    if !file.has("arvados") {
+        return Some(None);
+    }
+    let section = file.section("arvados");
+    let api = section.required("api", |text| {
+        let origin = resolve::origin(text)?;
+        Url::parse(&origin.text).map_err(|error| error.to_string())
+    });
+    let root_token = resolve::secret_file(&section, "root_token_file", folder);
+    if section.text("root_token_file").is_none() {
+        section.missing("root_token_file");
+    }
+    if site.is_some_and(|site| site.apps_domain.is_none()) && section.pair("ports", "host", "range").is_none()
+    {
+        let needed =
+            Some("set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned());
+        section.wrong("api", "has containers that nobody could reach", needed);
+    }
+    let ca = resolve::ca_file(&section, folder);
+    let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);
+    Some(Some(arvados::Settings { api: api?, root_token: root_token?, ca, accept_sign_in }))
 }
 
 /// What the apps need of the hosts.

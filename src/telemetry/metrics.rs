@@ -33,9 +33,9 @@ struct LookupLabels {
     result: &'static str,
 }
 
-/// One call to the identity provider.
+/// One call to the identity provider, or to the Arvados API server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OidcLabels {
+struct CallLabels {
     endpoint: &'static str,
     result: &'static str,
 }
@@ -46,7 +46,8 @@ pub struct Metrics {
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     lookups: Family<LookupLabels, Counter>,
-    oidc: Family<OidcLabels, Counter>,
+    oidc: Family<CallLabels, Counter>,
+    arvados: Family<CallLabels, Counter>,
     /// Request duration in seconds, head to last byte.
     pub duration: Histogram,
     /// Requests being answered now.
@@ -103,6 +104,7 @@ impl Metrics {
             decisions,
             lookups,
             oidc: Family::default(),
+            arvados: Family::default(),
             duration: Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0]),
             in_flight: Gauge::default(),
             streams: Gauge::default(),
@@ -129,6 +131,7 @@ impl Metrics {
         registry.register("session_lookups", "Session look-ups", metrics.lookups.clone());
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
+        registry.register("arvados_requests", "Calls to the Arvados API server", metrics.arvados.clone());
         registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
         registry.register(
             "catalog_age_seconds",
@@ -184,7 +187,12 @@ impl Metrics {
 
     /// Counts a call to the identity provider.
     pub fn oidc(&self, endpoint: &'static str, result: &'static str) {
-        self.oidc.get_or_create(&OidcLabels { endpoint, result }).inc();
+        self.oidc.get_or_create(&CallLabels { endpoint, result }).inc();
+    }
+
+    /// Counts a call to the Arvados API server.
+    pub fn arvados(&self, endpoint: &'static str, result: &'static str) {
+        self.arvados.get_or_create(&CallLabels { endpoint, result }).inc();
     }
 
     /// Sets how long the source of the catalogue was not heard from, in seconds.

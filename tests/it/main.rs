@@ -5,6 +5,7 @@
 mod support;
 
 mod admin;
+mod arvados_stand_in;
 mod bearer;
 mod chromium_driver;
 mod configuration;

@@ -1,5 +1,6 @@
 //! The world that tests run in: a real gateway, recording backends, a provider, a browser, a clock by hand.
 
+pub mod arvados;
 pub mod backend;
 pub mod browser;
 pub mod chromium;

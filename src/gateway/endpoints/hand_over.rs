@@ -14,6 +14,7 @@ use crate::{
     gateway::{
         access_log::Record,
         answer::Answer,
+        consult::Consulted,
         decide::judge,
         decision::{Early, Reason, Refusal},
         locate::locate,
@@ -93,6 +94,9 @@ impl Call<'_> {
         let permit = match self.permit_at(&place, target, &principal).await {
             Ok(permit) => permit,
             Err(refusal) => {
+                // Whoever signed in here has no token of the other system that could show what they may see.
+                let veiled = self.gateway.veil(Early::Refuse(refusal), &Consulted::nobody()).await;
+                let Early::Refuse(refusal) = veiled else { return self.refuse(Reason::NotFound, record) };
                 record.decision = "deny";
                 record.reason = refusal.reason.as_str();
                 record.app.clone_from(&refusal.app);

@@ -115,13 +115,16 @@ impl Call<'_> {
     /// A new sign-in under a new id; whatever this browser had before is over.
     async fn let_in(
         &self,
-        signed_in: SignedIn,
+        mut signed_in: SignedIn,
         target: &str,
         hand_over: Option<BindHash>,
         record: &mut Record,
     ) -> Response<Answer> {
         let site = self.snapshot.site();
         let sessions = &self.gateway.sessions;
+        if let Some(arvados) = &self.gateway.arvados {
+            signed_in.principal.arvados_user = arvados.user_of_sign_in(&signed_in.access_token).await;
+        }
         let principal = std::sync::Arc::new(signed_in.principal);
         record.person = Some(principal.clone());
         let begun = sessions.begin(principal.clone(), signed_in.tokens);

@@ -14,8 +14,11 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
-use super::http_client::HttpClient;
-use crate::model::clock::{Clock, Moment};
+use super::http_client::Calls;
+use crate::{
+    calls::HttpClient,
+    model::clock::{Clock, Moment},
+};
 
 /// Waiting times between tries at discovery.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
@@ -110,7 +113,7 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<(), String> {
-        let http = self.http.to("discovery");
+        let http = Calls::new(&self.http, "discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
         let found = found.map_err(|error| chain(&error))?;
         let keys = found.jwks().clone();
@@ -136,7 +139,7 @@ impl Provider {
             return;
         }
         *last = Some(now);
-        let http = self.http.to("keys");
+        let http = Calls::new(&self.http, "keys");
         match CoreJsonWebKeySet::fetch_async(metadata.jwks_uri(), &http).await {
             Ok(keys) => self.take_keys(keys),
             Err(error) => tracing::warn!(error = chain(&error), "the provider's keys cannot be read"),

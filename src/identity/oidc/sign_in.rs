@@ -15,11 +15,12 @@ use openidconnect::{
 use super::{
     Oidc,
     claims::{self, Judge, OtherClaims, TokenError, TokenFields},
-    http_client::CallError,
+    http_client::Calls,
     pending::{Pending, StateError},
     provider::{Metadata, chain},
 };
 use crate::{
+    calls::CallError,
     model::{principal::Principal, secret::Secret},
     session::{bind::BindHash, record::ProviderTokens},
 };
@@ -72,6 +73,8 @@ pub struct SignedIn {
     pub principal: Principal,
     /// What is kept for later.
     pub tokens: ProviderTokens,
+    /// For the systems that take the provider's access tokens; not kept.
+    pub access_token: Secret,
 }
 
 /// What a sign-in is for.
@@ -166,7 +169,7 @@ impl Oidc {
     pub async fn complete(&self, returned: Returned, pending: Pending) -> Result<SignedIn, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;
-        let http = self.provider.http.to("token");
+        let http = Calls::new(&self.provider.http, "token");
         let response = client
             .exchange_code(AuthorizationCode::new(returned.code.clone()))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?
@@ -197,6 +200,7 @@ impl Oidc {
         let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
         Ok(SignedIn {
             principal: Principal::new(person, &self.settings.admin_groups),
+            access_token: Secret::new(access_token.secret().as_str()),
             tokens: ProviderTokens {
                 id_token: Some(Secret::new(id_token.to_string())),
                 refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().as_str())),
@@ -217,7 +221,7 @@ impl Oidc {
         if !access_token.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(SignInError::Refused("the access token cannot stand in a header".into()));
         }
-        let http = self.provider.http.to("userinfo");
+        let http = Calls::new(&self.provider.http, "userinfo");
         let found: UserInfoClaims<OtherClaims, CoreGenderClaim> = client
             .user_info(access_token, Some(subject.clone()))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?

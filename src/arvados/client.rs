@@ -1,0 +1,225 @@
+//! The API server, asked as the system or as one person. The two are different types: who holds a
+//! [`UserClient`] cannot see more than that person may.
+
+use std::sync::Arc;
+
+use http::{Request, StatusCode, header};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use url::Url;
+
+use super::{
+    Settings,
+    records::{ContainerRecord, LinkRecord, Page, RequestRecord, UserRecord},
+};
+use crate::{
+    calls::HttpClient,
+    model::{secret::Secret, uuid::Uuid},
+    telemetry::metrics::Metrics,
+    trust::NoCertificate,
+};
+
+/// Largest page the API gives.
+const PAGE: u64 = 1000;
+/// Pages of a list that are read at most.
+const MAX_PAGES: u64 = 100;
+
+/// Why the API gave no record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApiError {
+    /// There is none, or this token may not see it.
+    #[error("no such record")]
+    NotFound,
+    /// The token is not valid.
+    #[error("the token is not valid")]
+    BadToken,
+    /// No answer, or none that makes sense; worth asking again.
+    #[error("the API server gave no answer: {0}")]
+    Unavailable(String),
+}
+
+/// The API server.
+#[derive(Clone, Debug)]
+pub struct Api {
+    base: Url,
+    http: Arc<HttpClient>,
+}
+
+impl Api {
+    /// A client of nobody in particular yet.
+    ///
+    /// # Errors
+    /// When the CA file holds no certificate.
+    pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Api, NoCertificate> {
+        let http = HttpClient::new(settings.ca.as_deref(), metrics, Metrics::arvados)?;
+        Ok(Api { base: settings.api.clone(), http: Arc::new(http) })
+    }
+
+    /// The API as the system sees it: everything.
+    pub fn as_system(&self, settings: &Settings) -> SystemClient {
+        SystemClient { api: self.clone(), token: settings.root_token.clone() }
+    }
+
+    /// The API as one person sees it.
+    pub fn as_user(&self, token: Secret) -> UserClient {
+        UserClient { api: self.clone(), token }
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        endpoint: &'static str,
+        path: &str,
+        query: &[(&str, String)],
+        token: &Secret,
+    ) -> Result<T, ApiError> {
+        let unavailable = |what: &dyn std::fmt::Display| ApiError::Unavailable(what.to_string());
+        let mut url = self.base.join(&format!("/arvados/v1/{path}")).map_err(|error| unavailable(&error))?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let request = Request::get(url.as_str())
+            .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
+            .header(header::ACCEPT, "application/json")
+            .body(Vec::new())
+            // A token that cannot stand in a header was never given out by anybody.
+            .map_err(|_| ApiError::BadToken)?;
+        let response = self.http.call(endpoint, request).await.map_err(|error| unavailable(&error))?;
+        match response.status() {
+            StatusCode::OK => serde_json::from_slice(response.body()).map_err(|error| unavailable(&error)),
+            StatusCode::UNAUTHORIZED => Err(ApiError::BadToken),
+            // What a token may not see does not exist for it; some versions say so with 403.
+            StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Err(ApiError::NotFound),
+            status => Err(unavailable(&status)),
+        }
+    }
+}
+
+/// The API as the system sees it.
+#[derive(Clone, Debug)]
+pub struct SystemClient {
+    api: Api,
+    token: Secret,
+}
+
+impl SystemClient {
+    /// One container.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn container(&self, uuid: &Uuid) -> Result<ContainerRecord, ApiError> {
+        self.get("containers", &format!("containers/{uuid}"), &[]).await
+    }
+
+    /// One container request.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn container_request(&self, uuid: &Uuid) -> Result<RequestRecord, ApiError> {
+        self.get("container_requests", &format!("container_requests/{uuid}"), &[]).await
+    }
+
+    /// Who submitted the requests that a container carries out, one entry a request.
+    ///
+    /// # Errors
+    /// See [`ApiError`]; an incomplete list is one.
+    pub async fn submitters(&self, container: &Uuid) -> Result<Vec<Option<String>>, ApiError> {
+        let query = [
+            ("filters", json!([["container_uuid", "=", container.as_str()]]).to_string()),
+            ("select", json!(["uuid", "container_uuid", "modified_by_user_uuid"]).to_string()),
+            ("limit", PAGE.to_string()),
+        ];
+        let page: Page<RequestRecord> = self.get("container_requests", "container_requests", &query).await?;
+        let all = page.items_available.unwrap_or(page.items.len() as u64);
+        if all > page.items.len() as u64 {
+            return Err(ApiError::Unavailable(format!("{all} requests, {} listed", page.items.len())));
+        }
+        Ok(page.items.into_iter().map(|request| request.modified_by_user_uuid).collect())
+    }
+
+    /// What a registered name leads to; [`ApiError::NotFound`] also for a name that leads to two things.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn published_name(&self, name: &str) -> Result<(Uuid, u16), ApiError> {
+        let query = [
+            ("filters", json!([["link_class", "=", "published_port"], ["name", "=", name]]).to_string()),
+            ("limit", "2".to_owned()),
+        ];
+        let page: Page<LinkRecord> = self.get("links", "links", &query).await?;
+        match page.items.as_slice() {
+            [link] => link.target().ok_or(ApiError::NotFound),
+            [] | [..] => Err(ApiError::NotFound),
+        }
+    }
+
+    /// Every running container with what it publishes.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn running(&self) -> Result<Vec<ContainerRecord>, ApiError> {
+        let mut all = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let query = [
+                ("filters", json!([["state", "=", "Running"]]).to_string()),
+                ("select", json!(["uuid", "state", "published_ports"]).to_string()),
+                ("order", json!(["uuid asc"]).to_string()),
+                ("limit", PAGE.to_string()),
+                ("offset", all.len().to_string()),
+            ];
+            let page: Page<ContainerRecord> = self.get("containers", "containers", &query).await?;
+            let (listed, available) = (page.items.len(), page.items_available);
+            all.extend(page.items);
+            if listed == 0 || available.is_some_and(|available| all.len() as u64 >= available) {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        endpoint: &'static str,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> Result<T, ApiError> {
+        self.api.get(endpoint, path, query, &self.token).await.map_err(|error| match error {
+            // Our own token, not a person's: somebody has to look at the configuration.
+            ApiError::BadToken => {
+                tracing::error!("the Arvados API server refuses arvados.root_token_file");
+                ApiError::Unavailable("our own token is refused".into())
+            }
+            ApiError::NotFound | ApiError::Unavailable(_) => error,
+        })
+    }
+}
+
+/// The API as one person sees it.
+#[derive(Clone, Debug)]
+pub struct UserClient {
+    api: Api,
+    token: Secret,
+}
+
+impl UserClient {
+    /// Whose token it is.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub async fn current(&self) -> Result<UserRecord, ApiError> {
+        self.api.get("users", "users/current", &[], &self.token).await
+    }
+
+    /// Whether the person may read a container's record.
+    ///
+    /// # Errors
+    /// See [`ApiError`]; not being allowed is none.
+    pub async fn can_read(&self, container: &Uuid) -> Result<bool, ApiError> {
+        let query = [("select", json!(["uuid"]).to_string())];
+        let path = format!("containers/{container}");
+        match self.api.get::<serde_json::Value>("containers", &path, &query, &self.token).await {
+            Ok(_) => Ok(true),
+            Err(ApiError::NotFound | ApiError::BadToken) => Ok(false),
+            Err(error @ ApiError::Unavailable(_)) => Err(error),
+        }
+    }
+}

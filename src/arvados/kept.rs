@@ -1,0 +1,341 @@
+//! Answers of a server that are kept for a while: one call however many ask at once, no call while an answer
+//! is fresh, and the last answer while the server is away.
+
+use std::{
+    fmt,
+    hash::Hash,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use arc_swap::ArcSwapOption;
+use moka::{policy::EvictionPolicy, sync::Cache};
+use tokio::{runtime::Handle, sync::watch};
+
+use crate::model::clock::{Clock, Moment, millis};
+
+/// How long an answer counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// For this long nobody is asked.
+    pub fresh: Duration,
+    /// For this long it is used while another is fetched; zero: never.
+    pub stale: Duration,
+    /// For this long it is used while the server cannot be reached; zero: never.
+    pub outage: Duration,
+}
+
+/// "There is nothing" is believed for this long.
+const NOTHING: Duration = Duration::from_secs(5);
+/// A server that gave no answer is asked about the same thing again after this long.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Nobody could say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("nobody could say")]
+pub struct Unavailable;
+
+/// What was asked, with what is known.
+pub struct Kept<K, V> {
+    slots: Cache<K, Arc<Slot<V>>>,
+    policy: Policy,
+    clock: Clock,
+    control: Handle,
+}
+
+struct Slot<V> {
+    known: ArcSwapOption<Answer<V>>,
+    /// When the server last gave no answer, in milliseconds of the clock; 0: never.
+    failed: AtomicU64,
+    /// The call under way, for the others who ask; never locked across an await.
+    call: Mutex<Option<watch::Receiver<()>>>,
+}
+
+struct Answer<V> {
+    value: Option<Arc<V>>,
+    read: Moment,
+}
+
+impl<K, V> fmt::Debug for Kept<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({:?})", self.policy)
+    }
+}
+
+impl<K, V> Kept<K, V>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    V: PartialEq + Send + Sync + 'static,
+{
+    /// Nothing is known yet; of more than `most` keys the one unused for longest is forgotten.
+    pub fn new(most: u64, policy: Policy, clock: Clock, control: Handle) -> Kept<K, V> {
+        let slots = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru()).build();
+        Kept { slots, policy, clock, control }
+    }
+
+    /// What is known of a key; asks when that is nothing or too old. An answer equal to the one before is given
+    /// as the same `Arc`.
+    ///
+    /// # Errors
+    /// [`Unavailable`] when the server gave no answer and the last one is too old.
+    ///
+    /// Cancel safety: a call under way goes on, and its answer is kept.
+    pub async fn get<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Option<Arc<V>>, Unavailable>
+    where
+        F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
+    {
+        self.get_within(key, self.policy.stale, ask).await
+    }
+
+    /// The same, with an answer no older than [`Policy::fresh`] unless the server is away.
+    ///
+    /// # Errors
+    /// As for [`Kept::get`].
+    pub async fn get_fresh<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Option<Arc<V>>, Unavailable>
+    where
+        F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
+    {
+        self.get_within(key, Duration::ZERO, ask).await
+    }
+
+    async fn get_within<F>(
+        &self,
+        key: K,
+        stale: Duration,
+        ask: impl FnOnce() -> F,
+    ) -> Result<Option<Arc<V>>, Unavailable>
+    where
+        F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
+    {
+        let slot = self.slots.get_with(key, || Arc::new(Slot::empty()));
+        let began = self.clock.now();
+        if let Some(known) = slot.known.load_full() {
+            let (age, is_something) = (known.age(began), known.value.is_some());
+            let fresh = if is_something { self.policy.fresh } else { NOTHING };
+            if age < fresh {
+                return Ok(known.value.clone());
+            }
+            if is_something && age < stale {
+                if !slot.failed_lately(began) {
+                    drop(self.call(&slot, ask));
+                }
+                return Ok(known.value.clone());
+            }
+        }
+        if !slot.failed_lately(began) {
+            let mut ended = self.call(&slot, ask);
+            // The sender says nothing; it is dropped when the call has ended.
+            let _ = ended.changed().await;
+        }
+        match slot.known.load_full() {
+            Some(known) if known.read >= began => Ok(known.value.clone()),
+            Some(known) if known.value.is_some() && known.age(began) < self.policy.outage => {
+                Ok(known.value.clone())
+            }
+            Some(_) | None => Err(Unavailable),
+        }
+    }
+
+    /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it asked for
+    /// again when it is no longer fresh.
+    pub fn last<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
+    where
+        F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
+    {
+        let slot = self.slots.get(key)?;
+        let known = slot.known.load_full()?;
+        let now = self.clock.now();
+        if known.age(now) >= self.policy.fresh && !slot.failed_lately(now) {
+            drop(self.call(&slot, ask));
+        }
+        Some(known.value.clone())
+    }
+
+    /// Whether anything was ever answered about a key.
+    pub fn knows(&self, key: &K) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.known.load().as_ref().is_some_and(|a| a.value.is_some()))
+    }
+
+    /// Starts the call, or joins the one under way.
+    fn call<F>(&self, slot: &Arc<Slot<V>>, ask: impl FnOnce() -> F) -> watch::Receiver<()>
+    where
+        F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
+    {
+        let mut under_way = slot.call.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(call) = &*under_way
+            && call.has_changed().is_ok()
+        {
+            return call.clone();
+        }
+        let (ends, ended) = watch::channel(());
+        *under_way = Some(ended.clone());
+        let (slot, clock, answer) = (slot.clone(), self.clock.clone(), ask());
+        // On the control runtime and to its end, whoever of those who wait goes away.
+        self.control.spawn(async move {
+            let answer = answer.await;
+            let now = clock.now();
+            match answer {
+                Ok(value) => slot.learn(value, now),
+                Err(Unavailable) => slot.failed.store(now.0.max(1), Ordering::Release),
+            }
+            drop(ends);
+        });
+        ended
+    }
+}
+
+impl<V: PartialEq> Slot<V> {
+    fn empty() -> Slot<V> {
+        Slot { known: ArcSwapOption::empty(), failed: AtomicU64::new(0), call: Mutex::new(None) }
+    }
+
+    fn learn(&self, value: Option<V>, now: Moment) {
+        let before = self.known.load_full().and_then(|known| known.value.clone());
+        let value = match (value, before) {
+            (Some(value), Some(before)) if value == *before => Some(before),
+            (value, _) => value.map(Arc::new),
+        };
+        self.known.store(Some(Arc::new(Answer { value, read: now })));
+        self.failed.store(0, Ordering::Release);
+    }
+
+    fn failed_lately(&self, now: Moment) -> bool {
+        let failed = self.failed.load(Ordering::Acquire);
+        failed != 0 && now.0 < failed.saturating_add(millis(PAUSE))
+    }
+}
+
+impl<V> Answer<V> {
+    fn age(&self, now: Moment) -> Duration {
+        Duration::from_millis(now.0.saturating_sub(self.read.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::model::clock::Hands;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    type Asking = std::pin::Pin<Box<dyn Future<Output = Result<Option<u32>, Unavailable>> + Send>>;
+
+    struct Server {
+        asked: Arc<AtomicUsize>,
+        answer: Arc<Mutex<Result<Option<u32>, Unavailable>>>,
+        kept: Kept<&'static str, u32>,
+        hands: Hands,
+    }
+
+    fn server() -> Server {
+        let (clock, hands) = Clock::by_hand();
+        hands.advance(SECOND);
+        let policy = Policy { fresh: 5 * SECOND, stale: 60 * SECOND, outage: 3600 * SECOND };
+        Server {
+            asked: Arc::default(),
+            answer: Arc::new(Mutex::new(Ok(Some(1)))),
+            kept: Kept::new(100, policy, clock, Handle::current()),
+            hands,
+        }
+    }
+
+    impl Server {
+        fn ask(&self) -> impl FnOnce() -> Asking + use<> {
+            let (asked, answer) = (self.asked.clone(), self.answer.clone());
+            || {
+                Box::pin(async move {
+                    tokio::task::yield_now().await;
+                    asked.fetch_add(1, Ordering::SeqCst);
+                    *answer.lock().expect("no panic")
+                })
+            }
+        }
+
+        async fn get(&self) -> Result<Option<u32>, Unavailable> {
+            self.kept.get("key", self.ask()).await.map(|value| value.map(|value| *value))
+        }
+
+        fn asked(&self) -> usize {
+            self.asked.load(Ordering::SeqCst)
+        }
+
+        fn answer(&self, answer: Result<Option<u32>, Unavailable>) {
+            *self.answer.lock().expect("no panic") = answer;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_thousand_who_ask_at_once_cost_one_call_and_a_fresh_answer_none() {
+        let server = server();
+        let all = futures_util::future::join_all((0..1000).map(|_| server.get())).await;
+        assert!(all.iter().all(|answer| *answer == Ok(Some(1))));
+        server.hands.advance(4 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(1)));
+        assert_eq!(server.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_stale_answer_is_used_while_another_is_fetched_and_an_old_one_is_not() {
+        let server = server();
+        let _ = server.get().await;
+        server.answer(Ok(Some(2)));
+        server.hands.advance(6 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(1)));
+        while server.asked() < 2 {
+            tokio::task::yield_now().await;
+        }
+        tokio::task::yield_now().await;
+        assert_eq!(server.get().await, Ok(Some(2)));
+        server.answer(Ok(Some(3)));
+        server.hands.advance(61 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(3)));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_believed_for_five_seconds() {
+        let server = server();
+        server.answer(Ok(None));
+        assert_eq!(server.get().await, Ok(None));
+        server.answer(Ok(Some(1)));
+        server.hands.advance(4 * SECOND);
+        assert_eq!(server.get().await, Ok(None));
+        server.hands.advance(SECOND);
+        assert_eq!(server.get().await, Ok(Some(1)));
+        assert_eq!(server.asked(), 2);
+    }
+
+    #[tokio::test]
+    async fn while_the_server_is_away_the_last_answer_serves_for_an_hour_and_the_unknown_is_unknown() {
+        let server = server();
+        server.answer(Err(Unavailable));
+        assert_eq!(server.get().await, Err(Unavailable));
+        assert_eq!(server.get().await, Err(Unavailable));
+        assert_eq!(server.asked(), 1, "not asked again at once");
+        server.answer(Ok(Some(1)));
+        server.hands.advance(3 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(1)));
+        server.answer(Err(Unavailable));
+        server.hands.advance(1800 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(1)));
+        server.hands.advance(1900 * SECOND);
+        assert_eq!(server.get().await, Err(Unavailable));
+        server.answer(Ok(Some(4)));
+        server.hands.advance(3 * SECOND);
+        assert_eq!(server.get().await, Ok(Some(4)));
+    }
+
+    #[tokio::test]
+    async fn an_answer_equal_to_the_one_before_is_the_same() {
+        let server = server();
+        let first = server.kept.get("key", server.ask()).await.expect("an answer").expect("something");
+        server.hands.advance(61 * SECOND);
+        let second = server.kept.get("key", server.ask()).await.expect("an answer").expect("something");
+        assert_eq!(server.asked(), 2);
+        assert!(Arc::ptr_eq(&first, &second));
+    }
+}

@@ -1,0 +1,54 @@
+//! The proof between us and a container's gateway, whose certificate nobody has signed: each side shows that it
+//! has the container's key, and that it means this very certificate.
+
+use aws_lc_rs::hmac;
+
+use crate::model::{secret::Secret, uuid::Uuid};
+
+/// The key that a container's gateway was given: only who has the system's token can compute it.
+pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
+    Secret::new(hex_hmac(system_token.expose().as_bytes(), container.as_str().as_bytes()))
+}
+
+/// What we show on a connection on which this certificate was presented (DER). The key's hexadecimal text,
+/// not the bytes it stands for, is the HMAC's key.
+pub fn shown(key: &Secret, certificate: &[u8]) -> String {
+    hex_hmac(key.expose().as_bytes(), certificate)
+}
+
+/// What the gateway must answer to that.
+pub fn answered(key: &Secret, shown: &str) -> Secret {
+    Secret::new(hex_hmac(key.expose().as_bytes(), shown.as_bytes()))
+}
+
+fn hex_hmac(key: &[u8], message: &[u8]) -> String {
+    use std::fmt::Write;
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
+    tag.as_ref().iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proof_is_that_of_rfc_4231_with_text_as_the_key_of_the_second_and_third() {
+        // RFC 4231 test case 2.
+        assert_eq!(
+            hex_hmac(b"Jefe", b"what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+        let container = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
+        let key = key(&Secret::new("root"), &container);
+        assert_eq!(key.expose().len(), 64);
+        let shown = shown(&key, b"certificate");
+        assert_eq!(shown, hex_hmac(key.expose().as_bytes(), b"certificate"));
+        assert!(
+            answered(&key, &shown).matches(hex_hmac(key.expose().as_bytes(), shown.as_bytes()).as_bytes())
+        );
+    }
+}

@@ -1,0 +1,118 @@
+//! Calls to servers that are no apps: bounded in time, size and number; no redirects; https, or http on loopback.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use tokio::sync::Semaphore;
+
+use crate::{model::site::is_loopback_host, telemetry::metrics::Metrics, trust};
+
+/// Deadline of one call.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Largest answer, in bytes.
+const MAX_ANSWER: usize = 1 << 20;
+/// Calls at once; more wait for their turn within their deadline.
+const MAX_CALLS: usize = 64;
+
+/// Why a call gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// Plain http to a host that is not this machine.
+    #[error("{0} is neither https nor on loopback")]
+    Insecure(String),
+    /// No connection, or it broke.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Too slow.
+    #[error("the server did not answer within 5 s")]
+    Timeout,
+    /// Broken or above 1 MiB.
+    #[error("the server's answer is broken or larger than 1 MiB: {0}")]
+    Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Counts a call by its endpoint and result.
+pub type Count = fn(&Metrics, &'static str, &'static str);
+
+/// The client for all calls to one server.
+#[derive(Debug)]
+pub struct HttpClient {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    turns: Semaphore,
+    metrics: Arc<Metrics>,
+    count: Count,
+}
+
+impl HttpClient {
+    /// A client that believes the given CA, or the system's.
+    ///
+    /// # Errors
+    /// When the CA file holds no certificate.
+    pub fn new(
+        ca: Option<&[u8]>,
+        metrics: Arc<Metrics>,
+        count: Count,
+    ) -> Result<HttpClient, trust::NoCertificate> {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config((*trust::client(ca)?).clone())
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(Duration::from_secs(15))
+            .build(connector);
+        Ok(HttpClient { client, turns: Semaphore::new(MAX_CALLS), metrics, count })
+    }
+
+    /// One call; `endpoint` names it in the metrics.
+    ///
+    /// # Errors
+    /// See [`CallError`]. A status that is not 2xx is no error here.
+    pub async fn call(
+        &self,
+        endpoint: &'static str,
+        request: Request<Vec<u8>>,
+    ) -> Result<Response<Vec<u8>>, CallError> {
+        let result = match tokio::time::timeout(DEADLINE, self.exchange(request)).await {
+            Ok(result) => result,
+            Err(_) => Err(CallError::Timeout),
+        };
+        let word = match &result {
+            Ok(response) if response.status().is_success() => "ok",
+            Ok(_) => "refused",
+            Err(CallError::Timeout) => "timeout",
+            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer(_)) => "error",
+        };
+        (self.count)(&self.metrics, endpoint, word);
+        result
+    }
+
+    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, CallError> {
+        check_uri(request.uri())?;
+        // The semaphore is never closed; an error would mean the process ends.
+        let _turn = self.turns.acquire().await.map_err(|_| CallError::Timeout)?;
+        let request = request.map(|body| Full::new(Bytes::from(body)));
+        let response =
+            self.client.request(request).await.map_err(|error| CallError::Unreachable(error.into()))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(CallError::Answer)?;
+        Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
+    }
+}
+
+/// Secrets and codes travel in clear only where there is no wire.
+fn check_uri(uri: &Uri) -> Result<(), CallError> {
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https"), Some(_)) => Ok(()),
+        (Some("http"), Some(host)) if is_loopback_host(host) => Ok(()),
+        (_, _) => Err(CallError::Insecure(uri.to_string())),
+    }
+}

@@ -1,0 +1,58 @@
+//! Requests that are sent back to the address they came for, changed in one thing: without the token that
+//! stood in it, or with a browser that has forgotten the last tenant of the address.
+
+use http::{HeaderValue, Response, StatusCode, header, request::Parts};
+
+use super::{DataThread, refused};
+use crate::{
+    authorize::Permit,
+    gateway::{
+        access_log::Record,
+        answer::Answer,
+        consult::Consulted,
+        decision::{Reason, Refusal},
+        respond, tenant,
+    },
+    model::{arrival::Arrival, site::Site},
+};
+
+impl DataThread {
+    /// The address has another tenant than the one this browser knows.
+    pub fn another_tenant(
+        parts: &Parts,
+        arrival: &Arrival,
+        site: &Site,
+        line: HeaderValue,
+        record: &mut Record,
+    ) -> Response<Answer> {
+        let refusal = Refusal { reason: Reason::OtherTenant, app: None };
+        record.reason = refusal.reason.as_str();
+        if tenant::can_come_back(arrival) {
+            record.decision = "redirect";
+            return tenant::forget(&parts.headers, arrival, site, line);
+        }
+        record.decision = "deny";
+        refused(&refusal, arrival, site, None, record)
+    }
+
+    /// A person came with a token in the address, and may enter: to the same address without it, with a
+    /// session in its place. Somebody who had a session here keeps it.
+    pub fn without_token(
+        &self,
+        permit: &Permit,
+        arrival: &Arrival,
+        site: &Site,
+        consulted: &Consulted,
+        record: &mut Record,
+    ) -> Response<Answer> {
+        record.decision = "redirect";
+        record.reason = "token_in_address";
+        let minted = consulted.live.as_ref().and_then(|live| self.mint(live, permit, arrival, site));
+        let again = site.url(&arrival.place, arrival.target.as_str());
+        let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
+        if let Some((_, line)) = minted {
+            response.headers_mut().append(header::SET_COOKIE, line);
+        }
+        response
+    }
+}
