@@ -5,7 +5,11 @@
 mod support;
 
 mod admin;
+mod arvados_access;
+mod arvados_lookups;
 mod arvados_stand_in;
+mod arvados_tokens;
+mod arvados_upstream;
 mod bearer;
 mod chromium_driver;
 mod configuration;
@@ -18,6 +22,7 @@ mod hand_over;
 mod hosts;
 mod malformed;
 mod paths;
+mod port_range;
 mod provider_trouble;
 mod real_clients;
 mod real_provider;

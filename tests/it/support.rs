@@ -4,6 +4,7 @@ pub mod arvados;
 pub mod backend;
 pub mod browser;
 pub mod chromium;
+pub mod cluster;
 pub mod message;
 pub mod oracles;
 pub mod origins;

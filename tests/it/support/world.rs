@@ -54,20 +54,29 @@ impl World {
 
     /// `extra` is more TOML; `change` may do what no file can.
     pub async fn with(extra: &str, change: impl FnOnce(&mut Settings)) -> World {
+        World::with_threads(2, extra, change).await
+    }
+
+    /// With fewer data threads than usual, where a test counts what each of them does once.
+    pub async fn with_threads(threads: usize, extra: &str, change: impl FnOnce(&mut Settings)) -> World {
         let port = free_port();
-        let host = format!("127.0.0.1:{port}");
         let (clock, hands) = Clock::by_hand();
-        let client = client(&host);
-        let provider = Provider::start(client, clock.clone()).await.expect("a provider");
-        World::behind(provider, clock, hands, port, extra, change).await
+        let provider =
+            Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
+        World::run(provider, (clock, hands), port, threads, extra, change).await
+    }
+
+    /// The oracles watch this app too.
+    pub fn and_backend(mut self, name: &'static str, backend: Backend) -> World {
+        self.backends.push((name, backend));
+        self
     }
 
     /// Also with apps of the test's own, written as TOML in which `ADDRESS` stands for a recording app's.
     pub async fn with_app(name: &'static str, toml: &str) -> World {
         let backend = Backend::start(name).await;
-        let mut world = World::with(&toml.replace("ADDRESS", &backend.address().to_string()), |_| {}).await;
-        world.backends.push((name, backend));
-        world
+        let world = World::with(&toml.replace("ADDRESS", &backend.address().to_string()), |_| {}).await;
+        world.and_backend(name, backend)
     }
 
     /// With a provider of the test's own.
@@ -76,6 +85,17 @@ impl World {
         clock: Clock,
         hands: Hands,
         port: u16,
+        extra: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> World {
+        World::run(provider, (clock, hands), port, 2, extra, change).await
+    }
+
+    async fn run(
+        provider: Provider,
+        (clock, hands): (Clock, Hands),
+        port: u16,
+        threads: usize,
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
@@ -102,7 +122,7 @@ impl World {
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
         change(&mut settings);
         let log = Log::default();
-        let options = Options { clock, threads: 2, log: Some(Box::new(log.clone())) };
+        let options = Options { clock, threads, log: Some(Box::new(log.clone())) };
         let running = run::start(settings, options).await.expect("a gateway");
         let canaries = Mutex::new(vec![SECRET.to_owned()]);
         World { running, provider, hands, log, host, backends, canaries }

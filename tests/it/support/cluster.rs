@@ -1,0 +1,95 @@
+//! A gateway in front of an Arvados cluster, with people and their containers.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    arvados::{Arvados, Container, User},
+    backend::Backend,
+    browser::From,
+    message::Message,
+    origins::Origins,
+    world::World,
+};
+
+pub struct Cluster {
+    pub world: World,
+    pub arvados: Arvados,
+    pub alice: User,
+    pub bob: User,
+    pub admin: User,
+    /// What runs inside every container, on ports 80 and 8080; nothing listens on 9999.
+    pub app: Backend,
+    _folder: TempDir,
+}
+
+impl Cluster {
+    pub async fn start() -> Cluster {
+        Cluster::with("").await
+    }
+
+    /// `more` is more TOML, `[arvados]` keys first.
+    pub async fn with(more: &str) -> Cluster {
+        let arvados = Arvados::start().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = |name: &str, content: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, content).expect("written");
+            path.display().to_string()
+        };
+        let (token, ca) = (file("root-token", arvados.root_token()), file("ca.pem", arvados.ca_pem()));
+        let text = format!(
+            "[arvados]\napi = \"{}\"\nroot_token_file = \"{token}\"\nca = \"{ca}\"\n{more}",
+            arvados.api()
+        );
+        let world = World::with_threads(1, &text, |_| {}).await;
+        let app = Backend::start("container").await;
+        let world = world.and_backend("container", app.clone()).ready().await;
+        let (alice, bob) = (arvados.add_user("alice", false), arvados.add_user("bob", false));
+        let admin = arvados.add_user("admin", true);
+        let secrets = [&alice, &bob, &admin].map(|user| user.token_v1.clone());
+        world.canaries.lock().expect("no panic").extend(secrets);
+        world.canaries.lock().expect("no panic").push(arvados.root_token());
+        Cluster { world, arvados, alice, bob, admin, app, _folder: folder }
+    }
+
+    /// A running container of these people that publishes port 80 to everybody and 8080 to its owner.
+    pub async fn container(&self, submitters: &[&User]) -> Container {
+        let published = json!({"80": {"access": "public", "label": "Page"}, "8080": {"access": "private", "label": "Own"}});
+        self.publishing(submitters, published).await
+    }
+
+    pub async fn publishing(&self, submitters: &[&User], published: Value) -> Container {
+        let submitters: Vec<&str> = submitters.iter().map(|user| user.uuid.as_str()).collect();
+        let closed: SocketAddr = super::backend::refused_port().await;
+        let ports = [(80, self.app.address()), (8080, self.app.address()), (9999, closed)];
+        self.arvados.add_container(&submitters, published, &ports).await
+    }
+
+    /// The address of a target at `<label>.<apps_domain>`.
+    pub fn url(&self, label: impl AsRef<str>, target: &str) -> String {
+        format!("{}{target}", self.world.on_host(label.as_ref()))
+    }
+
+    pub fn visitor(&self) -> Origins {
+        Origins::new(&self.world)
+    }
+
+    /// One request of a program that keeps nothing, with a token in `Authorization`; `None`: nobody.
+    pub async fn ask(&self, method: &str, url: &str, who: Option<&User>) -> Message {
+        let more = who.map_or_else(String::new, |who| format!("Authorization: Bearer {}\r\n", who.token_v2));
+        self.visitor().send(method, url, From::Program, &more, b"").await
+    }
+
+    /// How many calls the API has seen.
+    pub fn calls(&self) -> usize {
+        self.arvados.calls().len()
+    }
+}
+
+/// A token as it stands in a query.
+pub fn encoded(token: &str) -> String {
+    url::form_urlencoded::byte_serialize(token.as_bytes()).collect()
+}
