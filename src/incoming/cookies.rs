@@ -10,7 +10,7 @@ use crate::model::{
     place::Place,
 };
 
-/// More cookies than this on one request is a broken page or an attack.
+/// More cookies than this on one request to the site is a broken page or an attack.
 const MAX_COOKIES: usize = 100;
 /// A cookie of ours is 43 bytes; one far longer was not made by us.
 const MAX_OURS: usize = 4096;
@@ -62,7 +62,7 @@ pub struct Presented<'h> {
 /// Finds our cookies: those that have a meaning at this place.
 ///
 /// # Errors
-/// [`Malformed::Cookies`] above a hundred cookies, or when one of ours is over 4 KiB.
+/// [`Malformed::Cookies`] above a hundred cookies on the site, or when one of ours is over 4 KiB.
 pub fn scan<'h>(
     headers: &'h HeaderMap,
     names: &CookieNames,
@@ -90,7 +90,9 @@ pub fn scan<'h>(
             target.add(pair.value);
         }
     }
-    if count > MAX_COOKIES { Err(Malformed::Cookies) } else { Ok(found) }
+    // On a host of an app a neighbour may have planted them, for the domain above both: whoever refused them
+    // would lock people out. There only the size of the head bounds them.
+    if is_site && count > MAX_COOKIES { Err(Malformed::Cookies) } else { Ok(found) }
 }
 
 /// One cookie as it stands in the header.

@@ -206,3 +206,16 @@ async fn row_9_an_isolated_app_is_on_its_host_and_its_path_leads_there() {
     let launcher = visitor.open("/apps/").await.text();
     assert!(launcher.contains(&format!("href=\"{}/\"", world.on_host("alone"))), "{launcher}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_a_neighbour_s_cookies_locks_nobody_out_of_a_host() {
+    let world = World::new().await.ready().await;
+    let port = world.running.address.port();
+    let flood = (0..200).map(|n| format!("c{n}=1")).collect::<Vec<_>>().join("; ");
+    for (host, target, status) in
+        [(format!("grp.localhost:{port}"), "/x", 401), (world.host.clone(), "/apps/grp/x", 431)]
+    {
+        let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nCookie: {flood}\r\n\r\n");
+        assert_eq!(Raw::exchange(world.running.address, request).await.status(), status, "{host}");
+    }
+}

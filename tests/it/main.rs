@@ -12,6 +12,7 @@ mod arvados_tokens;
 mod arvados_upstream;
 mod bearer;
 mod chromium_driver;
+mod chromium_isolation;
 mod configuration;
 mod cookies;
 mod decision_table;

@@ -9,4 +9,5 @@ pub mod message;
 pub mod oracles;
 pub mod origins;
 pub mod raw;
+pub mod secure;
 pub mod world;

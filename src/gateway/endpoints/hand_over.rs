@@ -76,6 +76,11 @@ impl Call<'_> {
         let location = format!("{}&bind={}", site.url(&Place::Site, &start), hash.as_str());
         let mut response = respond::redirect(StatusCode::FOUND, &location);
         set_cookie(&mut response, bind.line);
+        if !self.cookies().unwrap_or_default().app.is_empty() {
+            // A session that is over leaves no cookie behind: from the site it could not be taken away.
+            let name = site.cookies.app_at(&self.arrival.place);
+            set_cookie(&mut response, cookie::clear(&name, "/", site.origin.secure));
+        }
         response
     }
 

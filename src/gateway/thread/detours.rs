@@ -1,5 +1,5 @@
-//! Requests that are sent back to the address they came for, changed in one thing: without the token that
-//! stood in it, or with a browser that has forgotten the last tenant of the address.
+//! Requests whose browser is first told something and then comes again: that a token has become a session, or
+//! that the address has another tenant.
 
 use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 

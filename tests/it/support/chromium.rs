@@ -55,6 +55,12 @@ impl Chromium {
     /// `resolver_rules` say where names lead, as in `MAP *.test 127.0.0.1`. Names under `localhost` lead to
     /// 127.0.0.1 unless the rules say otherwise, and all others nowhere. Certificates are not verified.
     pub async fn start(resolver_rules: &str) -> Chromium {
+        Chromium::believing(resolver_rules, None).await
+    }
+
+    /// The same, and a certificate with this key (SHA-256 of the public key, base64) is taken for one that
+    /// somebody signed: with one that is merely not verified a browser ignores some headers.
+    pub async fn believing(resolver_rules: &str, key: Option<&str>) -> Chromium {
         let driver = Driver::start().await;
         let flags = [
             "--headless",
@@ -77,10 +83,11 @@ impl Chromium {
         let loopback = "MAP *.localhost 127.0.0.1,MAP localhost 127.0.0.1,MAP 127.0.0.1 127.0.0.1";
         let comma = if resolver_rules.is_empty() { "" } else { "," };
         flags.push(format!("--host-resolver-rules={resolver_rules}{comma}{loopback},MAP * ^NOTFOUND"));
+        flags.extend(key.map(|key| format!("--ignore-certificate-errors-spki-list={key}")));
         let patience = PAGE_DEADLINE.as_millis();
         let wanted = json!({
             "browserName": "chrome",
-            "acceptInsecureCerts": true,
+            "acceptInsecureCerts": key.is_none(),
             "timeouts": { "pageLoad": patience, "script": patience },
             "goog:chromeOptions": { "args": flags },
         });

@@ -1,0 +1,83 @@
+//! A gateway over https with a site and hosts of apps under names that only the test's browser knows.
+
+use std::path::Path;
+
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use ludgate::{
+    demo::provider::{Client, Provider},
+    model::clock::Clock,
+    run::{self, Options, Running},
+    settings,
+};
+
+use super::{
+    backend::Backend,
+    message::PATIENCE,
+    world::{Log, SECRET, free_port},
+};
+
+/// The site is `gw.test`, the apps are below `svc.test`.
+pub struct Secure {
+    _running: Running,
+    pub grp: Backend,
+    pub evil: Backend,
+    pub provider: Provider,
+    /// Of the certificate's key, for [`Chromium::believing`](super::chromium::Chromium::believing).
+    pub key: String,
+    port: u16,
+}
+
+impl Secure {
+    pub async fn start() -> Secure {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let port = free_port();
+        let folder = tempfile::tempdir().expect("a folder");
+        let names = ["gw.test".to_owned(), "*.svc.test".to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("written");
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+        let public = rcgen::PublicKeyData::subject_public_key_info(&made.signing_key);
+        let key = STANDARD.encode(digest::digest(&digest::SHA256, &public));
+        let client = Client {
+            id: "ludgate".into(),
+            secret: SECRET.into(),
+            redirect_uris: vec![format!("https://gw.test:{port}/oauth2/callback")],
+            post_logout_redirect_uris: vec![],
+            backchannel_logout_uri: None,
+        };
+        let provider = Provider::start(client, Clock::system()).await.expect("a provider");
+        let (grp, evil) = (Backend::start("grp").await, Backend::start("evil").await);
+        let text = format!(
+            "[listen]\naddress = \"127.0.0.1:{port}\"\ntls = {{ certificate = \"tls.crt\", key = \"tls.key\" }}\n\
+             [admin]\naddress = \"127.0.0.1:0\"\n\
+             [site]\nurl = \"https://gw.test:{port}\"\napps_domain = \"svc.test\"\n\
+             [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\n\
+             [[apps]]\nid = \"grp\"\naccess = \"group:phusers\"\nupstream = \"http://{}\"\n\
+             [[apps]]\nid = \"evil\"\naccess = \"user\"\nupstream = \"http://{}\"\n",
+            provider.issuer(),
+            grp.address(),
+            evil.address()
+        );
+        let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
+            .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
+        let options = Options { clock: Clock::system(), threads: 2, log: Some(Box::new(Log::default())) };
+        let running = run::start(settings, options).await.expect("a gateway");
+        let oidc = running.gateway.oidc.clone().expect("an identity section");
+        let known = async {
+            while !oidc.is_ready() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        Secure { _running: running, grp, evil, provider, key, port }
+    }
+
+    pub fn site(&self, target: &str) -> String {
+        format!("https://gw.test:{}{target}", self.port)
+    }
+
+    pub fn host(&self, label: &str, target: &str) -> String {
+        format!("https://{label}.svc.test:{}{target}", self.port)
+    }
+}
