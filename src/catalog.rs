@@ -15,7 +15,6 @@ use crate::{
         app::{App, AppState},
         place::Place,
     },
-    route::host::{Named, named},
     telemetry::metrics::Metrics,
 };
 use from_arvados::Containers;
@@ -63,15 +62,9 @@ impl Catalog {
     /// Cancel safety: a look-up under way goes on, and what it finds is kept.
     pub async fn at(&self, place: &Place, snapshot: &Snapshot) -> Here {
         let here = snapshot.at(place);
-        let Some(containers) = &self.containers else { return here };
-        match (&here, place) {
-            (Here::Nothing, Place::Host(label)) => match named(label) {
-                Named::Port(uuid, port) => containers.at_uuid(uuid, port).await,
-                Named::Name(_) => containers.at_name(*label).await,
-                Named::Broken => here,
-            },
-            (Here::Unassigned, Place::Port(port)) => containers.at_port(*port).await,
-            (_, Place::Site | Place::Host(_) | Place::Port(_)) => here,
+        match &self.containers {
+            Some(containers) => containers.beside(place, here).await,
+            None => here,
         }
     }
 

@@ -28,10 +28,11 @@ use crate::{
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
         clock::Clock,
         container::Gateway,
-        place::HostLabel,
+        place::{HostLabel, Place},
         secret::Secret,
         uuid::{Uuid, UuidKind},
     },
+    route::host::{Named, named},
 };
 
 /// Records of each kind that are kept.
@@ -94,8 +95,21 @@ impl Containers {
         }
     }
 
+    /// What is at a place of which the snapshot knows `here`: what the snapshot has is never shadowed.
+    pub async fn beside(&self, place: &Place, here: Here) -> Here {
+        match (&here, place) {
+            (Here::Nothing, Place::Host(label)) => match named(label) {
+                Named::Port(uuid, port) => self.at_uuid(uuid, port).await,
+                Named::Name(_) => self.at_name(*label).await,
+                Named::Broken => here,
+            },
+            (Here::Unassigned, Place::Port(port)) => self.at_port(*port).await,
+            (_, Place::Site | Place::Host(_) | Place::Port(_)) => here,
+        }
+    }
+
     /// A port of a container or of a container request.
-    pub async fn at_uuid(&self, uuid: Uuid, port: u16) -> Here {
+    async fn at_uuid(&self, uuid: Uuid, port: u16) -> Here {
         let known = match uuid.kind() {
             UuidKind::Container => self.containers.knows(&uuid),
             UuidKind::ContainerRequest => self.requests.knows(&uuid),
@@ -105,7 +119,7 @@ impl Containers {
     }
 
     /// What a registered name leads to.
-    pub async fn at_name(&self, label: HostLabel) -> Here {
+    async fn at_name(&self, label: HostLabel) -> Here {
         self.bounded(self.names.knows(&label), async {
             let system = self.system.clone();
             let ask = move || async move { found(system.published_name(label.as_str()).await) };
@@ -119,7 +133,7 @@ impl Containers {
     }
 
     /// What a port of the range leads to.
-    pub async fn at_port(&self, port: u16) -> Here {
+    async fn at_port(&self, port: u16) -> Here {
         let ask = || {
             let system = self.system.clone();
             async move { found(system.running().await.map(|all| external_ports(&all))) }

@@ -6,8 +6,10 @@ use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
 use super::{BAD_CONFIGURATION, DONE};
 use crate::{
-    catalog::{here::Here, snapshot::Snapshot},
+    arvados::{self, client::Api},
+    catalog::{from_arvados::Containers, here::Here, snapshot::Snapshot},
     cli::{Explain, Kind},
+    forward,
     gateway::{
         decide,
         decision::{Decision, Early},
@@ -18,12 +20,14 @@ use crate::{
         access::GroupName,
         arrival::Arrival,
         caller::{Caller, Credential},
+        clock::Clock,
         place::Place,
         principal::{PersonClaims, Principal},
         site::Site,
     },
     route::{host::named, path::route},
     settings,
+    telemetry::metrics::Metrics,
 };
 
 /// Runs it.
@@ -37,6 +41,7 @@ pub fn run(args: &Explain) -> u8 {
     };
     let admin_groups =
         settings.identity.as_ref().map(|identity| identity.admin_groups.clone()).unwrap_or_default();
+    let containers = settings.arvados.as_ref().map(|arvados| Lookups::new(arvados, &settings.forward));
     let snapshot = Snapshot::new(settings.site, settings.apps);
     let parts = match request(args, snapshot.site()) {
         Ok(parts) => parts,
@@ -46,8 +51,37 @@ pub fn run(args: &Explain) -> u8 {
         }
     };
     let caller = caller(args, &admin_groups);
-    print!("{}", explain(&parts, &caller, &snapshot, |place| snapshot.at(place)).text);
+    let look = |place: &Place| match &containers {
+        Some(Ok(containers)) => containers.look(place, &snapshot),
+        // Without its source nothing is known of what cannot be listed.
+        Some(Err(_)) => Here::Unavailable,
+        None => snapshot.at(place),
+    };
+    if let Some(Err(error)) = &containers {
+        eprintln!("arvados: {error:#}");
+    }
+    print!("{}", explain(&parts, &caller, &snapshot, look).text);
     DONE
+}
+
+/// Asks the source of what cannot be listed, as the gateway would.
+struct Lookups {
+    runtime: tokio::runtime::Runtime,
+    containers: Arc<Containers>,
+}
+
+impl Lookups {
+    fn new(arvados: &arvados::Settings, forward: &forward::Settings) -> anyhow::Result<Lookups> {
+        let runtime = tokio::runtime::Runtime::new()?;
+        let api = Api::new(arvados, Metrics::new())?;
+        let (system, clock, control) = (api.as_system(arvados), Clock::system(), runtime.handle().clone());
+        let containers = Containers::new(arvados, system, forward.response_head, clock, control);
+        Ok(Lookups { runtime, containers: Arc::new(containers) })
+    }
+
+    fn look(&self, place: &Place, snapshot: &Snapshot) -> Here {
+        self.runtime.block_on(self.containers.beside(place, snapshot.at(place)))
+    }
 }
 
 /// What a request would get.

@@ -93,7 +93,12 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::TooManySessions => "Too many apps",
         Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
     };
-    let sentence = reason.sentence();
+    let nobody_signs_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
+    let sentence = if nobody_signs_in {
+        "This is not open to everybody, and nobody can sign in here: the request needs a token.".to_owned()
+    } else {
+        reason.sentence()
+    };
     let mut response = explain(
         Problem {
             status: reason.status(),
@@ -189,7 +194,7 @@ pub fn explain(
     let mut response = if audience.wants_html {
         let given = action.map(|(label, href)| Action { label, href, new_tab: audience.framed });
         let by_status = match status {
-            StatusCode::UNAUTHORIZED => {
+            StatusCode::UNAUTHORIZED if audience.site.signs_in => {
                 Some(Action { label: "Sign in", href: sign_in, new_tab: audience.framed })
             }
             StatusCode::FORBIDDEN if audience.person.is_some() => Some(Action {

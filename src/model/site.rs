@@ -67,6 +67,8 @@ impl fmt::Display for WebOrigin {
 pub struct Site {
     /// The public origin.
     pub origin: WebOrigin,
+    /// Whether there is a provider to sign in at.
+    pub signs_in: bool,
     /// Another name of this machine that is sent on to `origin` (`demo` only).
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
@@ -201,6 +203,7 @@ impl Site {
         Site {
             via: via(&origin),
             origin,
+            signs_in: true,
             alias: None,
             welcome: None,
             apps_domain: None,

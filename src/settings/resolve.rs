@@ -201,6 +201,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         via: via(&origin),
         cookies: CookieNames::new(origin.secure, &app_cookie, &console_cookies),
         origin,
+        signs_in: file.has("identity"),
         alias: None,
         welcome: None,
         apps_domain,

@@ -82,6 +82,9 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
         Url::parse(&origin.text).map_err(|error| error.to_string())
     });
     let root_token = resolve::secret_file(&section, "root_token_file", folder);
+    if root_token.as_ref().is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
+        section.wrong("root_token_file", "holds something that is no token", None);
+    }
     if section.text("root_token_file").is_none() {
         section.missing("root_token_file");
     }

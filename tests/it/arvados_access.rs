@@ -173,10 +173,47 @@ async fn a_person_who_signs_in_at_the_provider_is_their_arvados_user_where_the_a
     let cluster = Cluster::with("accept_sign_in = true\n").await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");
-    // Unknown to the API: signed in all the same, and not the owner.
-    let mut somebody = cluster.visitor();
-    let (_, answer) = somebody.follow(&url, "alice").await;
-    assert_eq!(answer.status(), 404);
+    let (end, answer) = cluster.visitor().follow(&url, "alice").await;
+    assert_eq!((answer.status(), end), (200, url.clone()));
     assert_eq!(cluster.arvados.calls_to("/arvados/v1/users/current"), 1, "asked at the sign-in");
-    assert_eq!(cluster.app.count(), 0);
+    assert_eq!(cluster.app.last().header("x-forwarded-user").as_deref(), Some("alice"));
+    // Known and not the owner, and unknown to the API: signed in all the same.
+    for person in ["bob", "carol"] {
+        let mut visitor = cluster.visitor();
+        assert_eq!(visitor.follow(&url, person).await.1.status(), 404, "{person}");
+        let (_, page) = visitor.follow(&cluster.url("usr", "/x"), person).await;
+        assert_eq!(page.status(), 200, "{person}");
+    }
+    assert_eq!(cluster.app.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_that_nobody_s_token_goes_to_the_api() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    assert_eq!(cluster.visitor().follow(&url, "alice").await.1.status(), 404);
+    assert_eq!(cluster.arvados.calls_to("/arvados/v1/users/current"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_asks_the_api_about_a_container_as_the_gateway_would() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let config = cluster.file("ludgate.toml", &cluster.config());
+    for (label, person, said) in [
+        (format!("{}-80", container.uuid), None, "decision  allow (public)"),
+        (format!("{}-8080", container.request_uuids[0]), Some(&cluster.alice), "decision  allow (owner)"),
+        (format!("{}-8080", container.uuid), Some(&cluster.bob), "decision  deny (not_owner)"),
+        ("zzzzz-dz642-000000000000000".to_owned(), None, "decision  deny (unknown_app)"),
+        (format!("{}-080", container.uuid), None, "decision  malformed (bad_host)"),
+    ] {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_ludgate"));
+        command.args(["explain", "--config", &config, &cluster.url(&label, "/x")]);
+        command.args(person.map(|person| ["--user", &person.uuid]).into_iter().flatten());
+        let output = command.output().await.expect("the binary runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains(said), "{label}: {text}");
+        assert!(!text.contains(&cluster.arvados.root_token()));
+    }
 }

@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest};
 
 use crate::support::{
     browser::{Browser, From},
+    origins::Origins,
     world::free_port,
 };
 
@@ -107,4 +108,24 @@ async fn the_provider_s_page_says_that_it_is_for_the_demo_only() {
     for said in ["alice", "bob", "carol", "phusers", "asks for no password", "this machine only"] {
         assert!(page.contains(said), "{said}: {page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_serves_every_app_on_a_host_of_its_own_too() {
+    let (demo, mut browser) = start().await;
+    let host = |id: &str| format!("http://{id}.localhost:{}/", demo.gateway.address.port());
+    let launcher = browser.open("/apps/").await.text();
+    for id in ["hello", "whoami", "team", "chat"] {
+        assert!(demo.welcome().contains(&host(id)), "{}", demo.welcome());
+    }
+    assert!(launcher.contains(&format!("href=\"{}\"", host("hello"))), "{launcher}");
+    let mut alice = Origins::of(demo.gateway.address);
+    assert_eq!(alice.open(&host("hello")).await.status(), 200);
+    for id in ["team", "whoami", "chat"] {
+        let (end, page) = alice.follow(&host(id), "alice").await;
+        assert_eq!((page.status(), end), (200, host(id)));
+    }
+    let (_, page) = Origins::of(demo.gateway.address).follow(&host("team"), "carol").await;
+    assert_eq!(page.status(), 403);
+    assert!(page.text().contains("Use another account"), "{}", page.text());
 }

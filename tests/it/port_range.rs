@@ -99,8 +99,9 @@ async fn people_are_handed_over_to_a_port_as_to_a_host() {
     assert_eq!(start.status(), 302);
     let to = start.header("location").expect("the site");
     assert!(to.contains("rd=http%3A%2F%2F127.0.0.2%3A20001%2Fx&bind="), "{to}");
-    // Who signs in there is nobody in Arvados, and so learns nothing.
     let (end, answer) = visitor.follow(&at(20001, "/x"), "alice").await;
+    assert_eq!((answer.status(), end), (200, at(20001, "/x")));
+    let (end, answer) = cluster.visitor().follow(&at(20001, "/x"), "bob").await;
     assert_eq!(answer.status(), 404);
     assert!(end.starts_with(&format!("http://{}/oauth2/", cluster.world.host)), "{end}");
 }

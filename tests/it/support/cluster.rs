@@ -22,7 +22,8 @@ pub struct Cluster {
     pub admin: User,
     /// What runs inside every container, on ports 80 and 8080; nothing listens on 9999.
     pub app: Backend,
-    _folder: TempDir,
+    section: String,
+    folder: TempDir,
 }
 
 impl Cluster {
@@ -52,7 +53,19 @@ impl Cluster {
         let secrets = [&alice, &bob, &admin].map(|user| user.token_v1.clone());
         world.canaries.lock().expect("no panic").extend(secrets);
         world.canaries.lock().expect("no panic").push(arvados.root_token());
-        Cluster { world, arvados, alice, bob, admin, app, _folder: folder }
+        Cluster { world, arvados, alice, bob, admin, app, section: text, folder }
+    }
+
+    /// A configuration for a program of its own: this site and this cluster.
+    pub fn config(&self) -> String {
+        format!("[site]\nurl = \"http://{}\"\napps_domain = \"localhost\"\n{}", self.world.host, self.section)
+    }
+
+    /// A file beside the others; gives back its path.
+    pub fn file(&self, name: &str, content: &str) -> String {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path.display().to_string()
     }
 
     /// A running container of these people that publishes port 80 to everybody and 8080 to its owner.

@@ -23,7 +23,12 @@ pub struct Origins {
 
 impl Origins {
     pub fn new(world: &World) -> Origins {
-        Origins { gateway: world.running.address, jars: BTreeMap::new(), way: Vec::new() }
+        Origins::of(world.running.address)
+    }
+
+    /// Of a gateway that is no world's.
+    pub fn of(gateway: SocketAddr) -> Origins {
+        Origins { gateway, jars: BTreeMap::new(), way: Vec::new() }
     }
 
     /// The browser as one host knows it.
