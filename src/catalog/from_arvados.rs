@@ -45,6 +45,9 @@ const POLICY: Policy = Policy {
     outage: Duration::from_secs(3600),
 };
 
+/// Where a uuid that names no port leads.
+const DEFAULT_PORT: u16 = 80;
+
 /// The containers of one cluster.
 #[derive(Debug)]
 pub struct Containers {
@@ -58,6 +61,15 @@ pub struct Containers {
     ports: Kept<(), BTreeMap<u16, (Uuid, u16)>>,
 }
 
+/// Which port is asked for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// This one: unlisted ports can be reached too, by who owns the container.
+    Any(u16),
+    /// This one, if the container publishes it.
+    Published(u16),
+}
+
 /// A container as it was last read, and its ports as apps.
 #[derive(Debug)]
 struct Container {
@@ -65,6 +77,12 @@ struct Container {
     /// Who may reach its private ports.
     private: Access,
     apps: Mutex<HashMap<u16, Arc<App>>>,
+}
+
+impl Container {
+    fn published(&self, port: u16) -> Option<&PublishedRecord> {
+        self.record.published_ports.as_ref()?.get(&port.to_string())
+    }
 }
 
 impl PartialEq for Container {
@@ -99,7 +117,8 @@ impl Containers {
     pub async fn beside(&self, place: &Place, here: Here) -> Here {
         match (&here, place) {
             (Here::Nothing, Place::Host(label)) => match named(label) {
-                Named::Port(uuid, port) => self.at_uuid(uuid, port).await,
+                Named::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port)).await,
+                Named::Bare(uuid) => self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT)).await,
                 Named::Name(_) => self.at_name(*label).await,
                 Named::Broken => here,
             },
@@ -109,7 +128,7 @@ impl Containers {
     }
 
     /// A port of a container or of a container request.
-    async fn at_uuid(&self, uuid: Uuid, port: u16) -> Here {
+    async fn at_uuid(&self, uuid: Uuid, port: Wanted) -> Here {
         let known = match uuid.kind() {
             UuidKind::Container => self.containers.knows(&uuid),
             UuidKind::ContainerRequest => self.requests.knows(&uuid),
@@ -124,7 +143,7 @@ impl Containers {
             let system = self.system.clone();
             let ask = move || async move { found(system.published_name(label.as_str()).await) };
             match self.names.get(label, ask).await {
-                Ok(Some(target)) => self.port_of(target.0, target.1).await,
+                Ok(Some(target)) => self.port_of(target.0, Wanted::Any(target.1)).await,
                 Ok(None) => Here::Nothing,
                 Err(Unavailable) => Here::Unavailable,
             }
@@ -143,7 +162,7 @@ impl Containers {
             Err(Unavailable) => return Here::Unavailable,
         };
         if let Some((container, inner)) = first {
-            let here = self.port_of(container, inner).await;
+            let here = self.port_of(container, Wanted::Any(inner)).await;
             // Perhaps the port has another tenant since the list was read.
             if !matches!(&here, Here::App(app) if app.state == AppState::Ended) {
                 return here;
@@ -151,7 +170,7 @@ impl Containers {
         }
         match self.ports.get_fresh((), ask).await {
             Ok(ports) => match ports.and_then(|ports| ports.get(&port).copied()) {
-                Some((container, inner)) => self.port_of(container, inner).await,
+                Some((container, inner)) => self.port_of(container, Wanted::Any(inner)).await,
                 None => Here::Unassigned,
             },
             Err(Unavailable) => Here::Unavailable,
@@ -178,7 +197,7 @@ impl Containers {
         here
     }
 
-    async fn port_of(&self, uuid: Uuid, port: u16) -> Here {
+    async fn port_of(&self, uuid: Uuid, wanted: Wanted) -> Here {
         let container = match uuid.kind() {
             UuidKind::Container => uuid,
             UuidKind::ContainerRequest => match self.requests.get(uuid, || self.read_request(uuid)).await {
@@ -189,7 +208,10 @@ impl Containers {
             UuidKind::Token | UuidKind::Other => return Here::Nothing,
         };
         match self.containers.get(container, || self.read(container)).await {
-            Ok(Some(known)) => Here::App(self.app(&known, container, port)),
+            Ok(Some(known)) => match wanted {
+                Wanted::Published(port) if known.published(port).is_none() => Here::Nothing,
+                Wanted::Published(port) | Wanted::Any(port) => Here::App(self.app(&known, container, port)),
+            },
             Ok(None) => Here::Nothing,
             Err(Unavailable) => Here::Unavailable,
         }
@@ -231,7 +253,7 @@ impl Containers {
     }
 
     fn make(&self, known: &Container, container: Uuid, port: u16) -> App {
-        let published = known.record.published_ports.as_ref().and_then(|ports| ports.get(&port.to_string()));
+        let published = known.published(port);
         let public = published.is_some_and(|port| port.access.as_deref() == Some("public"));
         let address = known.record.gateway_address.as_deref().and_then(host_and_port);
         let state = match (known.record.state.as_str(), &address) {

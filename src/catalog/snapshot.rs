@@ -79,7 +79,7 @@ impl Snapshot {
             Place::Site => Here::Site,
             Place::Host(label) => match named(label) {
                 Named::Broken => Here::Broken,
-                Named::Port(..) => Here::Nothing,
+                Named::Port(..) | Named::Bare(_) => Here::Nothing,
                 Named::Name(_) => self.at_host(label).map_or(Here::Nothing, |app| Here::App(app.clone())),
             },
             Place::Port(_) => Here::Unassigned,

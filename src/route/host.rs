@@ -4,14 +4,13 @@
 
 use crate::model::{place::HostLabel, uuid::Uuid};
 
-/// Where a uuid that names no port leads.
-const DEFAULT_PORT: u16 = 80;
-
 /// What a label names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named<'l> {
-    /// `<uuid>-<port>`, or `<uuid>` alone for port 80.
+    /// `<uuid>-<port>`
     Port(Uuid, u16),
+    /// `<uuid>` alone: its port 80, if it publishes that.
+    Bare(Uuid),
     /// An app, a port of an app, or a registered name.
     Name(&'l str),
     /// Begins as a uuid does and is none of the spellings above.
@@ -24,7 +23,7 @@ pub fn named(label: &HostLabel) -> Named<'_> {
     let Some((head, rest)) = text.split_at_checked(27) else { return Named::Name(text) };
     let Some(uuid) = Uuid::new(head) else { return Named::Name(text) };
     match rest.strip_prefix('-') {
-        None if rest.is_empty() => Named::Port(uuid, DEFAULT_PORT),
+        None if rest.is_empty() => Named::Bare(uuid),
         // Sixteen characters in the last group: a name that only looks like a uuid.
         None => Named::Name(text),
         Some(digits) => port(digits).map_or(Named::Broken, |port| Named::Port(uuid, port)),
@@ -48,7 +47,7 @@ mod tests {
             let label = HostLabel::new(text.as_bytes()).expect("a label");
             format!("{:?}", named(&label))
         };
-        assert_eq!(read(uuid), format!("Port({uuid}, 80)"));
+        assert_eq!(read(uuid), format!("Bare({uuid})"));
         assert_eq!(read(&format!("{uuid}-8888")), format!("Port({uuid}, 8888)"));
         assert_eq!(read(&format!("{uuid}-65535").to_uppercase()), format!("Port({uuid}, 65535)"));
         for broken in ["-0", "-00", "-080", "-65536", "-99999999999", "-80abc", "-80x", "-x", "--80"] {

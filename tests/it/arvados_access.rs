@@ -76,7 +76,12 @@ async fn the_container_s_rule_holds_by_whichever_name_it_is_reached() {
         assert_eq!(line["app"], format!("{}:8080", container.uuid), "one app by every name");
     }
     assert_eq!(cluster.ask("GET", &cluster.url("page", "/x"), None).await.status(), 200);
-    // A uuid alone is port 80.
+    // A uuid alone is port 80, if that is published.
+    let silent = cluster.publishing(&[&cluster.alice], json!({})).await;
+    let (alone, with_port) =
+        (cluster.url(&silent.uuid, "/x"), cluster.url(format!("{}-80", silent.uuid), "/x"));
+    assert_eq!(cluster.ask("GET", &alone, Some(&cluster.alice)).await.status(), 404);
+    assert_eq!(cluster.ask("GET", &with_port, Some(&cluster.alice)).await.status(), 200);
     for label in [&container.uuid, &container.request_uuids[0]] {
         assert_eq!(cluster.ask("GET", &cluster.url(label, "/x"), None).await.status(), 200, "{label}");
     }
