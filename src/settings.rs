@@ -1,5 +1,5 @@
-//! The configuration: what was written (`file`), what can be written (`keys`), what it means (`resolve`),
-//! and how it is explained (`reference`).
+//! The configuration: what was written (`file`), what can be written (`keys`), what it means (`resolve` and its
+//! neighbours), and how it is explained (`reference`).
 //!
 //! Every mistake is collected and shown at once, with key path, line and a suggestion. Each room defines
 //! its own small settings; only this room knows where they come from.
@@ -11,6 +11,7 @@ pub mod resolve;
 pub mod resolve_apps;
 pub mod resolve_hosts;
 pub mod units;
+pub mod values;
 
 use std::{fmt, path::Path, sync::Arc};
 

@@ -3,12 +3,12 @@
 use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use openidconnect::IssuerUrl;
-use url::Url;
 
 use super::{
     Settings,
     file::{File, Section},
     resolve_apps, resolve_hosts,
+    values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
     admin, forward,
@@ -19,12 +19,11 @@ use crate::{
         app::{App, AppKind},
         cookie_names::CookieNames,
         secret::Secret,
-        site::{Site, WebOrigin, is_loopback_host, via},
+        site::{Site, is_loopback_host, via},
     },
     peer, session,
     session::keys::KeyRing,
     telemetry::logging,
-    trust,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -169,7 +168,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     }
     let console = match site.text("console") {
         None => Some(None),
-        Some(text) => match resolve_apps::upstream(&text) {
+        Some(text) => match upstream(&text) {
             Ok(upstream) => Some(App::console(upstream, timeout).map(Arc::new)),
             Err(what) => {
                 site.wrong(
@@ -221,25 +220,6 @@ fn is_cookie_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-/// Reads an origin: scheme, host, port, nothing else.
-pub fn origin(text: &str) -> Result<WebOrigin, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-    let secure = match url.scheme() {
-        "https" => true,
-        "http" => false,
-        _ => return Err("must begin with https:// or http://".into()),
-    };
-    let host = url.host_str().unwrap_or_default();
-    let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    if !plain || !url.username().is_empty() || url.password().is_some() || text.ends_with(['?', '#']) {
-        return Err("must be an origin only: no path, no user, no query".into());
-    }
-    if !secure && !is_loopback_host(host) {
-        return Err("plain http is accepted on loopback only; use https (TLS may end before Ludgate)".into());
-    }
-    Ok(WebOrigin::new(secure, host, url.port_or_known_default().unwrap_or_default()))
-}
-
 fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<String> {
     let text = section.text(name).unwrap_or_else(|| default.to_owned());
     let segment = |s: &str| {
@@ -263,38 +243,6 @@ fn admin(section: &Section<'_>, folder: &Path) -> Option<admin::Settings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
     Some(admin::Settings { address: address?, token })
-}
-
-/// The content of a file that holds one secret, without the line's end.
-pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
-    let file = section.text(name)?;
-    match fs::read_to_string(folder.join(&file)) {
-        Ok(content) if content.trim().is_empty() => {
-            section.wrong(name, format!("{file} is empty"), None);
-            None
-        }
-        Ok(content) => Some(Secret::new(content.trim())),
-        Err(error) => {
-            section.wrong(name, format!("{file} cannot be read: {error}"), None);
-            None
-        }
-    }
-}
-
-/// The content of a CA file.
-pub fn ca_file(section: &Section<'_>, folder: &Path) -> Option<Arc<[u8]>> {
-    let file = section.text("ca")?;
-    match fs::read(folder.join(&file)) {
-        Ok(content) if trust::client(Some(&content)).is_ok() => Some(content.into()),
-        Ok(_) => {
-            section.wrong("ca", format!("{file} holds no PEM certificate"), None);
-            None
-        }
-        Err(error) => {
-            section.wrong("ca", format!("{file} cannot be read: {error}"), None);
-            None
-        }
-    }
 }
 
 fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {

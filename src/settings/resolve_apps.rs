@@ -2,17 +2,15 @@
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use url::Url;
-
 use super::{
     file::{File, Section},
-    resolve::ca_file,
+    values::{ca_file, upstream},
 };
 use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, Isolation, PublishedPort, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, Isolation, PublishedPort},
         place::HostLabel,
     },
     route::{self, host::Named},
@@ -123,29 +121,4 @@ fn published_ports(
         }
     });
     published
-}
-
-/// Reads an upstream: http or https, host, port, nothing else.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn upstream(text: &str) -> Result<Upstream, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-    let scheme = match url.scheme() {
-        "http" => UpstreamScheme::Http,
-        "https" => UpstreamScheme::Https,
-        _ => return Err("must begin with http:// or https://".into()),
-    };
-    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
-        return Err("must not have a path: an app gets the path of the request".into());
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("must not hold a user or password".into());
-    }
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let port = url.port_or_known_default().unwrap_or_default();
-    if port == 0 {
-        return Err("must have a port other than 0".into());
-    }
-    Ok(Upstream { scheme, host: host.into(), port })
 }

@@ -6,7 +6,7 @@ use url::Url;
 
 use super::{
     file::{File, Section},
-    resolve,
+    values::{ca_file, origin, secret_file},
 };
 use crate::{
     arvados,
@@ -78,10 +78,10 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
     }
     let section = file.section("arvados");
     let api = section.required("api", |text| {
-        let origin = resolve::origin(text)?;
+        let origin = origin(text)?;
         Url::parse(&origin.text).map_err(|error| error.to_string())
     });
-    let root_token = resolve::secret_file(&section, "root_token_file", folder);
+    let root_token = secret_file(&section, "root_token_file", folder);
     if root_token.as_ref().is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
         section.wrong("root_token_file", "holds something that is no token", None);
     }
@@ -94,7 +94,7 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
             Some("set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned());
         section.wrong("api", "has containers that nobody could reach", needed);
     }
-    let ca = resolve::ca_file(&section, folder);
+    let ca = ca_file(&section, folder);
     let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);
     Some(Some(arvados::Settings { api: api?, root_token: root_token?, ca, accept_sign_in }))
 }

@@ -163,7 +163,7 @@ async fn row_5_with_a_console_everything_else_is_the_console_s_and_ours_stays_ou
     let console = crate::support::backend::Backend::start("console").await;
     let text = format!("http://{}", console.address());
     let world = World::with("", |settings| {
-        let upstream = ludgate::settings::resolve_apps::upstream(&text).expect("an upstream");
+        let upstream = ludgate::settings::values::upstream(&text).expect("an upstream");
         let app = ludgate::model::app::App::console(upstream, std::time::Duration::from_secs(5));
         std::sync::Arc::get_mut(&mut settings.site).expect("not shared yet").console =
             app.map(std::sync::Arc::new);

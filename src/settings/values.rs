@@ -1,0 +1,91 @@
+//! Values that several tables hold: origins, upstreams, and files beside the configuration.
+
+use std::{fs, path::Path, sync::Arc};
+
+use url::Url;
+
+use super::file::Section;
+use crate::{
+    model::{
+        app::{Upstream, UpstreamScheme},
+        secret::Secret,
+        site::{WebOrigin, is_loopback_host},
+    },
+    trust,
+};
+
+/// Reads an origin: scheme, host, port, nothing else.
+pub fn origin(text: &str) -> Result<WebOrigin, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let secure = match url.scheme() {
+        "https" => true,
+        "http" => false,
+        _ => return Err("must begin with https:// or http://".into()),
+    };
+    let host = url.host_str().unwrap_or_default();
+    let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    if !plain || !url.username().is_empty() || url.password().is_some() || text.ends_with(['?', '#']) {
+        return Err("must be an origin only: no path, no user, no query".into());
+    }
+    if !secure && !is_loopback_host(host) {
+        return Err("plain http is accepted on loopback only; use https (TLS may end before Ludgate)".into());
+    }
+    Ok(WebOrigin::new(secure, host, url.port_or_known_default().unwrap_or_default()))
+}
+
+/// Reads an upstream: http or https, host, port, nothing else.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn upstream(text: &str) -> Result<Upstream, String> {
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let scheme = match url.scheme() {
+        "http" => UpstreamScheme::Http,
+        "https" => UpstreamScheme::Https,
+        _ => return Err("must begin with http:// or https://".into()),
+    };
+    if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+        return Err("must not have a path: an app gets the path of the request".into());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("must not hold a user or password".into());
+    }
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or_default();
+    if port == 0 {
+        return Err("must have a port other than 0".into());
+    }
+    Ok(Upstream { scheme, host: host.into(), port })
+}
+
+/// The content of a file that holds one secret, without the line's end.
+pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
+    let file = section.text(name)?;
+    match fs::read_to_string(folder.join(&file)) {
+        Ok(content) if content.trim().is_empty() => {
+            section.wrong(name, format!("{file} is empty"), None);
+            None
+        }
+        Ok(content) => Some(Secret::new(content.trim())),
+        Err(error) => {
+            section.wrong(name, format!("{file} cannot be read: {error}"), None);
+            None
+        }
+    }
+}
+
+/// The content of a CA file.
+pub fn ca_file(section: &Section<'_>, folder: &Path) -> Option<Arc<[u8]>> {
+    let file = section.text("ca")?;
+    match fs::read(folder.join(&file)) {
+        Ok(content) if trust::client(Some(&content)).is_ok() => Some(content.into()),
+        Ok(_) => {
+            section.wrong("ca", format!("{file} holds no PEM certificate"), None);
+            None
+        }
+        Err(error) => {
+            section.wrong("ca", format!("{file} cannot be read: {error}"), None);
+            None
+        }
+    }
+}
