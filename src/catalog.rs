@@ -5,7 +5,7 @@ pub mod from_arvados;
 pub mod here;
 pub mod snapshot;
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 
@@ -57,13 +57,13 @@ impl Catalog {
         self.alarm.ring();
     }
 
-    /// What is at a place. Waits only for what must be looked up and is not known yet.
+    /// What is at a place. Waits only for what must be looked up and is not known yet; `client` is who asks.
     ///
     /// Cancel safety: a look-up under way goes on, and what it finds is kept.
-    pub async fn at(&self, place: &Place, snapshot: &Snapshot) -> Here {
+    pub async fn at(&self, place: &Place, snapshot: &Snapshot, client: IpAddr) -> Here {
         let here = snapshot.at(place);
         match &self.containers {
-            Some(containers) => containers.beside(place, here).await,
+            Some(containers) => containers.beside(place, here, client).await,
             None => here,
         }
     }

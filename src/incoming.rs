@@ -7,6 +7,7 @@ pub mod cookies;
 pub mod framing;
 pub mod host;
 pub mod path;
+pub mod query;
 
 use http::{Method, StatusCode, header, request::Parts};
 

@@ -21,8 +21,10 @@ use crate::{
 
 /// Largest page the API gives.
 const PAGE: u64 = 1000;
+/// Containers in one page: what they publish is written by people, and a page must stay below the bound of an answer.
+const PORTS_PAGE: u64 = 200;
 /// Pages of a list that are read at most.
-const MAX_PAGES: u64 = 100;
+const MAX_PAGES: u64 = 500;
 
 /// Why the API gave no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +44,9 @@ pub enum ApiError {
 #[derive(Clone, Debug)]
 pub struct Api {
     base: Url,
-    http: Arc<HttpClient>,
+    /// People's calls never take the turns of the system's.
+    system: Arc<HttpClient>,
+    people: Arc<HttpClient>,
 }
 
 impl Api {
@@ -51,8 +55,9 @@ impl Api {
     /// # Errors
     /// When the CA file holds no certificate.
     pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Api, NoCertificate> {
-        let http = HttpClient::new(settings.ca.as_deref(), metrics, Metrics::arvados)?;
-        Ok(Api { base: settings.api.clone(), http: Arc::new(http) })
+        let client =
+            || HttpClient::new(settings.ca.as_deref(), metrics.clone(), Metrics::arvados).map(Arc::new);
+        Ok(Api { base: settings.api.clone(), system: client()?, people: client()? })
     }
 
     /// The API as the system sees it: everything.
@@ -67,6 +72,7 @@ impl Api {
 
     async fn get<T: DeserializeOwned>(
         &self,
+        http: &HttpClient,
         endpoint: &'static str,
         path: &str,
         query: &[(&str, String)],
@@ -83,7 +89,7 @@ impl Api {
             .body(Vec::new())
             // A token that cannot stand in a header was never given out by anybody.
             .map_err(|_| ApiError::BadToken)?;
-        let response = self.http.call(endpoint, request).await.map_err(|error| unavailable(&error))?;
+        let response = http.call(endpoint, request).await.map_err(|error| unavailable(&error))?;
         match response.status() {
             StatusCode::OK => serde_json::from_slice(response.body()).map_err(|error| unavailable(&error)),
             StatusCode::UNAUTHORIZED => Err(ApiError::BadToken),
@@ -107,7 +113,9 @@ impl SystemClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn container(&self, uuid: &Uuid) -> Result<ContainerRecord, ApiError> {
-        self.get("containers", &format!("containers/{uuid}"), &[]).await
+        // A record as a whole can hold megabytes of what its author gave the container.
+        let query = [("select", json!(["uuid", "state", "gateway_address", "published_ports"]).to_string())];
+        self.get("containers", &format!("containers/{uuid}"), &query).await
     }
 
     /// One container request.
@@ -115,13 +123,15 @@ impl SystemClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn container_request(&self, uuid: &Uuid) -> Result<RequestRecord, ApiError> {
-        self.get("container_requests", &format!("container_requests/{uuid}"), &[]).await
+        let query = [("select", json!(["uuid", "container_uuid"]).to_string())];
+        self.get("container_requests", &format!("container_requests/{uuid}"), &query).await
     }
 
-    /// Who submitted the requests that a container carries out, one entry a request.
+    /// Who submitted the requests that a container carries out, one entry a request; where there are too many
+    /// to list, one entry of nobody more.
     ///
     /// # Errors
-    /// See [`ApiError`]; an incomplete list is one.
+    /// See [`ApiError`].
     pub async fn submitters(&self, container: &Uuid) -> Result<Vec<Option<String>>, ApiError> {
         let query = [
             ("filters", json!([["container_uuid", "=", container.as_str()]]).to_string()),
@@ -130,10 +140,9 @@ impl SystemClient {
         ];
         let page: Page<RequestRecord> = self.get("container_requests", "container_requests", &query).await?;
         let all = page.items_available.unwrap_or(page.items.len() as u64);
-        if all > page.items.len() as u64 {
-            return Err(ApiError::Unavailable(format!("{all} requests, {} listed", page.items.len())));
-        }
-        Ok(page.items.into_iter().map(|request| request.modified_by_user_uuid).collect())
+        let more = all > page.items.len() as u64;
+        let listed = page.items.into_iter().map(|request| request.modified_by_user_uuid);
+        Ok(listed.chain(more.then_some(None)).collect())
     }
 
     /// What a registered name leads to; [`ApiError::NotFound`] also for a name that leads to two things.
@@ -157,19 +166,24 @@ impl SystemClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn running(&self) -> Result<Vec<ContainerRecord>, ApiError> {
-        let mut all = Vec::new();
+        let mut all: Vec<ContainerRecord> = Vec::new();
         for _ in 0..MAX_PAGES {
+            // By what comes after the last one, not by its place: some start and end while pages are read.
+            let filters = match all.last() {
+                None => json!([["state", "=", "Running"]]),
+                Some(last) => json!([["state", "=", "Running"], ["uuid", ">", last.uuid]]),
+            };
             let query = [
-                ("filters", json!([["state", "=", "Running"]]).to_string()),
+                ("filters", filters.to_string()),
                 ("select", json!(["uuid", "state", "published_ports"]).to_string()),
                 ("order", json!(["uuid asc"]).to_string()),
-                ("limit", PAGE.to_string()),
-                ("offset", all.len().to_string()),
+                ("limit", PORTS_PAGE.to_string()),
+                ("count", "none".to_owned()),
             ];
             let page: Page<ContainerRecord> = self.get("containers", "containers", &query).await?;
-            let (listed, available) = (page.items.len(), page.items_available);
+            let listed = page.items.len() as u64;
             all.extend(page.items);
-            if listed == 0 || available.is_some_and(|available| all.len() as u64 >= available) {
+            if listed < PORTS_PAGE {
                 break;
             }
         }
@@ -182,14 +196,16 @@ impl SystemClient {
         path: &str,
         query: &[(&str, String)],
     ) -> Result<T, ApiError> {
-        self.api.get(endpoint, path, query, &self.token).await.map_err(|error| match error {
-            // Our own token, not a person's: somebody has to look at the configuration.
-            ApiError::BadToken => {
-                tracing::error!("the Arvados API server refuses arvados.root_token_file");
-                ApiError::Unavailable("our own token is refused".into())
-            }
-            ApiError::NotFound | ApiError::Unavailable(_) => error,
-        })
+        self.api.get(&self.api.system, endpoint, path, query, &self.token).await.map_err(
+            |error| match error {
+                // Our own token, not a person's: somebody has to look at the configuration.
+                ApiError::BadToken => {
+                    tracing::error!("the Arvados API server refuses arvados.root_token_file");
+                    ApiError::Unavailable("our own token is refused".into())
+                }
+                ApiError::NotFound | ApiError::Unavailable(_) => error,
+            },
+        )
     }
 }
 
@@ -206,7 +222,7 @@ impl UserClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn current(&self) -> Result<UserRecord, ApiError> {
-        self.api.get("users", "users/current", &[], &self.token).await
+        self.api.get(&self.api.people, "users", "users/current", &[], &self.token).await
     }
 
     /// Whether the person may read a container's record.
@@ -216,7 +232,8 @@ impl UserClient {
     pub async fn can_read(&self, container: &Uuid) -> Result<bool, ApiError> {
         let query = [("select", json!(["uuid"]).to_string())];
         let path = format!("containers/{container}");
-        match self.api.get::<serde_json::Value>("containers", &path, &query, &self.token).await {
+        let http = &self.api.people;
+        match self.api.get::<serde_json::Value>(http, "containers", &path, &query, &self.token).await {
             Ok(_) => Ok(true),
             Err(ApiError::NotFound | ApiError::BadToken) => Ok(false),
             Err(error @ ApiError::Unavailable(_)) => Err(error),

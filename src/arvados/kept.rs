@@ -154,9 +154,19 @@ where
         Some(known.value.clone())
     }
 
-    /// Whether anything was ever answered about a key.
+    /// Whether asking about a key costs no call of its own: one is under way, or there is an answer, and if that
+    /// was "nothing" it still counts.
     pub fn knows(&self, key: &K) -> bool {
-        self.slots.get(key).is_some_and(|slot| slot.known.load().as_ref().is_some_and(|a| a.value.is_some()))
+        let now = self.clock.now();
+        let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
+        let Some(slot) = self.slots.get(key) else { return false };
+        slot.known.load().as_ref().is_some_and(counts) || slot.is_under_way()
+    }
+
+    /// What was last answered about a key, if that was not too long ago to count; asks nobody.
+    pub fn known(&self, key: &K) -> Option<Arc<V>> {
+        let known = self.slots.get(key)?.known.load_full()?;
+        known.value.clone().filter(|_| known.age(self.clock.now()) < self.policy.fresh)
     }
 
     /// Starts the call, or joins the one under way.
@@ -200,6 +210,11 @@ impl<V: PartialEq> Slot<V> {
         };
         self.known.store(Some(Arc::new(Answer { value, read: now })));
         self.failed.store(0, Ordering::Release);
+    }
+
+    fn is_under_way(&self) -> bool {
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
+        call.as_ref().is_some_and(|call| call.has_changed().is_ok())
     }
 
     fn failed_lately(&self, now: Moment) -> bool {

@@ -6,6 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -114,12 +115,14 @@ impl Containers {
     }
 
     /// What is at a place of which the snapshot knows `here`: what the snapshot has is never shadowed.
-    pub async fn beside(&self, place: &Place, here: Here) -> Here {
+    ///
+    /// `client` is who asks, as far as guessing is bounded.
+    pub async fn beside(&self, place: &Place, here: Here, client: IpAddr) -> Here {
         match (&here, place) {
             (Here::Nothing, Place::Host(label)) => match named(label) {
-                Named::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port)).await,
-                Named::Bare(uuid) => self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT)).await,
-                Named::Name(_) => self.at_name(*label).await,
+                Named::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port), client).await,
+                Named::Bare(uuid) => self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT), client).await,
+                Named::Name(_) => self.at_name(*label, client).await,
                 Named::Broken => here,
             },
             (Here::Unassigned, Place::Port(port)) => self.at_port(*port).await,
@@ -128,18 +131,18 @@ impl Containers {
     }
 
     /// A port of a container or of a container request.
-    async fn at_uuid(&self, uuid: Uuid, port: Wanted) -> Here {
+    async fn at_uuid(&self, uuid: Uuid, port: Wanted, client: IpAddr) -> Here {
         let known = match uuid.kind() {
             UuidKind::Container => self.containers.knows(&uuid),
             UuidKind::ContainerRequest => self.requests.knows(&uuid),
             UuidKind::Token | UuidKind::Other => return Here::Nothing,
         };
-        self.bounded(known, self.port_of(uuid, port)).await
+        self.bounded(known, client, self.port_of(uuid, port)).await
     }
 
     /// What a registered name leads to.
-    async fn at_name(&self, label: HostLabel) -> Here {
-        self.bounded(self.names.knows(&label), async {
+    async fn at_name(&self, label: HostLabel, client: IpAddr) -> Here {
+        self.bounded(self.names.knows(&label), client, async {
             let system = self.system.clone();
             let ask = move || async move { found(system.published_name(label.as_str()).await) };
             match self.names.get(label, ask).await {
@@ -184,15 +187,15 @@ impl Containers {
         Some(known.zip(port).map(|(known, port)| self.app(&known, *container, port)))
     }
 
-    /// Runs a look-up of something nothing is known of only while few of those found nothing.
-    async fn bounded(&self, known: bool, look: impl Future<Output = Here>) -> Here {
+    /// Runs a look-up of something nothing is known of only while few of the client's found nothing.
+    async fn bounded(&self, known: bool, client: IpAddr, look: impl Future<Output = Here>) -> Here {
         if known {
             return look.await;
         }
-        let Some(turn) = self.misses.turn().await else { return Here::Unavailable };
+        let Some(turn) = self.misses.turn(client) else { return Here::Unavailable };
         let here = look.await;
-        if matches!(here, Here::Nothing) {
-            turn.found_nothing();
+        if !matches!(here, Here::Nothing) {
+            turn.found();
         }
         here
     }
@@ -245,6 +248,9 @@ impl Containers {
     /// The port of a container as an app: the same one for as long as nothing about the container changes.
     fn app(&self, known: &Container, container: Uuid, port: u16) -> Arc<App> {
         let mut apps = known.apps.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(app) = apps.get(&port) {
+            return app.clone();
+        }
         // A visitor can name 65,535 ports of each container; those nobody uses must not stay.
         if apps.len() >= 64 {
             apps.retain(|_, app| Arc::strong_count(app) > 1);

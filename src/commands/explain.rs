@@ -1,6 +1,6 @@
 //! `ludgate explain`: what a request would get, by the same functions that judge requests.
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
@@ -80,7 +80,7 @@ impl Lookups {
     }
 
     fn look(&self, place: &Place, snapshot: &Snapshot) -> Here {
-        self.runtime.block_on(self.containers.beside(place, snapshot.at(place)))
+        self.runtime.block_on(self.containers.beside(place, snapshot.at(place), Ipv4Addr::LOCALHOST.into()))
     }
 }
 

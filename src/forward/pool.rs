@@ -4,7 +4,7 @@
 //! old connections are not used again. Last in, first out, so that few connections stay warm.
 
 use std::{
-    cell::RefCell,
+    cell::{OnceCell, RefCell},
     collections::HashMap,
     rc::{Rc, Weak},
     sync::{
@@ -34,13 +34,16 @@ use crate::{
 /// The connections of one data thread.
 pub struct Pool {
     apps: RefCell<HashMap<usize, OfApp>>,
+    /// For all containers, whose certificates say nothing.
+    containers: OnceCell<Arc<ClientConfig>>,
     settings: Settings,
     open: Gauge,
 }
 
 struct OfApp {
-    /// Keeps the address that is the key from being given to another app.
-    app: Arc<App>,
+    /// Keeps the address that is the key from being given to another app, and not the app itself: others count
+    /// by that who still uses it.
+    app: std::sync::Weak<App>,
     idle: Vec<Idle>,
     tls: Option<Arc<ClientConfig>>,
 }
@@ -65,7 +68,7 @@ pub struct Lease {
 impl Pool {
     /// An empty pool.
     pub fn new(settings: Settings, open: Gauge) -> Rc<Pool> {
-        Rc::new(Pool { apps: RefCell::default(), settings, open })
+        Rc::new(Pool { apps: RefCell::default(), containers: OnceCell::new(), settings, open })
     }
 
     /// A kept connection that is open and has nothing outstanding, if there is one.
@@ -104,7 +107,7 @@ impl Pool {
                 !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
             });
             // The TLS configuration of an app that is still published is kept: it was read from files.
-            !of_app.idle.is_empty() || (of_app.tls.is_some() && Arc::strong_count(&of_app.app) > 1)
+            !of_app.idle.is_empty() || (of_app.tls.is_some() && of_app.app.strong_count() > 0)
         });
     }
 
@@ -118,16 +121,18 @@ impl Pool {
     }
 
     fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
-        if app.spec.upstream.scheme == UpstreamScheme::Http {
-            return Ok(None);
+        match app.spec.upstream.scheme {
+            UpstreamScheme::Http => return Ok(None),
+            UpstreamScheme::Container(_) => {
+                let containers = || trust::of_any_certificate();
+                return Ok(Some(self.containers.get_or_init(containers).clone()));
+            }
+            UpstreamScheme::Https => {}
         }
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         if of_app.tls.is_none() {
-            of_app.tls = Some(match app.container() {
-                Some(_) => trust::of_any_certificate(),
-                None => trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?,
-            });
+            of_app.tls = Some(trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?);
         }
         Ok(of_app.tls.clone())
     }
@@ -135,7 +140,7 @@ impl Pool {
 
 impl OfApp {
     fn new(app: &Arc<App>) -> OfApp {
-        OfApp { app: app.clone(), idle: Vec::new(), tls: None }
+        OfApp { app: Arc::downgrade(app), idle: Vec::new(), tls: None }
     }
 }
 
@@ -223,7 +228,7 @@ impl Lease {
         }
         let mut apps = pool.apps.borrow_mut();
         let of_app = apps.entry(key(&app)).or_insert_with(|| OfApp::new(&app));
-        debug_assert!(Arc::ptr_eq(&of_app.app, &app));
+        debug_assert!(std::ptr::eq(of_app.app.as_ptr(), Arc::as_ptr(&app)));
         of_app.idle.push(Idle { sender, heard, proof, since: Instant::now() });
     }
 }

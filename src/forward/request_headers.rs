@@ -10,9 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::proof::{GATEWAY_UUID, TARGET_PORT};
 use crate::{
     authorize::Permit,
-    incoming::cookies,
+    incoming::{cookies, query},
     model::{
-        app::AppKind,
+        app::{App, AppKind},
         arrival::{Arrival, Framing, RequestClass},
         identity_headers::{GroupsHeader, group_value},
         place::Place,
@@ -72,6 +72,8 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
+            // A page that was opened with a token in its address tells it here, with everything it loads.
+            Fate::Pass if *name == header::REFERER && withholds_referer(value, app) => {}
             Fate::Pass => {
                 if !nominated.contains(name) {
                     out.append(name, value.clone());
@@ -89,6 +91,10 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     }
     set_identity(&mut out, context);
     out
+}
+
+fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
+    app.container().is_some() && query::names_token(value.as_bytes())
 }
 
 enum Fate {

@@ -8,10 +8,9 @@ use http::uri::PathAndQuery;
 use crate::{
     catalog::here::Here,
     identity::arvados_token::form,
+    incoming::query,
     model::{access::Access, secret::Secret},
 };
-
-const NAMES: [&str; 2] = ["arvados_api_token", "api_token"];
 
 /// What stood in an address.
 #[derive(Clone, Debug)]
@@ -22,16 +21,18 @@ pub enum AddressToken {
     Several,
 }
 
-/// Takes the token out of a target that leads to a container.
+/// Takes the token out of a target that leads to a container, or may do so as far as anybody can say now.
 pub fn take(target: &mut PathAndQuery, here: &Here) -> Option<AddressToken> {
-    let Here::App(app) = here else { return None };
-    app.container()?;
-    let is_public = app.spec.access == Access::Public;
+    let is_public = match here {
+        Here::App(app) if app.container().is_some() => app.spec.access == Access::Public,
+        Here::Nothing | Here::Unassigned | Here::Unavailable => false,
+        Here::App(_) | Here::Site | Here::Broken => return None,
+    };
     let query = target.query()?;
     let mut found: Option<AddressToken> = None;
     let mut kept = Vec::new();
     for pair in query.split('&') {
-        match token_of(pair).filter(|token| !is_public || form(token).is_some()) {
+        match query::token_of(pair).filter(|token| !is_public || form(token).is_some()) {
             Some(token) => {
                 found = Some(match found {
                     None => AddressToken::One(Secret::new(token)),
@@ -50,12 +51,6 @@ pub fn take(target: &mut PathAndQuery, here: &Here) -> Option<AddressToken> {
     // Shortened by whole pairs it still is a target.
     *target = PathAndQuery::try_from(clean).unwrap_or_else(|_| PathAndQuery::from_static("/"));
     Some(found)
-}
-
-/// The value of a pair whose name, however it is encoded, is one of ours.
-fn token_of(pair: &str) -> Option<String> {
-    let (name, value) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
-    NAMES.contains(&&*name).then(|| value.into_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Who is asking: session cookie, then bearer token, then a token of Arvados, then nobody (behaviour section 4).
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, header};
 
@@ -39,7 +39,9 @@ pub struct Consulted {
     /// The Authorization header was for us and is not for the app.
     pub authorization_is_ours: bool,
     /// The caller's own Arvados token, to see what they may see.
-    arvados: Option<Secret>,
+    pub arvados: Option<Secret>,
+    /// A cookie proved the caller that any page below the apps' domain may have set.
+    by_shared_cookie: bool,
 }
 
 impl Consulted {
@@ -49,7 +51,20 @@ impl Consulted {
     }
 
     fn without_session(caller: Caller) -> Consulted {
-        Consulted { caller, live: None, token_expires: None, authorization_is_ours: false, arvados: None }
+        Consulted {
+            caller,
+            live: None,
+            token_expires: None,
+            authorization_is_ours: false,
+            arvados: None,
+            by_shared_cookie: false,
+        }
+    }
+
+    /// Whether a refusal may be a neighbour's doing, who set a token of their own for the domain above both. Who
+    /// opens a page is then asked to sign in, and afterwards has a session that comes first.
+    pub fn may_be_planted(&self, arrival: &Arrival, site: &Site) -> bool {
+        self.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in
     }
 
     fn by_session(live: Live, credential: Credential) -> Consulted {
@@ -70,6 +85,8 @@ pub struct Asked<'r> {
     pub app: &'r App,
     /// The token of its address.
     pub from_address: Option<&'r AddressToken>,
+    /// Who asks.
+    pub client: IpAddr,
 }
 
 impl Gateway {
@@ -96,26 +113,36 @@ impl Gateway {
         else {
             return Ok(by_bearer);
         };
-        if let Some(consulted) = arvados_bearer(arvados, headers).await {
+        let client = asked.client;
+        if let Some(consulted) = arvados_bearer(arvados, headers, client).await {
             return Ok(consulted);
         }
         match asked.from_address {
             Some(AddressToken::Several) => return Ok(Consulted::without_session(Caller::BadToken)),
             Some(AddressToken::One(token)) => {
-                return Ok(by_token(arvados, token, Credential::Address).await);
+                return Ok(by_token(arvados, token, Credential::Address, client).await);
             }
             None => {}
         }
-        if cookies_speak {
-            for token in presented.arvados.iter().filter_map(arvados_token::of_cookie) {
-                let consulted = by_token(arvados, &token, Credential::Cookie).await;
-                // An old cookie is no reason to refuse somebody who could sign in.
-                if !matches!(consulted.caller, Caller::BadToken) {
-                    return Ok(consulted);
+        let of_cookies = presented.arvados.iter().filter(|_| cookies_speak);
+        let mut proved: Option<Consulted> = None;
+        for token in of_cookies.filter_map(arvados_token::of_cookie) {
+            let consulted = by_token(arvados, &token, Credential::Cookie, client).await;
+            match (&consulted.caller, &proved) {
+                // Two people who both hold are no answer to who is asking.
+                (Caller::Person { principal, .. }, Some(other))
+                    if other.caller.principal().is_some_and(|p| p.subject != principal.subject) =>
+                {
+                    return Ok(by_bearer);
                 }
+                (Caller::Person { .. }, None) => proved = Some(consulted),
+                // An old cookie, or one that cannot be checked now, is no reason to refuse somebody who could
+                // sign in; where nobody can, it is.
+                (Caller::Unverifiable, None) if !site.signs_in => return Ok(consulted),
+                (Caller::Person { .. } | Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
             }
         }
-        Ok(by_bearer)
+        Ok(proved.map_or(by_bearer, |proved| Consulted { by_shared_cookie: true, ..proved }))
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.
@@ -141,13 +168,14 @@ impl Gateway {
     }
 
     /// Whether the Authorization header is a token that only we are to see, whoever asks for what: one of our
-    /// own issuer, and at a container one that has Arvados' unmistakable form.
+    /// own issuer, and at a container one that has Arvados' unmistakable form or is known to be somebody's.
     pub fn authorization_is_ours(&self, headers: &HeaderMap, app: &App) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
         let of_issuer = self.oidc.as_ref().is_some_and(|oidc| oidc.claims_to_be_ours(value).is_some());
         let of_arvados = || {
             let token = arvados_token::of_authorization(value.as_bytes());
-            app.container().is_some() && token.is_some_and(|(_, form)| form == Form::V2)
+            let known = |token: &str| self.arvados.as_ref().is_some_and(|arvados| arvados.is_known(token));
+            app.container().is_some() && token.is_some_and(|(token, form)| form == Form::Sure || known(token))
         };
         of_issuer || of_arvados()
     }
@@ -182,13 +210,13 @@ impl Gateway {
 
 /// The caller that an Arvados token in `Authorization` proves. It makes no session. One that only looks like
 /// an old token, and is none, is the app's own business.
-async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap) -> Option<Consulted> {
+async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: IpAddr) -> Option<Consulted> {
     let value = headers.get(header::AUTHORIZATION)?;
     let (token, form) = arvados_token::of_authorization(value.as_bytes())?;
     let token = Secret::new(token);
-    let caller = match (arvados.person(&token).await, form) {
+    let caller = match (arvados.person(&token, client).await, form) {
         (Ok(Some(principal)), _) => Caller::Person { principal, credential: Credential::Bearer },
-        (Ok(None), Form::V2) => Caller::BadToken,
+        (Ok(None), Form::Sure) => Caller::BadToken,
         (Ok(None), Form::Old) => return None,
         (Err(Unavailable), _) => Caller::Unverifiable,
     };
@@ -200,8 +228,13 @@ async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap) -> Option<
 }
 
 /// The caller that a token in an address or a cookie proves, with the sign-in that stands on it.
-async fn by_token(arvados: &Arc<ArvadosTokens>, token: &Secret, credential: Credential) -> Consulted {
-    match arvados.sign_in(token).await {
+async fn by_token(
+    arvados: &Arc<ArvadosTokens>,
+    token: &Secret,
+    credential: Credential,
+    client: IpAddr,
+) -> Consulted {
+    match arvados.sign_in(token, client).await {
         Ok(Some(sign_in)) => {
             arvados.recheck(&sign_in);
             Consulted::by_session(Live::SignIn(sign_in), credential)

@@ -83,8 +83,6 @@ pub enum Reason {
     Ended,
     /// A ticket of the site that is not good here and now.
     BadTicket,
-    /// This sign-in has made more app sessions than it may.
-    TooManySessions,
     /// The access rule said no.
     Denied(Denied),
 }
@@ -104,7 +102,6 @@ impl Reason {
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
-            Reason::TooManySessions => StatusCode::TOO_MANY_REQUESTS,
             Reason::Unverifiable | Reason::CatalogUnavailable | Reason::NotStarted => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
@@ -133,7 +130,6 @@ impl Reason {
             Reason::NotStarted => "not_started",
             Reason::Ended => "ended",
             Reason::BadTicket => "bad_ticket",
-            Reason::TooManySessions => "too_many_sessions",
             Reason::Denied(Denied::Anonymous) => "anonymous",
             Reason::Denied(Denied::NotInGroup) => "not_in_group",
             Reason::Denied(Denied::NotOwner) => "not_owner",
@@ -159,9 +155,6 @@ impl Reason {
             Reason::OtherTenant => "Something else runs at this port now. Open the page again.".into(),
             Reason::NotStarted => "This has not started yet.".into(),
             Reason::Ended => "What ran here has ended.".into(),
-            Reason::TooManySessions => {
-                "You have opened more apps than one sign-in may. Sign out, and in again.".into()
-            }
             Reason::BadTicket => "This link cannot be used again. Open the app once more.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
             Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),

@@ -90,7 +90,6 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::NotStarted => "Not ready yet",
         Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer here",
         Reason::BadTicket => "This link does not work any more",
-        Reason::TooManySessions => "Too many apps",
         Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
     };
     let nobody_signs_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
@@ -136,7 +135,6 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         | Reason::OtherTenant
         | Reason::Ended
         | Reason::BadTicket
-        | Reason::TooManySessions
         | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {}
     }
     response

@@ -10,6 +10,7 @@ use crate::{
         app::{App, AppKind},
         place::Place,
         principal::Principal,
+        secret::Secret,
     },
     session::usage::Usage,
 };
@@ -23,6 +24,8 @@ pub struct StillAllowed {
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
     token_expires: Option<i64>,
+    /// The Arvados token of a stream that has no session.
+    token: Option<Secret>,
 }
 
 impl StillAllowed {
@@ -33,6 +36,7 @@ impl StillAllowed {
         place: Place,
         usage: Option<Usage>,
         token_expires: Option<i64>,
+        token: Option<Secret>,
     ) -> StillAllowed {
         StillAllowed {
             gateway,
@@ -41,6 +45,7 @@ impl StillAllowed {
             usage,
             principal: permit.principal().cloned(),
             token_expires,
+            token,
         }
     }
 
@@ -64,7 +69,13 @@ impl StillAllowed {
                 self.gateway.recheck(usage.live());
                 grounds(&app, Some(&usage.live().sign_in().principal()))
             }
-            None => grounds(&app, self.principal.as_deref()),
+            None => match (&self.token, &self.gateway.arvados) {
+                (Some(token), Some(arvados)) => {
+                    let person = arvados.still(token).ok_or(CutReason::SessionEnded)?;
+                    grounds(&app, Some(&person))
+                }
+                (_, _) => grounds(&app, self.principal.as_deref()),
+            },
         };
         verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)
     }

@@ -4,11 +4,13 @@
 //! A cookie of ours tells which tenant the browser knows. When it names another, the browser is told once to
 //! forget what it has, and comes back.
 
+use std::time::Duration;
+
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Response, header};
 
-use super::{answer::Answer, respond};
+use super::answer::Answer;
 use crate::{
     incoming::cookies::{self, strip_blanks},
     model::{
@@ -21,8 +23,10 @@ use crate::{
     session::cookie,
 };
 
-/// Cookies that are expired in one answer, over all paths.
-const MAX_EXPIRED: usize = 400;
+/// Bytes of expired cookies in one answer, over all paths: browsers bound a head.
+const MAX_EXPIRED: usize = 48 * 1024;
+/// What a browser keeps outlives its windows, so what tells whose it is must too: 400 days, the most there is.
+const REMEMBERED: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Path segments for which cookies are expired.
 const MAX_DEPTH: usize = 16;
 
@@ -52,7 +56,7 @@ pub fn acquaintance(headers: &http::HeaderMap, place: &Place, app: &App, site: &
         return Acquaintance::Same;
     }
     let name = site.cookies.tenant_at(place);
-    match cookie::set(&name, &current, "/", site.origin.secure) {
+    match cookie::remember(&name, &current, REMEMBERED, site.origin.secure) {
         Some(line) if presented.is_empty() => Acquaintance::New(line),
         Some(line) => Acquaintance::Other(line),
         None => Acquaintance::Same,
@@ -65,22 +69,20 @@ pub fn can_come_back(arrival: &Arrival) -> bool {
     reads && arrival.class != RequestClass::WebSocket
 }
 
-/// Has the browser forget what the last tenant left, and ask again.
+/// Has the browser forget what the last tenant left, and know the new one.
 pub fn forget(
+    response: &mut Response<Answer>,
     headers: &http::HeaderMap,
     arrival: &Arrival,
     site: &Site,
-    line: HeaderValue,
-) -> Response<Answer> {
-    let again = site.url(&arrival.place, arrival.target.as_str());
-    let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
+    line: &HeaderValue,
+) {
     let clear = HeaderName::from_static("clear-site-data");
     response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\", \"storage\""));
     for line in expired(headers, arrival, site) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
-    response.headers_mut().append(header::SET_COOKIE, line);
-    response
+    response.headers_mut().append(header::SET_COOKIE, line.clone());
 }
 
 /// Every cookie of the request that is not ours for another address, at `/` and at every path above the
@@ -105,7 +107,12 @@ fn expired(headers: &http::HeaderMap, arrival: &Arrival, site: &Site) -> Vec<Hea
             HeaderValue::from_bytes(&[name, attributes.as_bytes()].concat()).ok()
         })
     });
-    lines.take(MAX_EXPIRED).collect()
+    let mut bytes = 0;
+    let fits = |line: &HeaderValue| {
+        bytes += line.len() + "set-cookie: \r\n".len();
+        bytes <= MAX_EXPIRED
+    };
+    lines.take_while(fits).collect()
 }
 
 /// `/`, and each path above and at this one, with and without a slash at its end.

@@ -21,7 +21,7 @@ use super::{
     request_id::RequestIds,
     respond::{self, Audience},
     still_allowed::StillAllowed,
-    tenant::{Acquaintance, acquaintance},
+    tenant::{self, Acquaintance, acquaintance},
     tunnel::Tunnel,
 };
 use crate::{
@@ -39,6 +39,7 @@ use crate::{
     listener::connection::{Seat, Serve},
     model::{
         arrival::{Arrival, Framing, Provenance, RequestClass},
+        caller::Caller,
         place::Place,
         principal::Principal,
         site::Site,
@@ -115,7 +116,7 @@ impl DataThread {
             Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.class = arrival.class.as_str();
-        let here = self.gateway.catalog.at(&arrival.place, &snapshot).await;
+        let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let from_address = address_token::take(&mut arrival.target, &here);
         let destination = match locate(&arrival, &snapshot, &here) {
@@ -124,7 +125,9 @@ impl DataThread {
         };
         record.app = Some(destination.app.clone());
         let known = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
-        if let Acquaintance::Other(line) = known {
+        // The address of a page is seen by its scripts, and told by everything it loads.
+        let leaves_token = from_address.is_some() && shows_address(&arrival);
+        if let (Acquaintance::Other(line), false) = (&known, leaves_token) {
             return DataThread::another_tenant(&parts, &arrival, site, line, record).into();
         }
         let now = self.gateway.clock.now();
@@ -133,20 +136,27 @@ impl DataThread {
             Consulted::nobody()
         } else {
             let from_address = from_address.as_ref();
-            let asked =
-                Asked { headers: &parts.headers, arrival: &arrival, app: &destination.app, from_address };
+            let client = record.client;
+            let app = &destination.app;
+            let asked = Asked { headers: &parts.headers, arrival: &arrival, app, from_address, client };
             match self.gateway.consult(&asked, site, now).await {
                 Ok(consulted) => consulted,
                 Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
             }
         };
         record.person = consulted.caller.principal().cloned();
-        let comes_with_token = from_address.is_some() && !open && arrival.class == RequestClass::Navigation;
-        let permit = match decide::judge(&arrival, &consulted.caller, destination) {
-            Ok(permit) if comes_with_token => {
-                return self.without_token(&permit, &arrival, site, &consulted, record).into();
+        let planted = consulted.may_be_planted(&arrival, site).then(|| destination.clone());
+        let judged = decide::judge(&arrival, &consulted.caller, destination);
+        let permit = match (judged, planted) {
+            (Ok(permit), _) if leaves_token => {
+                let mut response = self.without_token(&permit, &arrival, site, &consulted, record);
+                if let Acquaintance::Other(line) = &known {
+                    tenant::forget(&mut response, &parts.headers, &arrival, site, line);
+                }
+                return response.into();
             }
-            judged => judged.and_then(decide::reachable),
+            (Err(_), Some(destination)) => decide::judge(&arrival, &Caller::Anonymous, destination),
+            (judged, _) => judged.and_then(decide::reachable),
         };
         match permit {
             Ok(permit) => {
@@ -225,7 +235,7 @@ impl DataThread {
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
-        let Consulted { live, token_expires, authorization_is_ours, .. } = consulted;
+        let Consulted { live, token_expires, authorization_is_ours, arvados, .. } = consulted;
         let now = gateway.clock.now();
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
@@ -248,8 +258,10 @@ impl DataThread {
                 || gateway.authorization_is_ours(&parts.headers, permit.app()),
         };
         let headers = || request_headers::build(&parts.headers, &context);
+        // A session renews its own proof; a token in a header has nobody else to ask about it.
+        let token = if usage.is_none() { arvados } else { None };
         let question =
-            StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires);
+            StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires, token);
         // A long upload is a stream before any answer comes.
         let _uploading = is_long_upload(arrival).then(|| {
             let question = question.clone();
@@ -331,6 +343,16 @@ struct Passing<'r> {
     permit: &'r Permit,
     site: &'r Arc<Site>,
     connection: &'r Connection,
+}
+
+/// Whether a browser shows a page under the address of this request, so that it must not stay there. A frame of a
+/// foreign page would have no session afterwards: it is answered as it is.
+fn shows_address(arrival: &Arrival) -> bool {
+    match arrival.class {
+        RequestClass::Navigation => true,
+        RequestClass::Frame => arrival.provenance == Provenance::Own,
+        RequestClass::WebSocket | RequestClass::Program => false,
+    }
 }
 
 /// Whether the body may take long enough to outlive the session.

@@ -3,7 +3,7 @@
 //! A token in an address or a cookie is verified once and becomes a sign-in, which remembers the token to have
 //! it verified again. One in `Authorization` makes none; what is known of it holds for thirty seconds.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE, engine::general_purpose::URL_SAFE_NO_PAD};
 use tokio::runtime::Handle;
@@ -12,6 +12,7 @@ use crate::{
     arvados::{
         client::{Api, ApiError},
         kept::{Kept, Policy, Unavailable},
+        misses::Misses,
         records::UserRecord,
     },
     model::{
@@ -43,8 +44,8 @@ const READABLE: Policy =
 /// What a text looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `v2/<uuid>/<secret>`: nothing else looks like it.
-    V2,
+    /// `v2/<uuid>/<secret>`, or under Arvados' own scheme: nothing else looks like it.
+    Sure,
     /// The secret alone: an app's own token may look like it.
     Old,
 }
@@ -62,22 +63,26 @@ pub fn form(text: &str) -> Option<Form> {
     // A token for one container has the container's uuid behind its secret.
     let secret = secret.split('/').next().unwrap_or_default();
     let is_token = Uuid::new(uuid).is_some_and(|uuid| uuid.kind() == UuidKind::Token);
-    (is_token && !secret.is_empty() && secret.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(Form::V2)
+    (is_token && !secret.is_empty() && secret.bytes().all(|b| b.is_ascii_alphanumeric()))
+        .then_some(Form::Sure)
 }
 
-/// The token of an `Authorization` header, under either of the schemes that Arvados knows.
+/// The token of an `Authorization` header, under either of the schemes that Arvados knows; under its own, one of
+/// the old form is as unmistakable as one of the new.
 pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
     let text = std::str::from_utf8(value).ok()?;
     let (scheme, token) = text.split_once(' ')?;
     let token = token.trim_matches(' ');
-    let ours = scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("oauth2");
-    ours.then(|| form(token)).flatten().map(|form| (token, form))
+    if scheme.eq_ignore_ascii_case("oauth2") {
+        return form(token).map(|_| (token, Form::Sure));
+    }
+    scheme.eq_ignore_ascii_case("bearer").then(|| form(token)).flatten().map(|form| (token, form))
 }
 
 /// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it is.
 pub fn of_cookie(value: &[u8]) -> Option<Secret> {
     let text = std::str::from_utf8(value).ok()?;
-    if form(text) == Some(Form::V2) {
+    if form(text) == Some(Form::Sure) {
         return Some(Secret::new(text));
     }
     let decoded = URL_SAFE.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text)).ok();
@@ -94,6 +99,7 @@ pub struct ArvadosTokens {
     api: Api,
     sessions: Arc<Sessions>,
     accept_sign_in: bool,
+    misses: Misses,
     people: Kept<RecordKey, Person>,
     readers: Kept<(RecordKey, Uuid), bool>,
     clock: Clock,
@@ -128,6 +134,7 @@ impl ArvadosTokens {
             api,
             sessions,
             accept_sign_in,
+            misses: Misses::new(clock.clone()),
             people: Kept::new(MOST, VERIFIED, clock.clone(), control.clone()),
             readers: Kept::new(MOST, READABLE, clock.clone(), control.clone()),
             clock,
@@ -135,26 +142,48 @@ impl ArvadosTokens {
         }
     }
 
-    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster.
+    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster. `client` is who presents
+    /// it, as far as guessing is bounded.
     ///
     /// # Errors
-    /// When the API server gives no answer.
-    pub async fn person(&self, token: &Secret) -> Result<Option<Arc<Principal>>, Unavailable> {
+    /// When the API server gives no answer, or the client has presented too many that are nobody's.
+    pub async fn person(
+        &self,
+        token: &Secret,
+        client: IpAddr,
+    ) -> Result<Option<Arc<Principal>>, Unavailable> {
+        if form(token.expose()).is_none() {
+            return Ok(None);
+        }
         let key = RecordKey::of_token(token.expose());
-        let person = self.people.get(key, || self.ask(token)).await?;
-        Ok(person.map(|person| person.principal.clone()))
+        let turn = match self.people.knows(&key) {
+            true => None,
+            false => Some(self.misses.turn(client).ok_or(Unavailable)?),
+        };
+        let person = self.people.get(key, || self.ask(token)).await;
+        if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {
+            turn.found();
+        }
+        Ok(person?.map(|person| person.principal.clone()))
     }
 
-    /// The sign-in that a token stands for, begun when it is new.
+    /// The sign-in that a token stands for, begun when it is new. The token itself must hold now: a sign-in
+    /// lives on while nobody can be asked, but nobody is let in again by a token that is over.
     ///
     /// # Errors
-    /// When the API server gives no answer.
-    pub async fn sign_in(&self, token: &Secret) -> Result<Option<Arc<SignIn>>, Unavailable> {
+    /// As for [`ArvadosTokens::person`].
+    pub async fn sign_in(&self, token: &Secret, client: IpAddr) -> Result<Option<Arc<SignIn>>, Unavailable> {
         let key = RecordKey::of_token(token.expose());
-        if let Some(sign_in) = self.sessions.find_for_token(&key, self.clock.now()) {
+        let known = self.sessions.find_for_token(&key, self.clock.now());
+        let Some(principal) = self.person(token, client).await? else {
+            if let Some(over) = known {
+                self.sessions.end(&over);
+            }
+            return Ok(None);
+        };
+        if let Some(sign_in) = known {
             return Ok(Some(sign_in));
         }
-        let Some(principal) = self.person(token).await? else { return Ok(None) };
         let tokens = ProviderTokens { arvados: Some(token.clone()), ..ProviderTokens::default() };
         Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
     }
@@ -196,13 +225,25 @@ impl ArvadosTokens {
         if !self.accept_sign_in {
             return None;
         }
-        match self.person(access_token).await {
-            Ok(person) => person.map(|person| person.subject.clone()),
+        match self.ask(access_token).await {
+            Ok(person) => person.map(|person| person.principal.subject.clone()),
             Err(Unavailable) => {
                 tracing::warn!("the Arvados API server could not be asked who just signed in");
                 None
             }
         }
+    }
+
+    /// Whose token it was when somebody last asked, without waiting; has it verified again when that is due.
+    /// `None`: it no longer holds, as far as anybody knows.
+    pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
+        let known = self.people.last(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+        Some(known.principal.clone())
+    }
+
+    /// Whether a text is known to be somebody's token, without asking anybody.
+    pub fn is_known(&self, token: &str) -> bool {
+        self.people.known(&RecordKey::of_token(token)).is_some()
     }
 
     fn ask(
@@ -247,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_token_is_told_from_other_texts_by_its_form() {
-        assert_eq!(form(V2), Some(Form::V2));
-        assert_eq!(form(&format!("{V2}/zzzzz-dz642-xqhgmzqm1tyc3bs")), Some(Form::V2));
+        assert_eq!(form(V2), Some(Form::Sure));
+        assert_eq!(form(&format!("{V2}/zzzzz-dz642-xqhgmzqm1tyc3bs")), Some(Form::Sure));
         assert_eq!(form(OLD), Some(Form::Old));
         for other in [
             "",
@@ -263,8 +304,9 @@ mod tests {
         ] {
             assert_eq!(form(other), None, "{other:?}");
         }
-        assert_eq!(of_authorization(format!("Bearer {V2}").as_bytes()), Some((V2, Form::V2)));
-        assert_eq!(of_authorization(format!("OAuth2 {OLD}").as_bytes()), Some((OLD, Form::Old)));
+        assert_eq!(of_authorization(format!("Bearer {V2}").as_bytes()), Some((V2, Form::Sure)));
+        assert_eq!(of_authorization(format!("OAuth2 {OLD}").as_bytes()), Some((OLD, Form::Sure)));
+        assert_eq!(of_authorization(format!("Bearer {OLD}").as_bytes()), Some((OLD, Form::Old)));
         assert_eq!(of_authorization(format!("Basic {OLD}").as_bytes()), None);
     }
 

@@ -2,6 +2,8 @@
 //!
 //! HttpOnly, SameSite=Lax, no Domain, no Max-Age: the server keeps the time. Secure when the site is https.
 
+use std::time::Duration;
+
 use aws_lc_rs::{digest, rand};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use cookie::{Cookie, SameSite};
@@ -78,6 +80,13 @@ impl RecordKey {
 /// A `Set-Cookie` value that gives the browser an id.
 pub fn set(name: &str, value: &str, path: &str, secure: bool) -> Option<HeaderValue> {
     let cookie = build(name, value, path, secure).build();
+    HeaderValue::from_str(&cookie.to_string()).ok()
+}
+
+/// A `Set-Cookie` value for what is to outlive the browser's windows; never for a session.
+pub fn remember(name: &str, value: &str, age: Duration, secure: bool) -> Option<HeaderValue> {
+    let seconds = i64::try_from(age.as_secs()).ok()?;
+    let cookie = build(name, value, "/", secure).max_age(cookie::time::Duration::seconds(seconds)).build();
     HeaderValue::from_str(&cookie.to_string()).ok()
 }
 

@@ -17,8 +17,10 @@ use crate::model::{app::AppId, clock::Moment, place::Place};
 
 /// A ticket is of use for this long.
 const GOOD_FOR: Duration = Duration::from_secs(30);
-/// Tickets kept; each is of use for thirty seconds.
-const MAX_TICKETS: u64 = 100_000;
+/// Memory for tickets, in bytes; each is of use for thirty seconds.
+const MAX_BYTES: u64 = 32 << 20;
+/// What a ticket holds beside its target, in bytes.
+const WITHOUT_TARGET: usize = 256;
 
 /// What a ticket stands for.
 #[derive(Clone, Debug)]
@@ -64,7 +66,12 @@ pub struct Tickets(Cache<RecordKey, Ticket, KeyIsHash>);
 impl Tickets {
     /// None yet.
     pub fn new() -> Tickets {
-        let tickets = Cache::builder().max_capacity(MAX_TICKETS).eviction_policy(EvictionPolicy::lru());
+        let tickets = Cache::builder()
+            .max_capacity(MAX_BYTES)
+            .weigher(|_, ticket: &Ticket| {
+                u32::try_from(WITHOUT_TARGET + ticket.target.len()).unwrap_or(u32::MAX)
+            })
+            .eviction_policy(EvictionPolicy::lru());
         Tickets(tickets.build_with_hasher(KeyIsHash))
     }
 

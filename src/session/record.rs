@@ -4,7 +4,7 @@
 //! second; `lifetime` never moves. An app session never outlives its sign-in.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -25,8 +25,10 @@ use crate::model::{
 
 /// The sliding deadline is written at most this often, in milliseconds.
 const SLIDE_EVERY: u64 = 1000;
-/// App sessions one sign-in may have made; a client that never keeps its cookie stops getting new ones.
-const MAX_MINTED: u32 = 256;
+/// App sessions one sign-in may have: of all apps together, and of one app at one place. One more ends the oldest,
+/// so that a client that never keeps its cookie fills nothing, and locks nobody out either.
+const MOST_SESSIONS: usize = 256;
+const MOST_OF_ONE: usize = 64;
 
 /// Both deadlines of a record, in milliseconds of the clock.
 #[derive(Debug)]
@@ -93,7 +95,8 @@ pub struct SignIn {
 /// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
 #[derive(Debug, Default)]
 struct Minted {
-    count: u32,
+    /// The oldest first.
+    sessions: VecDeque<(RecordKey, AppId, Place)>,
     /// Those on paths, whose cookies the site can take away again.
     apps: BTreeSet<AppId>,
 }
@@ -157,17 +160,23 @@ impl SignIn {
             && self.proved.compare_exchange(proved, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes one of the app sessions this sign-in may still make.
-    pub fn may_mint(&self, app: &AppId, place: &Place) -> bool {
+    /// Notes an app session that was made; gives back the one that must go for it.
+    pub fn note_session(&self, key: RecordKey, app: &AppId, place: &Place) -> Option<RecordKey> {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
-        let may = minted.count < MAX_MINTED;
-        if may {
-            minted.count += 1;
-            if *place == Place::Site {
-                minted.apps.insert(app.clone());
-            }
+        if *place == Place::Site {
+            minted.apps.insert(app.clone());
         }
-        may
+        let same = |(_, of, at): &(RecordKey, AppId, Place)| of == app && at == place;
+        let too_many = minted.sessions.iter().filter(|session| same(session)).count() >= MOST_OF_ONE;
+        let oldest = if too_many {
+            minted.sessions.iter().position(same).and_then(|at| minted.sessions.remove(at))
+        } else if minted.sessions.len() >= MOST_SESSIONS {
+            minted.sessions.pop_front()
+        } else {
+            None
+        };
+        minted.sessions.push_back((key, app.clone(), *place));
+        oldest.map(|(key, _, _)| key)
     }
 
     /// The apps on paths that were given a cookie, so that sign-out can take it away.

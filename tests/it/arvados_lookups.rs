@@ -163,3 +163,60 @@ async fn an_api_that_hangs_holds_up_nobody_who_is_known() {
     assert!(!waiting.is_finished());
     assert_eq!(waiting.await.expect("no panic"), 503, "after the deadline of a call");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guessing_at_once_and_going_away_is_bounded_too_and_hangs_nobody() {
+    let cluster = Cluster::start().await;
+    let address = cluster.world.running.address;
+    let mut all = tokio::task::JoinSet::new();
+    for n in 0..400 {
+        let request =
+            format!("GET /x HTTP/1.1\r\nHost: zzzzz-dz642-{n:015}-80.localhost:{}\r\n\r\n", address.port());
+        all.spawn(async move {
+            let mut raw = Raw::connect(address).await;
+            raw.send(request).await;
+            // Every other one does not wait for the answer.
+            if n % 2 == 0 { raw.answer().await.expect("an answer").status() } else { 0 }
+        });
+    }
+    let statuses = tokio::time::timeout(PATIENCE, all.join_all()).await.expect("nobody hangs");
+    assert!(statuses.iter().all(|status| [0, 404, 503].contains(status)), "{statuses:?}");
+    // Two calls a look-up.
+    assert!(cluster.calls() <= 2 * 200, "{} calls", cluster.calls());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tab_that_polls_a_dead_name_takes_nobody_s_look_ups_away() {
+    let cluster = Cluster::start().await;
+    let dead = cluster.url("dead-name", "/x");
+    for _ in 0..200 {
+        assert_eq!(cluster.ask("GET", &dead, None).await.status(), 404);
+        cluster.world.hands.advance(Duration::from_millis(100));
+    }
+    let container = cluster.container(&[&cluster.alice]).await;
+    let url = cluster.url(format!("{}-80", container.uuid), "/x");
+    assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_threads_keep_connections_of_their_own_and_give_up_those_of_a_changed_record() {
+    let cluster = Cluster::with_threads(2, "").await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let url = cluster.url(format!("{}-80", container.uuid), "/x");
+    let each = |count: usize| {
+        let (cluster, url) = (&cluster, &url);
+        async move {
+            for _ in 0..count {
+                assert_eq!(cluster.ask("GET", url, None).await.status(), 200);
+            }
+        }
+    };
+    each(40).await;
+    let handshakes = cluster.arvados.handshakes(&container.uuid);
+    assert!((1..=2).contains(&handshakes), "{handshakes}");
+    cluster.arvados.set_state(&container.uuid, "Locked");
+    cluster.arvados.set_state(&container.uuid, "Running");
+    cluster.world.hands.advance(61 * SECOND);
+    each(40).await;
+    assert!(cluster.arvados.handshakes(&container.uuid) <= handshakes + 2);
+}

@@ -157,9 +157,20 @@ async fn on_a_public_port_the_query_is_the_app_s_but_for_what_has_the_form_of_a_
         (format!("/x?a&api_token={}&b=%41", encoded(&cluster.alice.token_v2)), "/x?a&b=%41"),
         (format!("/x?api_token={}", cluster.alice.token_v1), "/x"),
     ] {
-        let answer = cluster.visitor().open(&cluster.url(&label, &target)).await;
+        let url = cluster.url(&label, &target);
+        let answer = cluster.visitor().send("GET", &url, From::Fetch, "", b"").await;
         assert_eq!((answer.status(), answer.all("set-cookie").len()), (200, 0));
         assert_eq!(cluster.app.last().target(), seen);
+        // A page is shown under a clean address, or its scripts and all that it loads would tell the token.
+        let answer = cluster.visitor().open(&url).await;
+        assert!(answer.all("set-cookie").is_empty());
+        match target == seen {
+            true => assert_eq!(answer.status(), 200),
+            false => assert_eq!(
+                (answer.status(), answer.header("location")),
+                (303, Some(cluster.url(&label, seen)))
+            ),
+        }
     }
     assert_eq!(cluster.arvados.calls_to("/arvados/v1/users"), calls);
     // Elsewhere it is no business of ours at all.
@@ -310,4 +321,165 @@ async fn a_session_of_one_container_or_port_is_none_at_another() {
     ] {
         assert_eq!(again(elsewhere.clone()).await, 401, "{elsewhere}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_referer_tells_a_container_a_token() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let token = encoded(&cluster.alice.token_v2);
+    for port in ["80", "8080"] {
+        let label = format!("{}-{port}", container.uuid);
+        let mut alice = cluster.visitor();
+        let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.alice.token_v2);
+        for (address, passes) in [
+            (cluster.url(&label, &format!("/page?x=1&api_token={token}")), false),
+            (cluster.url(&label, &format!("/page?%61rvados_api_token={token}")), false),
+            (cluster.url(&label, "/page?x=1"), true),
+            ("https://workbench.test/processes".to_owned(), true),
+        ] {
+            let more = format!("{cookie}Referer: {address}\r\n");
+            let url = cluster.url(&label, "/style.css");
+            assert_eq!(alice.send("GET", &url, From::Fetch, &more, b"").await.status(), 200);
+            assert_eq!(cluster.app.last().header("referer"), passes.then(|| address.clone()), "{address}");
+        }
+    }
+    // A frame of the same origin is a page too; one of a foreign page could not come back.
+    let url = cluster.url(format!("{}-8080", container.uuid), &format!("/x?api_token={token}"));
+    assert_eq!(cluster.visitor().send("GET", &url, From::Frame, "", b"").await.status(), 303);
+    cluster.world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_cookie_that_a_neighbour_planted_locks_nobody_out() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let cookies = |all: &[&str]| {
+        let all: Vec<_> = all.iter().map(|token| format!("arvados_api_token={token}")).collect();
+        format!("Cookie: {}\r\n", all.join("; "))
+    };
+    let (alice, bob) = (cluster.alice.token_v2.as_str(), cluster.bob.token_v2.as_str());
+    // Whose it is cannot be told from two that both hold; the person may still sign in.
+    for planted in [cookies(&[bob]), cookies(&[bob, alice]), cookies(&[alice, bob])] {
+        assert_eq!(cluster.visitor().send("GET", &url, From::Navigation, &planted, b"").await.status(), 302);
+    }
+    assert_eq!(
+        cluster.visitor().send("GET", &url, From::Fetch, &cookies(&[bob, alice]), b"").await.status(),
+        401
+    );
+    // Two of one person are one person, and one that is none hides nobody.
+    for fine in [
+        cookies(&[alice, &cluster.alice.token_v1]),
+        cookies(&["x", alice]),
+        cookies(&[&"a".repeat(50), alice]),
+    ] {
+        assert_eq!(
+            cluster.visitor().send("GET", &url, From::Fetch, &fine, b"").await.status(),
+            200,
+            "{fine}"
+        );
+    }
+    assert_eq!(cluster.visitor().send("GET", &url, From::Fetch, &cookies(&[bob]), b"").await.status(), 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_over_lets_nobody_in_again_while_its_session_waits_to_be_proved() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let label = format!("{}-8080", container.uuid);
+    let link = cluster.url(&label, &format!("/x?api_token={}", encoded(&cluster.alice.token_v2)));
+    let mut alice = cluster.visitor();
+    assert_eq!(alice.open(&link).await.status(), 303);
+    cluster.arvados.revoke(&cluster.alice.token_v2);
+    cluster.world.hands.advance(Duration::from_secs(30));
+    for from in [From::Navigation, From::Fetch] {
+        assert_unauthorised(&cluster.visitor().send("GET", &link, from, "", b"").await, "revoked");
+    }
+    let ended = alice.send("GET", &cluster.url(&label, "/x"), From::Fetch, "", b"").await;
+    assert_eq!(ended.status(), 401, "and the session that stood on it is over");
+    assert_eq!(cluster.app.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_opened_with_a_token_in_a_header_ends_with_the_token() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let host = format!("{}-8080.localhost:{}", container.uuid, cluster.world.running.address.port());
+    let mut raw = cluster.world.raw().await;
+    let token = &cluster.alice.token_v2;
+    raw.send(format!("GET /sse HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n")).await;
+    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
+    raw.reader.some().await.expect("the first event");
+    cluster.world.hands.advance(Duration::from_secs(31));
+    cluster.arvados.revoke(token);
+    let rounds = async {
+        loop {
+            cluster.world.hands.advance(Duration::from_secs(31));
+            tokio::task::yield_now().await;
+        }
+    };
+    let cut = async {
+        tokio::select! {
+            rest = raw.reader.rest() => drop(rest),
+            () = rounds => {}
+        }
+    };
+    tokio::time::timeout(PATIENCE, cut).await.expect("cut");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guessing_tokens_costs_a_bounded_number_of_calls() {
+    let cluster = Cluster::start().await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let mut refused = 0;
+    for n in 0..300 {
+        let more = format!("Authorization: Bearer v2/zzzzz-gj3su-{n:015}/secret\r\n");
+        match cluster.visitor().send("GET", &url, From::Program, &more, b"").await.status() {
+            401 => refused += 1,
+            status => assert_eq!(status, 503),
+        }
+    }
+    assert!(refused >= 30, "{refused}");
+    assert!(cluster.arvados.calls_to("/arvados/v1/users/current") <= 40);
+    cluster.world.hands.advance(Duration::from_secs(60));
+    assert_eq!(cluster.ask("GET", &url, Some(&cluster.alice)).await.status(), 200);
+    // What cannot be a token is not even asked about.
+    let before = cluster.arvados.calls_to("/arvados/v1/users/current");
+    let nonsense = cluster.url(format!("{}-8080", container.uuid), "/x?api_token=x");
+    for _ in 0..100 {
+        assert_eq!(cluster.visitor().open(&nonsense).await.status(), 401);
+    }
+    assert_eq!(cluster.arvados.calls_to("/arvados/v1/users/current"), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_api_is_away_no_page_shows_a_token() {
+    let cluster = Cluster::start().await;
+    cluster.arvados.fail(Some(Fault::Status(503)));
+    let token = encoded(&cluster.alice.token_v2);
+    let url = cluster.url("zzzzz-dz642-000000000000000-8080", &format!("/x?api_token={token}&b=1"));
+    let page = cluster.visitor().open(&url).await;
+    assert_eq!(page.status(), 503);
+    assert!(
+        !page.text().contains(&cluster.alice.token_v1) && page.text().contains("/x?b=1"),
+        "{}",
+        page.text()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_out_on_the_site_ends_what_the_person_s_tokens_have_begun() {
+    let cluster = Cluster::with("accept_sign_in = true\n").await;
+    let container = cluster.container(&[&cluster.alice]).await;
+    let label = format!("{}-8080", container.uuid);
+    let mut alice = cluster.visitor();
+    alice.open(&cluster.url(&label, &format!("/x?api_token={}", encoded(&cluster.alice.token_v2)))).await;
+    let page = cluster.url(&label, "/x");
+    assert_eq!(alice.send("GET", &page, From::Fetch, "", b"").await.status(), 200);
+    // The same person signs in on the site as well, and out again.
+    alice.follow(&cluster.url("usr", "/x"), "alice").await;
+    alice.sign_out(&cluster.world).await;
+    assert_eq!(alice.send("GET", &page, From::Fetch, "", b"").await.status(), 401);
 }

@@ -186,14 +186,7 @@ async fn signing_out_on_the_site_ends_the_session_of_every_host() {
         let (_, page) = alice.follow(&format!("{}/", world.on_host(label)), "alice").await;
         assert_eq!(page.status(), 200);
     }
-    let site = format!("http://{}", world.host);
-    let asked = alice.open(&format!("{site}/oauth2/sign_out")).await.text();
-    let token = asked.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let form = format!("token={}", token.expect("a token"));
-    let more = format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: {site}\r\n");
-    let answer =
-        alice.send("POST", &format!("{site}/oauth2/sign_out"), From::Fetch, &more, form.as_bytes()).await;
-    assert_eq!(answer.status(), 303);
+    alice.sign_out(&world).await;
     for label in ["grp", "usr"] {
         let url = format!("{}/", world.on_host(label));
         assert_eq!(alice.send("GET", &url, From::Fetch, "", b"").await.status(), 401, "{label}");
@@ -306,4 +299,21 @@ async fn a_bearer_token_is_a_credential_on_a_host_too_and_makes_no_session() {
     let answer = program.send("GET", &url, From::Program, &more, b"").await;
     assert_eq!((answer.status(), answer.all("set-cookie").len()), (200, 0));
     assert!(world.backend("grp").last().header("authorization").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_handed_over_again_and_again_is_locked_out_of_nothing() {
+    let world = World::new().await.ready().await;
+    let mut alice = Origins::new(&world);
+    let page = format!("{}/", world.on_host("grp"));
+    alice.follow(&page, "alice").await;
+    let host = format!("grp.localhost:{}", world.running.address.port());
+    for _ in 0..300 {
+        alice.at(&host).jar.remove(&("ludgate-app".into(), "/".into()));
+        let (_, answer) = alice.follow(&page, "nobody").await;
+        assert_eq!(answer.status(), 200);
+    }
+    let (_, answer) = alice.follow(&format!("{}/", world.on_host("usr")), "nobody").await;
+    assert_eq!(answer.status(), 200);
+    assert!(world.running.gateway.sessions.count() <= 2 + 64);
 }

@@ -96,7 +96,7 @@ impl Call<'_> {
         let principal = sign_in.principal().clone();
         record.person = Some(principal.clone());
         let audience = Audience { place: Some(place), target, person: Some(&principal), ..self.audience() };
-        let permit = match self.permit_at(&place, target, &principal).await {
+        let permit = match self.permit_at(&place, target, &principal, record.client).await {
             Ok(permit) => permit,
             Err(refusal) => {
                 // Whoever signed in here has no token of the other system that could show what they may see.
@@ -137,11 +137,12 @@ impl Call<'_> {
         place: &Place,
         target: &str,
         principal: &Arc<crate::model::principal::Principal>,
+        client: std::net::IpAddr,
     ) -> Result<Permit, Refusal> {
         let not_found = Refusal { reason: Reason::NotFound, app: None };
         let Ok(target) = PathAndQuery::try_from(target) else { return Err(not_found) };
         let arrival = Arrival::of_navigation(*place, target);
-        let here = self.gateway.catalog.at(place, self.snapshot).await;
+        let here = self.gateway.catalog.at(place, self.snapshot, client).await;
         let caller = Caller::Person { principal: principal.clone(), credential: Credential::Cookie };
         let judged = locate(&arrival, self.snapshot, &here)
             .and_then(|destination| judge(&arrival, &caller, destination));
@@ -173,7 +174,7 @@ impl Call<'_> {
         };
         record.person = Some(ticket.sign_in.principal().clone());
         let Some((id, _)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, place) else {
-            return self.refuse(Reason::TooManySessions, record);
+            return self.refuse(Reason::Unverifiable, record);
         };
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
         let name = site.cookies.app_at(place);

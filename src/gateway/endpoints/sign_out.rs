@@ -75,6 +75,10 @@ impl Call<'_> {
         }
         let principal = sign_in.principal().clone();
         self.gateway.sessions.end(&sign_in);
+        if let Some(user) = &principal.arvados_user {
+            // What their tokens have begun on hosts of containers is theirs too.
+            self.gateway.sessions.end_for_tokens_of(user);
+        }
         tracing::info!(
             target: "audit", event = "sign_out", subject = %principal.subject,
             session = sign_in.key().short(), client = %record.client,

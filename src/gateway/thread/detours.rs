@@ -22,14 +22,17 @@ impl DataThread {
         parts: &Parts,
         arrival: &Arrival,
         site: &Site,
-        line: HeaderValue,
+        line: &HeaderValue,
         record: &mut Record,
     ) -> Response<Answer> {
         let refusal = Refusal { reason: Reason::OtherTenant, app: None };
         record.reason = refusal.reason.as_str();
         if tenant::can_come_back(arrival) {
             record.decision = "redirect";
-            return tenant::forget(&parts.headers, arrival, site, line);
+            let again = site.url(&arrival.place, arrival.target.as_str());
+            let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
+            tenant::forget(&mut response, &parts.headers, arrival, site, line);
+            return response;
         }
         record.decision = "deny";
         refused(&refusal, arrival, site, None, record)

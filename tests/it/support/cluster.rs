@@ -33,6 +33,10 @@ impl Cluster {
 
     /// `more` is more TOML, `[arvados]` keys first.
     pub async fn with(more: &str) -> Cluster {
+        Cluster::with_threads(1, more).await
+    }
+
+    pub async fn with_threads(threads: usize, more: &str) -> Cluster {
         let arvados = Arvados::start().await;
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str, content: String| {
@@ -45,7 +49,7 @@ impl Cluster {
             "[arvados]\napi = \"{}\"\nroot_token_file = \"{token}\"\nca = \"{ca}\"\n{more}",
             arvados.api()
         );
-        let world = World::with_threads(1, &text, |_| {}).await;
+        let world = World::with_threads(threads, &text, |_| {}).await;
         let app = Backend::start("container").await;
         let world = world.and_backend("container", app.clone()).ready().await;
         let (alice, bob) = (arvados.add_user("alice", false), arvados.add_user("bob", false));

@@ -73,6 +73,18 @@ impl Origins {
         panic!("a circle: {:#?}", self.way);
     }
 
+    /// Signs out on the site, through its page.
+    pub async fn sign_out(&mut self, world: &World) {
+        let site = format!("http://{}", world.host);
+        let page = self.open(&format!("{site}/oauth2/sign_out")).await.text();
+        let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let form = format!("token={}", token.unwrap_or_else(|| panic!("no token: {page}")));
+        let more = format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: {site}\r\n");
+        let url = format!("{site}/oauth2/sign_out");
+        let answer = self.send("POST", &url, From::Fetch, &more, form.as_bytes()).await;
+        assert_eq!(answer.status(), 303, "{answer:?}");
+    }
+
     fn site(&self) -> String {
         let start = self.way.iter().find(|url| url.contains("/oauth2/start")).expect("the site");
         split(start).0

@@ -136,6 +136,7 @@ impl Filter {
         match self.operator.as_str() {
             "=" => Ok(value == &self.operand),
             "!=" => Ok(value != &self.operand),
+            ">" => Ok(compare(value, &self.operand) == Ordering::Greater),
             "in" => is_one_of(),
             "not in" => is_one_of().map(|is| !is),
             other => Err(format!("Invalid operator '{other}'")),

@@ -1,0 +1,166 @@
+//! What the store keeps, for how long, and whose place it takes.
+
+use std::time::Duration;
+
+use super::*;
+use crate::model::{clock::Hands, principal::PersonClaims};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn store() -> (Sessions, Clock, Hands) {
+    let (clock, hands) = Clock::by_hand();
+    let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), Metrics::new());
+    (sessions, clock, hands)
+}
+
+fn person(subject: &str) -> Arc<Principal> {
+    Arc::new(Principal::new(PersonClaims { subject: subject.into(), ..PersonClaims::default() }, &[]))
+}
+
+fn sign_in(sessions: &Sessions, subject: &str) -> (NewId, Arc<SignIn>) {
+    sessions.begin(person(subject), ProviderTokens::default()).expect("random bytes")
+}
+
+fn find(sessions: &Sessions, app: &[&str], sign_in: &[&str], id: &AppId, now: Moment) -> Option<Live> {
+    let bytes = |list: &[&str]| list.iter().map(|t| t.as_bytes().to_vec()).collect::<Vec<_>>();
+    let (app, sign_in) = (bytes(app), bytes(sign_in));
+    sessions.find(app.iter().map(Vec::as_slice), sign_in.iter().map(Vec::as_slice), id, &Place::Site, now)
+}
+
+fn grp() -> AppId {
+    AppId::new("grp").expect("an id")
+}
+
+#[test]
+fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
+    let (sessions, clock, hands) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    hands.advance(30 * MINUTE - Duration::from_secs(1));
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_some());
+    hands.advance(Duration::from_secs(1));
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+}
+
+#[test]
+fn a_session_in_constant_use_ends_at_its_lifetime() {
+    let (sessions, clock, hands) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    for _ in 0..35 {
+        hands.advance(20 * MINUTE);
+        let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("in use");
+        sessions.touch(&live, clock.now());
+    }
+    hands.advance(20 * MINUTE);
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none(), "12 h are over");
+}
+
+#[test]
+fn looking_is_not_using() {
+    let (sessions, clock, hands) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    for _ in 0..3 {
+        hands.advance(10 * MINUTE);
+        let _ = find(&sessions, &[id.as_str()], &[], &grp(), clock.now());
+    }
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+}
+
+#[test]
+fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
+    let (sessions, clock, hands) = store();
+    let (sign_in_id, owner) = sign_in(&sessions, "alice");
+    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    hands.advance(20 * MINUTE);
+    let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("live");
+    sessions.touch(&live, clock.now());
+    hands.advance(20 * MINUTE);
+    assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
+    sessions.end(&owner);
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
+}
+
+#[test]
+fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
+    let (sessions, clock, _hands) = store();
+    let (_, alice) = sign_in(&sessions, "alice");
+    let (bob_id, _bob) = sign_in(&sessions, "bob");
+    let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
+    let now = clock.now();
+    let other = AppId::new("grp2").expect("an id");
+    assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
+    let found = find(&sessions, &[id.as_str()], &[bob_id.as_str()], &grp(), now).expect("bob");
+    assert!(matches!(found, Live::SignIn(person) if &*person.principal().subject == "bob"));
+    assert!(find(&sessions, &[id.as_str()], &["nonsense"], &grp(), now).is_none());
+}
+
+#[test]
+fn of_two_cookies_with_one_name_exactly_one_must_hold() {
+    let (sessions, clock, _hands) = store();
+    let (alice, _) = sign_in(&sessions, "alice");
+    let (bob, _) = sign_in(&sessions, "bob");
+    let planted = "x".repeat(43);
+    let now = clock.now();
+    assert!(find(&sessions, &[], &[&planted, alice.as_str()], &grp(), now).is_some());
+    assert!(find(&sessions, &[], &[bob.as_str(), alice.as_str()], &grp(), now).is_none());
+}
+
+#[tokio::test]
+async fn a_sweep_forgets_what_is_over_and_nothing_else() {
+    let (sessions, clock, hands) = store();
+    let (old, owner) = sign_in(&sessions, "alice");
+    let _ = sessions.mint(&owner, &grp(), &Place::Site);
+    hands.advance(31 * MINUTE);
+    let (fresh, _) = sign_in(&sessions, "bob");
+    sessions.sweep().await;
+    assert_eq!(sessions.count(), 1);
+    assert!(find(&sessions, &[], &[old.as_str()], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[], &[fresh.as_str()], &grp(), clock.now()).is_some());
+}
+
+#[test]
+fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
+    let (clock, _hands) = Clock::by_hand();
+    let settings = Settings { sign_in_bytes: 4 * 1024, ..Settings::default() };
+    let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new());
+    let (_, first) = sign_in(&sessions, "alice");
+    let (app_cookie, _) = sessions.mint(&first, &grp(), &Place::Site).expect("a session");
+    for n in 0..50 {
+        let _ = sign_in(&sessions, &format!("bob-{n}"));
+    }
+    let (newest, _) = sign_in(&sessions, "carol");
+    let _ = sessions.count();
+    assert!(find(&sessions, &[app_cookie.as_str()], &[], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[], &[newest.as_str()], &grp(), clock.now()).is_some(), "the newest is kept");
+}
+
+#[test]
+fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
+    let (sessions, _, _hands) = store();
+    let (_, others) = sign_in(&sessions, "bob");
+    let mine: Vec<_> = (0..51).map(|_| sign_in(&sessions, "alice").1).collect();
+    let live = |sign_in: &Arc<SignIn>| sign_in.is_live(sessions.clock.now());
+    assert!(!live(&mine[0]) && mine[1..].iter().all(live) && live(&others));
+}
+
+#[test]
+fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
+    let (sessions, _, _hands) = store();
+    let (_, owner) = sign_in(&sessions, "alice");
+    let first = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
+    for _ in 0..1000 {
+        assert!(sessions.mint(&owner, &grp(), &Place::Site).is_some(), "and is not locked out for it");
+    }
+    let other = AppId::new("grp2").expect("an id");
+    for n in 0..1000 {
+        let _ = sessions.mint(&owner, &other, &Place::Port(n));
+    }
+    let last = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
+    assert_eq!(sessions.count(), 1 + 256);
+    let now = sessions.clock.now();
+    assert!(find(&sessions, &[first.as_str()], &[], &grp(), now).is_none());
+    assert!(find(&sessions, &[last.as_str()], &[], &grp(), now).is_some());
+}
