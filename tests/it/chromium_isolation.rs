@@ -186,3 +186,22 @@ async fn who_floods_the_cookie_jar_costs_the_neighbours_a_detour_and_no_sign_in(
     assert_eq!(browser.text().await, "grp /page", "the site is under another domain: it hands over again");
     browser.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_on_its_own_host_may_clear_what_is_its_own() {
+    if Chromium::left_out() {
+        return;
+    }
+    let secure = Secure::start().await;
+    let browser = Chromium::believing(RULES, Some(&secure.key)).await;
+    sign_in(&browser, &secure, &secure.host("evil", "/page"), "alice").await;
+    let whole = browser.all_cookies().await;
+    browser.run("localStorage.setItem('kept', '1'); document.cookie = 'own=1; Secure'").await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nClear-Site-Data: \"*\"\r\nContent-Length: 4\r\n\r\nevil";
+    secure.evil.script(head.as_bytes().to_vec());
+    browser.open(&secure.host("evil", "/page")).await;
+    assert_eq!(browser.run("return localStorage.getItem('kept')").await, serde_json::Value::Null);
+    let after = browser.all_cookies().await;
+    assert!(whole.iter().all(|cookie| after.contains(cookie)), "no cookie went with it: {after:?}");
+    browser.close().await;
+}

@@ -14,6 +14,7 @@ mod bearer;
 mod chromium_demo;
 mod chromium_driver;
 mod chromium_isolation;
+mod chromium_ports;
 mod configuration;
 mod cookies;
 mod decision_table;

@@ -38,7 +38,7 @@ async fn again(visitor: &mut Origins, answer: &Message) -> Message {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
+async fn row_10_a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
     let cluster = cluster().await;
     public_at(&cluster, 20001).await;
     let private = cluster.publishing(&[&cluster.alice], mapped("private", 20002)).await;

@@ -39,16 +39,7 @@ impl Cluster {
     pub async fn with_threads(threads: usize, more: &str) -> Cluster {
         let arvados = Arvados::start().await;
         let folder = tempfile::tempdir().expect("a folder");
-        let file = |name: &str, content: String| {
-            let path = folder.path().join(name);
-            std::fs::write(&path, content).expect("written");
-            path.display().to_string()
-        };
-        let (token, ca) = (file("root-token", arvados.root_token()), file("ca.pem", arvados.ca_pem()));
-        let text = format!(
-            "[arvados]\napi = \"{}\"\nroot_token_file = \"{token}\"\nca = \"{ca}\"\n{more}",
-            arvados.api()
-        );
+        let text = section(&arvados, &folder, more);
         let world = World::with_threads(threads, &text, |_| {}).await;
         let app = Backend::start("container").await;
         let world = world.and_backend("container", app.clone()).ready().await;
@@ -104,6 +95,18 @@ impl Cluster {
     pub fn calls(&self) -> usize {
         self.arvados.calls().len()
     }
+}
+
+/// The `[arvados]` table for a cluster, its files in this folder.
+pub fn section(arvados: &Arvados, folder: &TempDir, more: &str) -> String {
+    let file = |name: &str, content: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        path.display().to_string()
+    };
+    let (token, ca) = (file("root-token", arvados.root_token()), file("ca.pem", arvados.ca_pem()));
+    let api = arvados.api();
+    format!("[arvados]\napi = \"{api}\"\nroot_token_file = \"{token}\"\nca = \"{ca}\"\n{more}")
 }
 
 /// A token as it stands in a query.

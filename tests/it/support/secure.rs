@@ -6,7 +6,7 @@ use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
     demo::provider::{Client, Provider},
-    model::clock::Clock,
+    model::clock::{Clock, Hands},
     run::{self, Options, Running},
     settings,
 };
@@ -23,6 +23,7 @@ pub struct Secure {
     pub grp: Backend,
     pub evil: Backend,
     pub provider: Provider,
+    pub hands: Hands,
     /// Of the certificate's key, for [`Chromium::believing`](super::chromium::Chromium::believing).
     pub key: String,
     port: u16,
@@ -30,10 +31,15 @@ pub struct Secure {
 
 impl Secure {
     pub async fn start() -> Secure {
+        Secure::with("").await
+    }
+
+    /// `more` is more TOML.
+    pub async fn with(more: &str) -> Secure {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let port = free_port();
         let folder = tempfile::tempdir().expect("a folder");
-        let names = ["gw.test".to_owned(), "*.svc.test".to_owned()];
+        let names = ["gw.test", "*.svc.test", "ports.test"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("written");
         std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
@@ -46,7 +52,8 @@ impl Secure {
             post_logout_redirect_uris: vec![],
             backchannel_logout_uri: None,
         };
-        let provider = Provider::start(client, Clock::system()).await.expect("a provider");
+        let (clock, hands) = Clock::by_hand();
+        let provider = Provider::start(client, clock.clone()).await.expect("a provider");
         let (grp, evil) = (Backend::start("grp").await, Backend::start("evil").await);
         let text = format!(
             "[listen]\naddress = \"127.0.0.1:{port}\"\ntls = {{ certificate = \"tls.crt\", key = \"tls.key\" }}\n\
@@ -54,14 +61,14 @@ impl Secure {
              [site]\nurl = \"https://gw.test:{port}\"\napps_domain = \"svc.test\"\n\
              [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\n\
              [[apps]]\nid = \"grp\"\naccess = \"group:phusers\"\nupstream = \"http://{}\"\n\
-             [[apps]]\nid = \"evil\"\naccess = \"user\"\nupstream = \"http://{}\"\n",
+             [[apps]]\nid = \"evil\"\naccess = \"user\"\nupstream = \"http://{}\"\n{more}",
             provider.issuer(),
             grp.address(),
             evil.address()
         );
         let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let options = Options { clock: Clock::system(), threads: 2, log: Some(Box::new(Log::default())) };
+        let options = Options { clock, threads: 2, log: Some(Box::new(Log::default())) };
         let running = run::start(settings, options).await.expect("a gateway");
         let oidc = running.gateway.oidc.clone().expect("an identity section");
         let known = async {
@@ -70,7 +77,12 @@ impl Secure {
             }
         };
         tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
-        Secure { _running: running, grp, evil, provider, key, port }
+        Secure { _running: running, grp, evil, provider, hands, key, port }
+    }
+
+    /// Where a browser is to find `ports.test:<port>`.
+    pub fn rule(&self, port: u16) -> String {
+        format!("MAP ports.test:{port} 127.0.0.1:{}", self.port)
     }
 
     pub fn site(&self, target: &str) -> String {
