@@ -25,14 +25,8 @@ pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box
         site.wrong("apps_domain", format!("{text:?} is no lower-case host name"), example());
         return None;
     }
-    if let Some(origin) = origin {
-        if text == *origin.host {
-            site.wrong("apps_domain", "is the host of site.url; apps need a name of their own", example());
-        }
-        if !origin.secure && !is_loopback_host(&text) {
-            let what = "a site on plain http can have apps on loopback names only";
-            site.wrong("apps_domain", what, Some("apps_domain = \"localhost\"".to_owned()));
-        }
+    if origin.is_some_and(|origin| text == *origin.host) {
+        site.wrong("apps_domain", "is the host of site.url; apps need a name of their own", example());
     }
     Some(text.into())
 }
@@ -64,9 +58,6 @@ pub fn port_range(
     }
     if apps_domain.is_some_and(|domain| is_within(domain, &host) || is_within(&host, domain)) {
         arvados.wrong("ports", format!("{host} is above or below site.apps_domain"), example());
-    }
-    if origin.is_some_and(|origin| !origin.secure && !is_loopback_host(&host)) {
-        arvados.wrong("ports", "a site on plain http can have ports on loopback names only", None);
     }
     Some(PortRange { host: host.into(), first, last })
 }
@@ -119,20 +110,31 @@ pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
 
 /// What is allowed and yet worse than it could be.
 pub fn warnings(site: &Site) -> Vec<String> {
-    let Some(domain) = &site.apps_domain else { return Vec::new() };
+    let mut warnings = Vec::new();
+    let hosts = [
+        ("site.apps_domain", site.apps_domain.as_deref()),
+        ("arvados.ports", site.ports.as_ref().map(|range| &*range.host)),
+    ];
+    for (key, host) in hosts.into_iter().filter_map(|(key, host)| Some((key, host?))) {
+        if !site.origin.secure && !is_loopback_host(host) {
+            warnings.push(format!(
+                "{key} {host} is no loopback name and site.url is plain http: sessions there travel in clear, and \
+                 browsers do not protect their cookies"
+            ));
+        }
+    }
     let registrable = |host: &str| psl::domain_str(host).map(str::to_owned);
-    let shared =
-        registrable(domain).filter(|of_apps| registrable(&site.origin.host).as_ref() == Some(of_apps));
-    shared
-        .map(|shared| {
-            format!(
-                "site.apps_domain {domain} and site.url {} are both under {shared}: to browsers apps and site are \
-                 then one site. Give the apps a registrable domain of their own",
-                site.origin
-            )
-        })
-        .into_iter()
-        .collect()
+    if let Some(domain) = &site.apps_domain
+        && let Some(shared) = registrable(domain)
+        && registrable(&site.origin.host).as_ref() == Some(&shared)
+    {
+        warnings.push(format!(
+            "site.apps_domain {domain} and site.url {} are both under {shared}: to browsers apps and site are then \
+             one site. Give the apps a registrable domain of their own",
+            site.origin
+        ));
+    }
+    warnings
 }
 
 /// Whether a host is the domain or below it.

@@ -240,6 +240,9 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
     assert_eq!(read, [(80, "public".to_owned()), (9, "user".to_owned())]);
     let near = parse(&format!("{site}apps_domain = \"apps.example.com\"\n")).expect("allowed");
     assert!(near.warnings[0].contains("both under example.com"), "{:?}", near.warnings);
+    let clear = parse("[site]\napps_domain = \"apps.example.com\"\n").expect("allowed");
+    assert!(clear.warnings[0].contains("travel in clear"), "{:?}", clear.warnings);
+    assert!(parse("[site]\napps_domain = \"localhost\"\n").expect("allowed").warnings.is_empty());
     let long = "a".repeat(59);
     for (text, key, what) in [
         (format!("{site}{app}{ports}"), "site.apps_domain", "is needed"),
@@ -247,7 +250,6 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
         (format!("{site}{domain}{app}isolation = \"own\"\n"), "apps[0].isolation", "no isolation"),
         (format!("{site}apps_domain = \"hub.example.com\"\n"), "site.apps_domain", "is the host of site.url"),
         (format!("{site}apps_domain = \".example.com\"\n"), "site.apps_domain", "no lower-case host name"),
-        ("[site]\napps_domain = \"apps.example.com\"\n".into(), "site.apps_domain", "on loopback names only"),
         (
             format!("{site}apps_domain = \"example.com\"\n{}", app.replace("web", "hub")),
             "site.apps_domain",
