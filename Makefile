@@ -39,9 +39,11 @@ deny: ## licences, advisories and version floors of all dependencies
 	cargo deny check
 
 # Written aside first: a command that fails must not leave an empty file behind.
-docs: ## regenerate config/ludgate.toml and docs/configuration.md
-	mkdir -p config docs target
+docs: ## regenerate config/ludgate.toml, config/crd and docs/configuration.md
+	mkdir -p config/crd docs target
 	cargo run -- config print > target/ludgate.toml
 	mv target/ludgate.toml config/ludgate.toml
 	cargo run -- config reference > target/configuration.md
 	mv target/configuration.md docs/configuration.md
+	cargo run -- crd print > target/crd.yaml
+	mv target/crd.yaml config/crd/primehub.io.yaml

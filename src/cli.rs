@@ -29,6 +29,13 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
+    /// Print the definitions of the custom resources.
+    #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
+    Crd {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: CrdCommand,
+    },
     /// Say, step by step, what a request would get.
     #[command(
         after_help = "Example: ludgate explain --config ludgate.toml https://hub.example.com/apps/mlflow/ --user alice --group phusers"
@@ -70,6 +77,14 @@ pub enum ConfigCommand {
     /// Print the Markdown reference.
     #[command(after_help = "Example: ludgate config reference > docs/configuration.md")]
     Reference,
+}
+
+/// `ludgate crd …`
+#[derive(Debug, Subcommand)]
+pub enum CrdCommand {
+    /// Print them as YAML: PhApplication and PhAppTemplate.
+    #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
+    Print,
 }
 
 /// `ludgate explain`

@@ -1,6 +1,7 @@
 //! The commands: each wires rooms together and says how it ended.
 
 pub mod config;
+pub mod crd;
 pub mod demo;
 pub mod explain;
 pub mod gateway;
@@ -24,6 +25,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Config { command } => config::run(&command),
+        Command::Crd { command } => crd::run(&command),
         Command::Explain(args) => explain::run(&args),
     };
     ExitCode::from(code)

@@ -14,6 +14,7 @@ pub mod calls;
 
 pub mod arvados;
 pub mod authorize;
+pub mod crd;
 pub mod incoming;
 pub mod listener;
 pub mod peer;

@@ -14,7 +14,7 @@ const STEPS: &[&[&str]] = &[
     &["model"],
     &["telemetry", "lifecycle", "trust"],
     &["calls"],
-    &["peer", "incoming", "route", "authorize", "session", "arvados", "kubernetes", "listener"],
+    &["peer", "incoming", "route", "authorize", "session", "arvados", "crd", "kubernetes", "listener"],
     &["forward", "identity", "catalog"],
     &["gateway"],
     &["admin"],

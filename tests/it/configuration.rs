@@ -21,6 +21,7 @@ fn the_generated_files_are_fresh() {
     for (file, fresh) in [
         ("config/ludgate.toml", reference::commented_file()),
         ("docs/configuration.md", reference::markdown()),
+        ("config/crd/primehub.io.yaml", ludgate::commands::crd::documents().expect("YAML")),
     ] {
         let written = fs::read_to_string(root().join(file)).unwrap_or_default();
         assert!(written == fresh, "{file} is stale: run `make docs`");

@@ -17,6 +17,7 @@ mod chromium_isolation;
 mod chromium_ports;
 mod configuration;
 mod cookies;
+mod crd;
 mod decision_table;
 mod demo;
 mod faults;

@@ -1,0 +1,83 @@
+//! `PhApplication`: a pod and a service to make, and who may reach them.
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::whole;
+
+/// What somebody wants to run, and for whom.
+///
+/// The scope is a text and no list of values: one that is not known must reach the gateway, which denies it.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "primehub.io",
+    version = "v1alpha1",
+    kind = "PhApplication",
+    plural = "phapplications",
+    namespaced,
+    doc = "An app that somebody runs, and who may reach it.",
+    status = "PhApplicationStatus",
+    printcolumn = r#"{"name":"Group","type":"string","jsonPath":".spec.groupName"}"#,
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.phase"}"#,
+    printcolumn = r#"{"name":"Message","type":"string","jsonPath":".status.message"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct PhApplicationSpec {
+    /// The name people see.
+    pub display_name: String,
+    /// The group it belongs to.
+    pub group_name: String,
+    /// The size of the machine it gets.
+    pub instance_type: String,
+    /// Who may reach it: `public`, `primehub` (everybody who signs in) or `group`.
+    pub scope: String,
+    /// The pod to run.
+    pub pod_template: PodTemplate,
+    /// The service in front of it.
+    pub svc_template: SvcTemplate,
+    /// Whether it is to be stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<bool>,
+    /// The port that speaks HTTP; without it nothing can be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http_port: Option<i32>,
+    /// Whether the prefix is removed before a request is forwarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrite: Option<bool>,
+    /// Where in the app its first page is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub app_root: Option<String>,
+}
+
+/// A pod template, of which only the spec is taken.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct PodTemplate {
+    /// A pod's spec.
+    #[schemars(schema_with = "whole")]
+    pub spec: Value,
+}
+
+/// A service template, of which only the spec is taken.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+pub struct SvcTemplate {
+    /// A service's spec.
+    #[schemars(schema_with = "whole")]
+    pub spec: Value,
+}
+
+/// What has become of it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PhApplicationStatus {
+    /// `Starting`, `Ready`, `Updating`, `Stopping`, `Stopped` or `Error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Why, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The service that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_name: Option<String>,
+}
