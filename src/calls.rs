@@ -28,13 +28,13 @@ pub enum CallError {
     #[error("{0} is neither https nor on loopback")]
     Insecure(String),
     /// No connection, or it broke.
-    #[error("the server cannot be reached: {0}")]
+    #[error("the server cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Too slow.
     #[error("the server did not answer within 5 s")]
     Timeout,
     /// Broken or above 1 MiB.
-    #[error("the server's answer is broken or larger than 1 MiB: {0}")]
+    #[error("the server's answer is broken or larger than 1 MiB")]
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -106,6 +106,18 @@ impl HttpClient {
         let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(CallError::Answer)?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     }
+}
+
+/// An error with its causes, for the log.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// Secrets and codes travel in clear only where there is no wire.

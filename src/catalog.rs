@@ -72,7 +72,7 @@ impl Catalog {
     /// Never waits.
     pub fn still(&self, app: &Arc<App>, place: &Place) -> Option<Arc<App>> {
         if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
-            return match containers.last(&gateway.container, app.id()) {
+            return match containers.last_known(&gateway.container, app.id()) {
                 Some(now) => now.filter(|now| now.state == AppState::Running),
                 // Forgotten for others that are asked for more often: nothing says that it changed.
                 None => Some(app.clone()),

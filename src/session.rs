@@ -22,7 +22,7 @@ pub struct Settings {
     pub idle: Duration,
     /// It ends after this long whatever happens.
     pub lifetime: Duration,
-    /// Group membership is to be read again at least this often; not in force yet.
+    /// A token behind a sign-in is verified again after this long; groups are not yet read again.
     pub recheck: Duration,
     /// Memory for sign-in records, in bytes.
     pub sign_in_bytes: u64,

@@ -13,7 +13,7 @@ use super::{
     records::{ContainerRecord, LinkRecord, Page, RequestRecord, UserRecord},
 };
 use crate::{
-    calls::HttpClient,
+    calls::{HttpClient, chain},
     model::{secret::Secret, uuid::Uuid},
     telemetry::metrics::Metrics,
     trust::NoCertificate,
@@ -89,7 +89,8 @@ impl Api {
             .body(Vec::new())
             // A token that cannot stand in a header was never given out by anybody.
             .map_err(|_| ApiError::BadToken)?;
-        let response = http.call(endpoint, request).await.map_err(|error| unavailable(&error))?;
+        let response = http.call(endpoint, request).await;
+        let response = response.map_err(|error| ApiError::Unavailable(chain(&error)))?;
         match response.status() {
             StatusCode::OK => serde_json::from_slice(response.body()).map_err(|error| unavailable(&error)),
             StatusCode::UNAUTHORIZED => Err(ApiError::BadToken),

@@ -141,7 +141,7 @@ where
 
     /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it asked for
     /// again when it is no longer fresh.
-    pub fn last<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
+    pub fn last_known<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
@@ -154,9 +154,9 @@ where
         Some(known.value.clone())
     }
 
-    /// Whether asking about a key costs no call of its own: one is under way, or there is an answer, and if that
-    /// was "nothing" it still counts.
-    pub fn knows(&self, key: &K) -> bool {
+    /// Whether asking is no guess: a call is under way, it is known to exist, or that it does not is still
+    /// believed.
+    pub fn is_no_guess(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
         let Some(slot) = self.slots.get(key) else { return false };
@@ -164,7 +164,7 @@ where
     }
 
     /// What was last answered about a key, if that was not too long ago to count; asks nobody.
-    pub fn known(&self, key: &K) -> Option<Arc<V>> {
+    pub fn fresh(&self, key: &K) -> Option<Arc<V>> {
         let known = self.slots.get(key)?.known.load_full()?;
         known.value.clone().filter(|_| known.age(self.clock.now()) < self.policy.fresh)
     }

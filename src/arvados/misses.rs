@@ -31,6 +31,8 @@ pub struct Misses {
 struct Client {
     under_way: u64,
     spent: u64,
+    /// The log was told that it is bounded now.
+    told: bool,
     /// Until when refills were counted.
     since: Moment,
 }
@@ -52,12 +54,16 @@ impl Misses {
     /// Leave for one look-up; `None`: this client has too many under way, or too many that found nothing.
     pub fn turn(&self, client: IpAddr) -> Option<Turn> {
         let now = self.clock.now();
-        let fresh = || Arc::new(Mutex::new(Client { under_way: 0, spent: 0, since: now }));
-        let client = self.clients.get_with(network(client), fresh);
+        let fresh = || Arc::new(Mutex::new(Client { under_way: 0, spent: 0, told: false, since: now }));
+        let address = network(client);
+        let client = self.clients.get_with(address, fresh);
         {
             let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
             client.refill(now);
             if client.spent >= STORE || client.under_way >= AT_ONCE {
+                if !std::mem::replace(&mut client.told, true) {
+                    tracing::warn!(target: "audit", event = "guessing_bounded", client = %address);
+                }
                 return None;
             }
             client.under_way += 1;
@@ -78,6 +84,7 @@ impl Client {
     fn refill(&mut self, now: Moment) {
         let due = now.0.saturating_sub(self.since.0) / REFILL;
         self.spent = self.spent.saturating_sub(due);
+        self.told &= self.spent > 0;
         self.since = if self.spent == 0 { now } else { Moment(self.since.0 + due * REFILL) };
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         access::Access,
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
         clock::Clock,
-        container::Gateway,
+        container::ContainerGateway,
         place::{HostLabel, Place},
         secret::Secret,
         uuid::{Uuid, UuidKind},
@@ -133,8 +133,8 @@ impl Containers {
     /// A port of a container or of a container request.
     async fn at_uuid(&self, uuid: Uuid, port: Wanted, client: IpAddr) -> Here {
         let known = match uuid.kind() {
-            UuidKind::Container => self.containers.knows(&uuid),
-            UuidKind::ContainerRequest => self.requests.knows(&uuid),
+            UuidKind::Container => self.containers.is_no_guess(&uuid),
+            UuidKind::ContainerRequest => self.requests.is_no_guess(&uuid),
             UuidKind::Token | UuidKind::Other => return Here::Nothing,
         };
         self.bounded(known, client, self.port_of(uuid, port)).await
@@ -142,9 +142,9 @@ impl Containers {
 
     /// What a registered name leads to.
     async fn at_name(&self, label: HostLabel, client: IpAddr) -> Here {
-        self.bounded(self.names.knows(&label), client, async {
+        self.bounded(self.names.is_no_guess(&label), client, async {
             let system = self.system.clone();
-            let ask = move || async move { found(system.published_name(label.as_str()).await) };
+            let ask = move || async move { found(&label, system.published_name(label.as_str()).await) };
             match self.names.get(label, ask).await {
                 Ok(Some(target)) => self.port_of(target.0, Wanted::Any(target.1)).await,
                 Ok(None) => Here::Nothing,
@@ -158,7 +158,7 @@ impl Containers {
     async fn at_port(&self, port: u16) -> Here {
         let ask = || {
             let system = self.system.clone();
-            async move { found(system.running().await.map(|all| external_ports(&all))) }
+            async move { found(&"running containers", system.running().await.map(|all| external_ports(&all))) }
         };
         let first = match self.ports.get((), ask).await {
             Ok(ports) => ports.and_then(|ports| ports.get(&port).copied()),
@@ -181,8 +181,8 @@ impl Containers {
     }
 
     /// A container's port as it was last known, without waiting. `None`: it is not known at all now.
-    pub fn last(&self, container: &Uuid, app: &AppId) -> Option<Option<Arc<App>>> {
-        let known = self.containers.last(container, || self.read(*container))?;
+    pub fn last_known(&self, container: &Uuid, app: &AppId) -> Option<Option<Arc<App>>> {
+        let known = self.containers.last_known(container, || self.read(*container))?;
         let port = app.as_str().rsplit(':').next().and_then(|port| port.parse().ok());
         Some(known.zip(port).map(|(known, port)| self.app(&known, *container, port)))
     }
@@ -227,7 +227,7 @@ impl Containers {
     ) -> impl Future<Output = Result<Option<Uuid>, Unavailable>> + Send + use<> {
         let system = self.system.clone();
         async move {
-            let read = found(system.container_request(&uuid).await)?;
+            let read = found(&uuid, system.container_request(&uuid).await)?;
             Ok(read.and_then(|request| Uuid::new(request.container_uuid.as_deref()?)))
         }
     }
@@ -239,9 +239,19 @@ impl Containers {
         let system = self.system.clone();
         async move {
             let (record, submitters) = tokio::join!(system.container(&uuid), system.submitters(&uuid));
-            let Some(record) = found(record)? else { return Ok(None) };
-            let submitters = found(submitters)?.unwrap_or_default();
-            Ok(Some(Container { record, private: private(&submitters), apps: Mutex::default() }))
+            let Some(record) = found(&uuid, record)? else { return Ok(None) };
+            if let Some(address) = record.gateway_address.as_deref()
+                && !address.is_empty()
+                && host_and_port(address).is_none()
+            {
+                tracing::warn!(container = %uuid, address, "the gateway cannot be reached directly: 503");
+            }
+            let submitters = found(&uuid, submitters)?.unwrap_or_default();
+            Ok(Some(Container {
+                record,
+                private: rule_of_private_ports(&submitters),
+                apps: Mutex::default(),
+            }))
         }
     }
 
@@ -268,7 +278,7 @@ impl Containers {
             (_, _) => AppState::NotStarted,
         };
         let (host, gateway_port) = address.unwrap_or_default();
-        let gateway = Gateway {
+        let gateway = ContainerGateway {
             container,
             port: HeaderValue::from(port),
             // Letters, digits and dashes can stand in a header.
@@ -286,7 +296,7 @@ impl Containers {
 }
 
 /// Private ports are for the one person who submitted every request that the container carries out.
-fn private(submitters: &[Option<String>]) -> Access {
+fn rule_of_private_ports(submitters: &[Option<String>]) -> Access {
     match submitters.split_first() {
         Some((Some(first), others)) if others.iter().all(|other| other.as_ref() == Some(first)) => {
             Access::Owner(first.as_str().into())
@@ -295,12 +305,15 @@ fn private(submitters: &[Option<String>]) -> Access {
     }
 }
 
-fn found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, Unavailable> {
+fn found<T>(
+    what: &(dyn std::fmt::Display + Sync),
+    answer: Result<T, ApiError>,
+) -> Result<Option<T>, Unavailable> {
     match answer {
         Ok(record) => Ok(Some(record)),
         Err(ApiError::NotFound) => Ok(None),
         Err(error @ (ApiError::BadToken | ApiError::Unavailable(_))) => {
-            tracing::warn!(%error, "a look-up at the Arvados API server failed");
+            tracing::warn!(%what, %error, "a look-up at the Arvados API server failed");
             Err(Unavailable)
         }
     }
@@ -336,10 +349,10 @@ mod tests {
     fn a_container_of_two_people_belongs_to_neither() {
         let alice = || Some("zzzzz-tpzed-000000000000001".to_owned());
         let bob = || Some("zzzzz-tpzed-000000000000002".to_owned());
-        assert_eq!(private(&[alice()]).kind(), "owner");
-        assert_eq!(private(&[alice(), alice()]).kind(), "owner");
+        assert_eq!(rule_of_private_ports(&[alice()]).kind(), "owner");
+        assert_eq!(rule_of_private_ports(&[alice(), alice()]).kind(), "owner");
         for shared in [vec![], vec![None], vec![alice(), bob()], vec![alice(), None], vec![None, alice()]] {
-            assert_eq!(private(&shared), Access::Admins, "{shared:?}");
+            assert_eq!(rule_of_private_ports(&shared), Access::Admins, "{shared:?}");
         }
     }
 

@@ -27,7 +27,7 @@ use crate::{
     },
     route::{host::named, path::route},
     settings,
-    telemetry::metrics::Metrics,
+    telemetry::{logging, metrics::Metrics},
 };
 
 /// Runs it.
@@ -41,6 +41,7 @@ pub fn run(args: &Explain) -> u8 {
     };
     let admin_groups =
         settings.identity.as_ref().map(|identity| identity.admin_groups.clone()).unwrap_or_default();
+    logging::start(&settings.log);
     let containers = settings.arvados.as_ref().map(|arvados| Lookups::new(arvados, &settings.forward));
     let snapshot = Snapshot::new(settings.site, settings.apps);
     let parts = match request(args, snapshot.site()) {

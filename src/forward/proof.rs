@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::fault::Fault;
 use crate::{
     arvados::proof,
-    model::{container::Gateway, secret::Secret},
+    model::{container::ContainerGateway, secret::Secret},
 };
 
 const SHOWN: HeaderName = HeaderName::from_static("x-arvados-authorization");
@@ -25,7 +25,7 @@ pub struct Proof {
 
 impl Proof {
     /// For a connection on which this certificate was presented (DER).
-    pub fn new(gateway: &Gateway, certificate: &[u8]) -> Option<Proof> {
+    pub fn new(gateway: &ContainerGateway, certificate: &[u8]) -> Option<Proof> {
         let shown = proof::shown(&gateway.key, certificate);
         let expected = proof::answered(&gateway.key, &shown);
         let mut shown = HeaderValue::try_from(shown).ok()?;

@@ -50,7 +50,7 @@ pub struct Context<'r> {
     pub client: IpAddr,
     /// The id of this request.
     pub request_id: &'r HeaderValue,
-    /// Whether the Authorization header is a token of our own issuer.
+    /// Whether the Authorization header is for us: a token of our issuer, or of Arvados.
     pub authorization_is_ours: bool,
 }
 

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::model::{
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
-        container::Gateway,
+        container::ContainerGateway,
         uuid::Uuid,
     };
 
@@ -70,7 +70,7 @@ mod tests {
 
     fn container(access: Access) -> Here {
         let uuid = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
-        let gateway = Gateway {
+        let gateway = ContainerGateway {
             container: uuid,
             port: HeaderValue::from_static("80"),
             uuid: HeaderValue::from_static("zzzzz-dz642-xqhgmzqm1tyc3bs"),

@@ -7,11 +7,12 @@ use http::{HeaderMap, header};
 use super::{
     Gateway,
     address_token::AddressToken,
+    decide,
     decision::{Early, Reason, Refusal},
 };
 use crate::{
     arvados::kept::Unavailable,
-    authorize::Denied,
+    authorize::{Denied, Permit},
     identity::{
         arvados_token::{self, ArvadosTokens, Form},
         oidc::Oidc,
@@ -21,7 +22,7 @@ use crate::{
         app::App,
         arrival::{Arrival, Provenance, RequestClass},
         caller::{Caller, Credential},
-        clock::Moment,
+        destination::Destination,
         secret::Secret,
         site::Site,
     },
@@ -39,7 +40,7 @@ pub struct Consulted {
     /// The Authorization header was for us and is not for the app.
     pub authorization_is_ours: bool,
     /// The caller's own Arvados token, to see what they may see.
-    pub arvados: Option<Secret>,
+    pub arvados_token: Option<Secret>,
     /// A cookie proved the caller that any page below the apps' domain may have set.
     by_shared_cookie: bool,
 }
@@ -56,48 +57,64 @@ impl Consulted {
             live: None,
             token_expires: None,
             authorization_is_ours: false,
-            arvados: None,
+            arvados_token: None,
             by_shared_cookie: false,
         }
     }
 
+    /// What the caller gets. A refusal that a neighbour's cookie may have brought about is judged as nobody's.
+    ///
+    /// # Errors
+    /// What the caller gets instead of the app.
+    pub fn judge(&self, arrival: &Arrival, destination: Destination, site: &Site) -> Result<Permit, Early> {
+        if !self.may_be_planted(arrival, site) {
+            return decide::judge(arrival, &self.caller, destination);
+        }
+        decide::judge(arrival, &self.caller, destination.clone())
+            .or_else(|_| decide::judge(arrival, &Caller::Anonymous, destination))
+    }
+
     /// Whether a refusal may be a neighbour's doing, who set a token of their own for the domain above both. Who
     /// opens a page is then asked to sign in, and afterwards has a session that comes first.
-    pub fn may_be_planted(&self, arrival: &Arrival, site: &Site) -> bool {
+    fn may_be_planted(&self, arrival: &Arrival, site: &Site) -> bool {
         self.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in
     }
 
     fn by_session(live: Live, credential: Credential) -> Consulted {
         let sign_in = live.sign_in();
         let caller = Caller::Person { principal: sign_in.principal().clone(), credential };
-        let arvados = sign_in.tokens.arvados.clone();
-        Consulted { live: Some(live), arvados, ..Consulted::without_session(caller) }
+        let arvados_token = sign_in.tokens.arvados.clone();
+        Consulted { live: Some(live), arvados_token, ..Consulted::without_session(caller) }
     }
 }
 
-/// What a request brings beside its cookies.
+/// What says who sends a request.
 pub struct Asked<'r> {
     /// Its headers.
     pub headers: &'r HeaderMap,
     /// The head as it was understood.
     pub arrival: &'r Arrival,
-    /// The app it is for.
-    pub app: &'r App,
+    /// What it is for.
+    pub destination: &'r Destination,
     /// The token of its address.
-    pub from_address: Option<&'r AddressToken>,
+    pub token: Option<&'r AddressToken>,
     /// Who asks.
     pub client: IpAddr,
 }
 
 impl Gateway {
-    /// Reads the credentials of a request to an app that is not public. Warm requests make no call and wait
+    /// Reads the credentials of a request, unless its app is public. Warm requests make no call and wait
     /// for nothing; only a token signed with an unknown key has the provider asked, once in 30 s, and a token
     /// of Arvados that was not seen lately the API server.
     ///
     /// # Errors
     /// [`Malformed::Cookies`].
-    pub async fn consult(&self, asked: &Asked<'_>, site: &Site, now: Moment) -> Result<Consulted, Malformed> {
-        let Asked { headers, arrival, app, .. } = asked;
+    pub async fn consult(&self, asked: &Asked<'_>, site: &Site) -> Result<Consulted, Malformed> {
+        if decide::is_open(asked.destination) {
+            return Ok(Consulted::nobody());
+        }
+        let Asked { headers, arrival, .. } = asked;
+        let (app, now) = (&asked.destination.app, self.clock.now());
         let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
@@ -117,32 +134,15 @@ impl Gateway {
         if let Some(consulted) = arvados_bearer(arvados, headers, client).await {
             return Ok(consulted);
         }
-        match asked.from_address {
+        match asked.token {
             Some(AddressToken::Several) => return Ok(Consulted::without_session(Caller::BadToken)),
             Some(AddressToken::One(token)) => {
                 return Ok(by_token(arvados, token, Credential::Address, client).await);
             }
             None => {}
         }
-        let of_cookies = presented.arvados.iter().filter(|_| cookies_speak);
-        let mut proved: Option<Consulted> = None;
-        for token in of_cookies.filter_map(arvados_token::of_cookie) {
-            let consulted = by_token(arvados, &token, Credential::Cookie, client).await;
-            match (&consulted.caller, &proved) {
-                // Two people who both hold are no answer to who is asking.
-                (Caller::Person { principal, .. }, Some(other))
-                    if other.caller.principal().is_some_and(|p| p.subject != principal.subject) =>
-                {
-                    return Ok(by_bearer);
-                }
-                (Caller::Person { .. }, None) => proved = Some(consulted),
-                // An old cookie, or one that cannot be checked now, is no reason to refuse somebody who could
-                // sign in; where nobody can, it is.
-                (Caller::Unverifiable, None) if !site.signs_in => return Ok(consulted),
-                (Caller::Person { .. } | Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
-            }
-        }
-        Ok(proved.map_or(by_bearer, |proved| Consulted { by_shared_cookie: true, ..proved }))
+        let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(arvados_token::of_cookie);
+        Ok(by_cookies(arvados, tokens, site, client).await.unwrap_or(by_bearer))
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.
@@ -154,17 +154,24 @@ impl Gateway {
 
     /// Who may not reach a container and may not see its record either is not told that it exists
     /// (behaviour row 18).
-    pub async fn veil(&self, early: Early, consulted: &Consulted) -> Early {
-        let Early::Refuse(Refusal { reason: Reason::Denied(Denied::NotOwner), app: Some(app) }) = &early
-        else {
-            return early;
+    pub async fn veil(&self, early: Early, token: Option<&Secret>) -> Early {
+        match early {
+            Early::Refuse(refusal) => Early::Refuse(self.veil_refusal(refusal, token).await),
+            Early::Endpoint(_) | Early::Launcher | Early::Redirect { .. } | Early::SignIn { .. } => early,
+        }
+    }
+
+    /// The same for a refusal; `token` is the caller's own.
+    pub async fn veil_refusal(&self, refusal: Refusal, token: Option<&Secret>) -> Refusal {
+        let Refusal { reason: Reason::Denied(Denied::NotOwner), app: Some(app) } = &refusal else {
+            return refusal;
         };
-        let Some(gateway) = app.container() else { return early };
-        let readable = match (&self.arvados, &consulted.arvados) {
+        let Some(gateway) = app.container() else { return refusal };
+        let readable = match (&self.arvados, token) {
             (Some(arvados), Some(token)) => arvados.can_read(token, gateway.container).await,
             (_, _) => false,
         };
-        if readable { early } else { Early::Refuse(Refusal { reason: Reason::UnknownApp, app: None }) }
+        if readable { refusal } else { Refusal { reason: Reason::UnknownApp, app: None } }
     }
 
     /// Whether the Authorization header is a token that only we are to see, whoever asks for what: one of our
@@ -222,9 +229,35 @@ async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: Ip
     };
     Some(Consulted {
         authorization_is_ours: true,
-        arvados: Some(token),
+        arvados_token: Some(token),
         ..Consulted::without_session(caller)
     })
+}
+
+/// The caller that the tokens in cookies prove. Two people who both hold are no answer to who is asking.
+async fn by_cookies(
+    arvados: &Arc<ArvadosTokens>,
+    tokens: impl Iterator<Item = Secret>,
+    site: &Site,
+    client: IpAddr,
+) -> Option<Consulted> {
+    let mut proved: Option<Consulted> = None;
+    for token in tokens {
+        let consulted = by_token(arvados, &token, Credential::Cookie, client).await;
+        match (&consulted.caller, &proved) {
+            (Caller::Person { principal, .. }, Some(other)) => {
+                if other.caller.principal().is_some_and(|person| person.subject != principal.subject) {
+                    return None;
+                }
+            }
+            (Caller::Person { .. }, None) => proved = Some(consulted),
+            // An old cookie, or one that cannot be checked now, is no reason to refuse somebody who could sign
+            // in; where nobody can, it is.
+            (Caller::Unverifiable, None) if !site.signs_in => return Some(consulted),
+            (Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
+        }
+    }
+    proved.map(|proved| Consulted { by_shared_cookie: true, ..proved })
 }
 
 /// The caller that a token in an address or a cookie proves, with the sign-in that stands on it.

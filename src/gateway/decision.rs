@@ -67,7 +67,7 @@ pub enum Reason {
     ForeignOrigin,
     /// A form of ours that is too large, too slow, or out of date.
     BadForm,
-    /// A token of our issuer that does not hold.
+    /// A token of our issuer, or of Arvados, that does not hold.
     BadToken,
     /// The credential cannot be checked now.
     Unverifiable,
@@ -75,7 +75,7 @@ pub enum Reason {
     CatalogUnavailable,
     /// A port that nobody has now.
     Unassigned,
-    /// The port has another tenant than the one this browser knows.
+    /// The address has another tenant than the one this browser knows.
     OtherTenant,
     /// What is to run there has not started.
     NotStarted,
@@ -147,12 +147,12 @@ impl Reason {
             Reason::ForeignOrigin => "Only a page of this site may ask for this.".into(),
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
             Reason::BadToken => "The token is not valid.".into(),
-            Reason::Unverifiable => "The token cannot be checked now: who would know does not answer.".into(),
+            Reason::Unverifiable => "This cannot be checked now. Please try again.".into(),
             Reason::CatalogUnavailable => {
                 "It cannot be found out now whether there is something at this address.".into()
             }
-            Reason::Unassigned => "Nothing runs at this port now.".into(),
-            Reason::OtherTenant => "Something else runs at this port now. Open the page again.".into(),
+            Reason::Unassigned => "Nothing runs at this address now.".into(),
+            Reason::OtherTenant => "Something else runs at this address now. Open the page again.".into(),
             Reason::NotStarted => "This has not started yet.".into(),
             Reason::Ended => "What ran here has ended.".into(),
             Reason::BadTicket => "This link cannot be used again. Open the app once more.".into(),

@@ -1,4 +1,4 @@
-//! Our own endpoints on the site: who am I, sign in, sign out.
+//! Our own endpoints: on the site who am I, sign in, sign out; on hosts, taking a ticket.
 
 pub mod hand_over;
 pub mod sign_in;

@@ -41,6 +41,16 @@ pub enum Acquaintance {
     Other(HeaderValue),
 }
 
+impl Acquaintance {
+    /// What tells the browser whom it has met.
+    pub fn introduction(self) -> Option<HeaderValue> {
+        match self {
+            Acquaintance::New(line) => Some(line),
+            Acquaintance::Same | Acquaintance::Other(_) => None,
+        }
+    }
+}
+
 /// What the browser knows of this address.
 pub fn acquaintance(headers: &http::HeaderMap, place: &Place, app: &App, site: &Site) -> Acquaintance {
     let may_change = match place {

@@ -21,7 +21,7 @@ use super::{
     request_id::RequestIds,
     respond::{self, Audience},
     still_allowed::StillAllowed,
-    tenant::{self, Acquaintance, acquaintance},
+    tenant::{Acquaintance, acquaintance},
     tunnel::Tunnel,
 };
 use crate::{
@@ -39,7 +39,6 @@ use crate::{
     listener::connection::{Seat, Serve},
     model::{
         arrival::{Arrival, Framing, Provenance, RequestClass},
-        caller::Caller,
         place::Place,
         principal::Principal,
         site::Site,
@@ -118,59 +117,54 @@ impl DataThread {
         record.class = arrival.class.as_str();
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
-        let from_address = address_token::take(&mut arrival.target, &here);
+        let token = address_token::take(&mut arrival.target, &here);
         let destination = match locate(&arrival, &snapshot, &here) {
             Ok(destination) => destination,
             Err(early) => return self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
         };
         record.app = Some(destination.app.clone());
-        let known = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
-        // The address of a page is seen by its scripts, and told by everything it loads.
-        let leaves_token = from_address.is_some() && shows_address(&arrival);
-        if let (Acquaintance::Other(line), false) = (&known, leaves_token) {
-            return DataThread::another_tenant(&parts, &arrival, site, line, record).into();
+        let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
+        let sheds_token = token.is_some() && shows_address(&arrival);
+        if let (Acquaintance::Other(line), false) = (&tenant, sheds_token) {
+            return detours::another_tenant(&parts, &arrival, site, line, record).into();
         }
-        let now = self.gateway.clock.now();
-        let open = decide::is_open(&destination);
-        let consulted = if open {
-            Consulted::nobody()
-        } else {
-            let from_address = from_address.as_ref();
-            let client = record.client;
-            let app = &destination.app;
-            let asked = Asked { headers: &parts.headers, arrival: &arrival, app, from_address, client };
-            match self.gateway.consult(&asked, site, now).await {
-                Ok(consulted) => consulted,
-                Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
-            }
+        let asked = Asked {
+            headers: &parts.headers,
+            arrival: &arrival,
+            destination: &destination,
+            token: token.as_ref(),
+            client: record.client,
+        };
+        let consulted = match self.gateway.consult(&asked, site).await {
+            Ok(consulted) => consulted,
+            Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.person = consulted.caller.principal().cloned();
-        let planted = consulted.may_be_planted(&arrival, site).then(|| destination.clone());
-        let judged = decide::judge(&arrival, &consulted.caller, destination);
-        let permit = match (judged, planted) {
-            (Ok(permit), _) if leaves_token => {
-                let mut response = self.without_token(&permit, &arrival, site, &consulted, record);
-                if let Acquaintance::Other(line) = &known {
-                    tenant::forget(&mut response, &parts.headers, &arrival, site, line);
-                }
-                return response.into();
+        let permit = match consulted.judge(&arrival, destination, site) {
+            Ok(permit) if sheds_token => {
+                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
+                return self.without_token(&passing, &consulted, &tenant, record).into();
             }
-            (Err(_), Some(destination)) => decide::judge(&arrival, &Caller::Anonymous, destination),
-            (judged, _) => judged.and_then(decide::reachable),
+            judged => judged.and_then(decide::reachable),
         };
         match permit {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
-                let walked = self.forward(passing, body, upgrade, consulted, record).await;
-                match known {
-                    Acquaintance::New(line) => walked.with_cookie(Some(line)),
-                    Acquaintance::Same | Acquaintance::Other(_) => walked,
-                }
+                self.forward(passing, body, upgrade, consulted, record)
+                    .await
+                    .with_cookie(tenant.introduction())
             }
             Err(early) => {
-                let early = self.gateway.veil(early, &consulted).await;
-                self.end(early, &parts, body, &arrival, &snapshot, record).await.into()
+                let judged = early.reason();
+                let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
+                let hidden = early.reason() != judged;
+                let response = self.end(early, &parts, body, &arrival, &snapshot, record).await;
+                if hidden {
+                    // The operator is told what the client is not.
+                    record.reason = judged;
+                }
+                response.into()
             }
         }
     }
@@ -235,7 +229,7 @@ impl DataThread {
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
-        let Consulted { live, token_expires, authorization_is_ours, arvados, .. } = consulted;
+        let Consulted { live, token_expires, authorization_is_ours, arvados_token, .. } = consulted;
         let now = gateway.clock.now();
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
@@ -259,7 +253,7 @@ impl DataThread {
         };
         let headers = || request_headers::build(&parts.headers, &context);
         // A session renews its own proof; a token in a header has nobody else to ask about it.
-        let token = if usage.is_none() { arvados } else { None };
+        let token = if usage.is_none() { arvados_token } else { None };
         let question =
             StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires, token);
         // A long upload is a stream before any answer comes.
@@ -345,8 +339,9 @@ struct Passing<'r> {
     connection: &'r Connection,
 }
 
-/// Whether a browser shows a page under the address of this request, so that it must not stay there. A frame of a
-/// foreign page would have no session afterwards: it is answered as it is.
+/// Whether a browser shows a page under the address of this request: its scripts see that address, and all it
+/// loads tells it, so that a token must not stay there. A frame of a foreign page would have no session
+/// afterwards: it is answered as it is.
 fn shows_address(arrival: &Arrival) -> bool {
     match arrival.class {
         RequestClass::Navigation => true,

@@ -156,7 +156,7 @@ impl ArvadosTokens {
             return Ok(None);
         }
         let key = RecordKey::of_token(token.expose());
-        let turn = match self.people.knows(&key) {
+        let turn = match self.people.is_no_guess(&key) {
             true => None,
             false => Some(self.misses.turn(client).ok_or(Unavailable)?),
         };
@@ -237,13 +237,13 @@ impl ArvadosTokens {
     /// Whose token it was when somebody last asked, without waiting; has it verified again when that is due.
     /// `None`: it no longer holds, as far as anybody knows.
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
-        let known = self.people.last(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+        let known = self.people.last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
         Some(known.principal.clone())
     }
 
     /// Whether a text is known to be somebody's token, without asking anybody.
     pub fn is_known(&self, token: &str) -> bool {
-        self.people.known(&RecordKey::of_token(token)).is_some()
+        self.people.fresh(&RecordKey::of_token(token)).is_some()
     }
 
     fn ask(

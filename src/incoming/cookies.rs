@@ -12,7 +12,7 @@ use crate::model::{
 
 /// More cookies than this on one request to the site is a broken page or an attack.
 const MAX_COOKIES: usize = 100;
-/// A cookie of ours is 43 bytes; one far longer was not made by us.
+/// A cookie of ours is 43 bytes, an Arvados token at most 1 KiB; one far longer is neither.
 const MAX_OURS: usize = 4096;
 /// Cookies of one name that are considered; a sibling page can plant a few, nobody needs more.
 const MAX_CANDIDATES: usize = 4;

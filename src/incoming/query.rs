@@ -1,5 +1,6 @@
 //! Pairs of a query that hold a token of Arvados, however their names are encoded.
 
+/// Both are in use; the longer one is that of the cookie too.
 const NAMES: [&str; 2] = ["arvados_api_token", "api_token"];
 
 /// The value of a pair whose name is one of a token's.

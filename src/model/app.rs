@@ -6,7 +6,7 @@ use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
-use super::{access::Access, container::Gateway, place::HostLabel, uuid::Uuid};
+use super::{access::Access, container::ContainerGateway, place::HostLabel, uuid::Uuid};
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ pub enum UpstreamScheme {
     /// HTTP/1.1 in TLS.
     Https,
     /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
-    Container(Arc<Gateway>),
+    Container(Arc<ContainerGateway>),
 }
 
 /// Where an app listens.
@@ -273,7 +273,7 @@ impl App {
     }
 
     /// The container whose port it is, when it is one.
-    pub fn container(&self) -> Option<&Gateway> {
+    pub fn container(&self) -> Option<&ContainerGateway> {
         match &self.spec.upstream.scheme {
             UpstreamScheme::Container(gateway) => Some(gateway),
             UpstreamScheme::Http | UpstreamScheme::Https => None,

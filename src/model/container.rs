@@ -8,7 +8,7 @@ use http::HeaderValue;
 use super::{secret::Secret, uuid::Uuid};
 
 /// The gateway of one container.
-pub struct Gateway {
+pub struct ContainerGateway {
     /// Which container.
     pub container: Uuid,
     /// The port inside the container.
@@ -19,17 +19,17 @@ pub struct Gateway {
     pub key: Secret,
 }
 
-impl fmt::Debug for Gateway {
+impl fmt::Debug for ContainerGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gateway({}, port {:?})", self.container, self.port)
+        write!(f, "ContainerGateway({}, port {:?})", self.container, self.port)
     }
 }
 
-impl PartialEq for Gateway {
+impl PartialEq for ContainerGateway {
     /// The key follows from the container.
-    fn eq(&self, other: &Gateway) -> bool {
+    fn eq(&self, other: &ContainerGateway) -> bool {
         self.container == other.container && self.port == other.port
     }
 }
 
-impl Eq for Gateway {}
+impl Eq for ContainerGateway {}

@@ -36,11 +36,6 @@ impl Destination {
         PathAndQuery::try_from(&self.target.as_str()[self.root..]).ok()
     }
 
-    /// The same place with another target: a part of the query that was for us alone is gone.
-    pub fn with_target(self, target: PathAndQuery) -> Destination {
-        Destination::new(self.app, target, self.root)
-    }
-
     /// The target as the browser sees it.
     pub fn public_target(&self) -> &PathAndQuery {
         &self.target

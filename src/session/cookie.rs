@@ -1,6 +1,6 @@
 //! The cookies themselves: a random id in, a `Set-Cookie` line out.
 //!
-//! HttpOnly, SameSite=Lax, no Domain, no Max-Age: the server keeps the time. Secure when the site is https.
+//! HttpOnly, SameSite=Lax, no Domain, no Max-Age but in `remember`: the server keeps the time. Secure when the site is https.
 
 use std::time::Duration;
 

@@ -83,7 +83,7 @@ pub struct ProviderTokens {
 pub struct SignIn {
     key: RecordKey,
     principal: ArcSwap<Principal>,
-    /// Tokens of the provider; never sent to anybody but the provider.
+    /// Tokens, each sent to nobody but who gave it out.
     pub tokens: ProviderTokens,
     window: Window,
     ended: AtomicBool,
@@ -127,12 +127,12 @@ impl SignIn {
         self.key
     }
 
-    /// The person as last described by the provider.
+    /// The person as last described by who vouches for them.
     pub fn principal(&self) -> Guard<Arc<Principal>> {
         self.principal.load()
     }
 
-    /// Replaces the description: groups were read again.
+    /// Replaces the description: they were asked about again.
     pub fn describe(&self, principal: Arc<Principal>) {
         self.principal.store(principal);
     }

@@ -68,7 +68,7 @@ pub const SECTIONS: [Section; 9] = [
     Section { name: "site", purpose: "The origin people see, and what lives where on it." },
     Section {
         name: "identity",
-        purpose: "The OpenID provider. Without this table only public apps can be reached.",
+        purpose: "The OpenID provider. Without this table nobody signs in: public apps only, and containers with an Arvados token.",
     },
     Section { name: "session", purpose: "How long people stay signed in." },
     Section { name: "limits", purpose: "Deadlines, sizes and counts." },
@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[]",
-        "Members may reach every app that has an owner.",
+        "Members may reach every app that has an owner, and every port of a container.",
     ),
     key("identity", "audiences", Kind::Texts, "[client_id]", "[\"ludgate\"]", "Accepted in bearer tokens."),
     key(
@@ -376,7 +376,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "The API server takes the provider's access tokens (Login.OpenIDConnect.AcceptAccessToken): whoever signs in is then also their Arvados user.",
+        "The API server takes the provider's access tokens (Login.OpenIDConnect.AcceptAccessToken): whoever signs in is then also their Arvados user. Their is_admin is not read: admins are identity.admin_groups.",
     ),
     key(
         "apps",

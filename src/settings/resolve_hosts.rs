@@ -79,8 +79,7 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
     if section.text("root_token_file").is_none() {
         section.missing("root_token_file");
     }
-    if site.is_some_and(|site| site.apps_domain.is_none()) && section.pair("ports", "host", "range").is_none()
-    {
+    if site.is_some_and(|site| site.apps_domain.is_none() && site.ports.is_none()) {
         let needed =
             Some("set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned());
         section.wrong("api", "has containers that nobody could reach", needed);

@@ -75,7 +75,7 @@ async fn events_arrive_as_they_are_sent_and_end_with_the_container() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_websocket_reaches_the_container_and_ends_when_its_port_is_no_longer_for_that_person() {
+async fn websockets_reach_the_container_and_end_when_their_token_or_their_port_is_no_longer_good() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let label = format!("{}-8080", container.uuid);
@@ -86,7 +86,6 @@ async fn a_websocket_reaches_the_container_and_ends_when_its_port_is_no_longer_f
     assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
     raw.send(b"\x82\x84\x01\x02\x03\x04abcd").await;
     assert_eq!(raw.reader.some().await.expect("an echo"), b"\x82\x84\x01\x02\x03\x04abcd");
-    // Another person's request joins the container: it is no longer alice's alone.
     let mut public = Raw::connect(cluster.world.running.address).await;
     let page = format!("{}-80.localhost:{}", container.uuid, cluster.world.running.address.port());
     public.send(format!("GET /ws HTTP/1.1\r\nHost: {page}\r\n{HANDSHAKE}\r\n")).await;
@@ -106,4 +105,16 @@ async fn a_websocket_reaches_the_container_and_ends_when_its_port_is_no_longer_f
     tokio::time::timeout(PATIENCE, cut).await.expect("cut, because the token no longer holds");
     public.send(b"\x82\x80\x01\x02\x03\x04").await;
     assert!(public.reader.some().await.is_ok_and(|bytes| !bytes.is_empty()), "the public one goes on");
+    // Until the port is public no longer.
+    cluster.arvados.set_published(&container.uuid, serde_json::json!({"80": {"access": "private"}}));
+    let cut = async {
+        loop {
+            cluster.world.hands.advance(Duration::from_millis(500));
+            public.send(b"\x89\x80\x01\x02\x03\x04").await;
+            if public.reader.some().await.is_ok_and(|bytes| bytes.is_empty()) {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, cut).await.expect("cut, because the port is private now");
 }

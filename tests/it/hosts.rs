@@ -105,15 +105,6 @@ async fn row_7_a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shadowed_app_says_why_it_has_its_path_only() {
-    let world = World::with_app("web", PORTS).await;
-    let snapshot = world.running.gateway.catalog.load();
-    let shadowed = snapshot.find("web-8080").expect("on its path");
-    let note = snapshot.note_on(shadowed).expect("a reason");
-    assert!(note.contains("web:8080"), "{note}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn an_app_on_its_own_host_has_every_path_but_ours() {
     let world = World::new().await;
     let host = format!("pub.localhost:{}", world.running.address.port());

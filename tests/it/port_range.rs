@@ -159,11 +159,16 @@ async fn a_session_with_the_last_tenant_is_none_with_the_next() {
     let mut alice = cluster.visitor();
     alice.open(&at(20001, &format!("/x?api_token={}", encoded(&cluster.alice.token_v2)))).await;
     assert_eq!(alice.open(&at(20001, "/x")).await.status(), 200);
+    let session = ("ludgate-app-20001".to_owned(), "/".to_owned());
+    let kept = alice.at("127.0.0.2:20001").jar[&session].clone();
     cluster.arvados.set_state(&first.uuid, "Complete");
-    cluster.publishing(&[&cluster.bob], mapped("private", 20001)).await;
+    // Hers too: what refuses her is not the rule.
+    cluster.publishing(&[&cluster.alice], mapped("private", 20001)).await;
     cluster.world.hands.advance(Duration::from_secs(61));
     let cleared = alice.open(&at(20001, "/x")).await;
     assert_eq!(cleared.status(), 303);
+    assert!(!alice.at("127.0.0.2:20001").jar.contains_key(&session), "it was taken away");
+    alice.at("127.0.0.2:20001").jar.insert(session, kept);
     assert_eq!(alice.send("GET", &at(20001, "/x"), From::Fetch, "", b"").await.status(), 401);
     assert_eq!(cluster.app.count(), 1);
 }
@@ -217,4 +222,21 @@ fn the_range_has_a_host_of_its_own_or_it_is_refused() {
     }
     let nowhere = parse("url = \"https://hub.example.com\"", "").expect_err("refused");
     assert!(nowhere.contains("nobody could reach"), "{nowhere}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_with_a_token_to_a_port_that_changed_hands_clears_and_lets_in_at_once() {
+    let cluster = cluster().await;
+    let first = public_at(&cluster, 20001).await;
+    let mut alice = cluster.visitor();
+    assert_eq!(alice.open(&at(20001, "/x")).await.status(), 200);
+    cluster.arvados.set_state(&first.uuid, "Complete");
+    cluster.publishing(&[&cluster.alice], mapped("private", 20001)).await;
+    cluster.world.hands.advance(Duration::from_secs(61));
+    let link = at(20001, &format!("/x?api_token={}&y", encoded(&cluster.alice.token_v2)));
+    let answer = alice.open(&link).await;
+    assert_eq!((answer.status(), answer.header("location")), (303, Some(at(20001, "/x?y"))));
+    assert!(answer.header("clear-site-data").is_some());
+    assert_eq!(alice.open(&at(20001, "/x?y")).await.status(), 200);
+    cluster.world.check_oracles().await;
 }

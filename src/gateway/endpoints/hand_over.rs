@@ -14,7 +14,6 @@ use crate::{
     gateway::{
         access_log::Record,
         answer::Answer,
-        consult::Consulted,
         decide::judge,
         decision::{Early, Reason, Refusal},
         locate::locate,
@@ -99,12 +98,11 @@ impl Call<'_> {
         let permit = match self.permit_at(&place, target, &principal, record.client).await {
             Ok(permit) => permit,
             Err(refusal) => {
-                // Whoever signed in here has no token of the other system that could show what they may see.
-                let veiled = self.gateway.veil(Early::Refuse(refusal), &Consulted::nobody()).await;
-                let Early::Refuse(refusal) = veiled else { return self.refuse(Reason::NotFound, record) };
                 record.decision = "deny";
                 record.reason = refusal.reason.as_str();
                 record.app.clone_from(&refusal.app);
+                // Whoever signed in here has no token of the other system that could show what they may see.
+                let refusal = self.gateway.veil_refusal(refusal, None).await;
                 return respond::refusal(&refusal, audience, record);
             }
         };

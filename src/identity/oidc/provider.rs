@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use super::http_client::Calls;
 use crate::{
-    calls::HttpClient,
+    calls::{HttpClient, chain},
     model::clock::{Clock, Moment},
 };
 
@@ -161,16 +161,4 @@ impl Provider {
             self.keys.store(Arc::new(keys));
         }
     }
-}
-
-/// An error with its causes, for the log.
-pub fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

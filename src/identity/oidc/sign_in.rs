@@ -17,10 +17,10 @@ use super::{
     claims::{self, Judge, OtherClaims, TokenError, TokenFields},
     http_client::Calls,
     pending::{Pending, StateError},
-    provider::{Metadata, chain},
+    provider::Metadata,
 };
 use crate::{
-    calls::CallError,
+    calls::{CallError, chain},
     model::{principal::Principal, secret::Secret},
     session::{bind::BindHash, record::ProviderTokens},
 };
