@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{KEYS, Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS};
+use super::keys::{Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS, all};
 
 /// A file with every key: those with a default as they are, the others commented out.
 pub fn commented_file() -> String {
@@ -20,7 +20,7 @@ pub fn commented_file() -> String {
             name => (format!("[{name}]"), false),
         };
         let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });
-        for key in KEYS.iter().filter(|key| key.section == section.name) {
+        for key in all().filter(|key| key.section == section.name) {
             let value = if key.default.is_empty() { key.example } else { key.default };
             let absent = key.default.is_empty() || !is_value(key.default);
             let value = if is_value(value) { value } else { key.example };
@@ -51,7 +51,7 @@ pub fn markdown() -> String {
             if section.name == "apps" { "[[apps]]".to_owned() } else { format!("[{}]", section.name) };
         let _ = write!(out, "\n## `{title}`\n\n{}\n\n", section.purpose);
         out.push_str(TABLE_HEAD);
-        for key in KEYS.iter().filter(|key| key.section == section.name) {
+        for key in all().filter(|key| key.section == section.name) {
             out.push_str(&row(key));
         }
     }
