@@ -6,7 +6,7 @@ use http::{header, request::Parts};
 
 use super::Malformed;
 use crate::model::{
-    place::{HostLabel, Place},
+    place::{self, HostLabel, Place},
     site::{Site, WebOrigin},
 };
 
@@ -87,7 +87,7 @@ impl<'h> Authority<'h> {
             Some(colon) if !host.ends_with(b"]") => (&host[..colon], &host[colon + 1..]),
             Some(_) | None => (host, &b""[..]),
         };
-        let port = if port.is_empty() { None } else { Some(canonical_port(port)?) };
+        let port = if port.is_empty() { None } else { Some(place::port(port)?) };
         is_name(name).then_some(Authority { name, port })
     }
 
@@ -98,13 +98,6 @@ impl<'h> Authority<'h> {
         let label = before.strip_suffix(b".").filter(|_| end.eq_ignore_ascii_case(domain.as_bytes()))?;
         (!label.contains(&b'.')).then_some(label)
     }
-}
-
-fn canonical_port(digits: &[u8]) -> Option<u16> {
-    if digits.first() == Some(&b'0') || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 fn is_name(name: &[u8]) -> bool {

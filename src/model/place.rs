@@ -61,16 +61,36 @@ impl fmt::Display for HostLabel {
     }
 }
 
+/// A port in its one canonical spelling: decimal, no sign, no leading zero, 1 to 65535.
+pub fn port(digits: &[u8]) -> Option<u16> {
+    if digits.first() == Some(&b'0') || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_label_is_letters_digits_and_inner_dashes() {
+    fn a_label_is_letters_digits_and_inner_dashes_and_a_port_has_one_spelling() {
         let long = "a".repeat(63);
         for good in ["a", "0", "a-1", "A-B", long.as_str()] {
             let label = HostLabel::new(good.as_bytes()).expect("a label");
             assert_eq!(label.as_str(), good.to_ascii_lowercase());
+        }
+        for (digits, expected) in [
+            ("1", Some(1)),
+            ("65535", Some(65535)),
+            ("", None),
+            ("0", None),
+            ("080", None),
+            ("+80", None),
+            ("65536", None),
+            ("80x", None),
+        ] {
+            assert_eq!(port(digits.as_bytes()), expected, "{digits:?}");
         }
         let too_long = "a".repeat(64);
         for bad in ["", "-", "-a", "a-", "a.b", "a_b", "a+b", "a@b", "８", too_long.as_str()] {

@@ -5,7 +5,11 @@ use std::{fmt, sync::Arc};
 use aws_lc_rs::digest;
 use http::HeaderValue;
 
-use super::{app::App, cookie_names::CookieNames, place::Place};
+use super::{
+    app::App,
+    cookie_names::CookieNames,
+    place::{self, Place},
+};
 
 /// A web origin: scheme, host, port; written canonically.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,31 +161,35 @@ impl Site {
 
     /// Whether an `Origin` header names the place, byte for byte. Allocates nothing.
     pub fn is_origin(&self, place: &Place, text: &[u8]) -> bool {
-        let Place::Site = place else {
-            return self.is_other_origin(place, text).is_some();
-        };
-        text == self.origin.text.as_bytes()
-    }
-
-    fn is_other_origin(&self, place: &Place, text: &[u8]) -> Option<()> {
-        let rest = text.strip_prefix(self.origin.scheme().as_bytes())?.strip_prefix(b"://")?;
-        let (rest, port) = match place {
-            Place::Site => return None,
-            Place::Host(label) => {
-                let rest = rest.strip_prefix(label.as_str().as_bytes())?.strip_prefix(b".")?;
-                (rest.strip_prefix(self.apps_domain.as_ref()?.as_bytes())?, self.origin.port)
+        let scheme = self.origin.scheme().as_bytes();
+        let authority = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(b"://"));
+        let after_host = match (place, authority) {
+            (_, None) => None,
+            (Place::Site, Some(authority)) => return authority == self.origin.authority.as_bytes(),
+            (Place::Host(label), Some(authority)) => {
+                let domain =
+                    authority.strip_prefix(label.as_str().as_bytes()).and_then(|r| r.strip_prefix(b"."));
+                domain
+                    .zip(self.apps_domain.as_ref())
+                    .and_then(|(rest, ours)| rest.strip_prefix(ours.as_bytes()))
             }
-            Place::Port(port) => (rest.strip_prefix(self.ports.as_ref()?.host.as_bytes())?, *port),
-        };
-        let fits = match rest {
-            [] => port == self.origin.default_port(),
-            [b':', digits @ ..] => {
-                let written = std::str::from_utf8(digits).ok()?.parse::<u16>().ok()?;
-                written == port && digits.first() != Some(&b'0') && port != self.origin.default_port()
+            (Place::Port(_), Some(authority)) => {
+                self.ports.as_ref().and_then(|range| authority.strip_prefix(range.host.as_bytes()))
             }
-            [_, ..] => false,
         };
-        fits.then_some(())
+        let expected = match place {
+            Place::Site | Place::Host(_) => self.origin.port,
+            Place::Port(port) => *port,
+        };
+        match after_host {
+            None => false,
+            // A browser leaves the default port out, and writes every other.
+            Some([]) => expected == self.origin.default_port(),
+            Some([b':', digits @ ..]) => {
+                expected != self.origin.default_port() && place::port(digits) == Some(expected)
+            }
+            Some(_) => false,
+        }
     }
 
     /// The path of one of our endpoints, such as `/oauth2/start`.

@@ -2,7 +2,10 @@
 //!
 //! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a name.
 
-use crate::model::{place::HostLabel, uuid::Uuid};
+use crate::model::{
+    place::{HostLabel, port},
+    uuid::Uuid,
+};
 
 /// What a label names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,14 +29,8 @@ pub fn named(label: &HostLabel) -> Named<'_> {
         None if rest.is_empty() => Named::Bare(uuid),
         // Sixteen characters in the last group: a name that only looks like a uuid.
         None => Named::Name(text),
-        Some(digits) => port(digits).map_or(Named::Broken, |port| Named::Port(uuid, port)),
+        Some(digits) => port(digits.as_bytes()).map_or(Named::Broken, |port| Named::Port(uuid, port)),
     }
-}
-
-/// A port in its one canonical spelling: decimal, no sign, no leading zero, 1 to 65535.
-pub fn port(digits: &str) -> Option<u16> {
-    let canonical = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if canonical { digits.parse().ok() } else { None }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::{
     model::{
         access::Access,
         app::{AppId, AppSpec, Isolation, PublishedPort},
-        place::HostLabel,
+        place::{self, HostLabel},
     },
     route::{self, host::Named},
 };
@@ -99,7 +99,7 @@ fn published_ports(
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
-        let Some(port) = route::host::port(number) else {
+        let Some(port) = place::port(number.as_bytes()) else {
             section.wrong("published_ports", format!("{number:?} is no port from 1 to 65535"), None);
             return;
         };

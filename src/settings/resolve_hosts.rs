@@ -12,9 +12,9 @@ use crate::{
     arvados,
     model::{
         app::{AppSpec, Isolation},
+        place,
         site::{PortRange, Site, WebOrigin, is_loopback_host},
     },
-    route::host::port,
 };
 
 /// The domain below which every app has a host.
@@ -44,7 +44,9 @@ pub fn port_range(
     let (host, range) = arvados.pair("ports", "host", "range")?;
     let example =
         || Some("for example ports = { host = \"ports.example.org\", range = \"2000-2999\" }".to_owned());
-    let bounds = range.split_once('-').and_then(|(first, last)| Some((port(first)?, port(last)?)));
+    let bounds = range
+        .split_once('-')
+        .and_then(|(first, last)| Some((place::port(first.as_bytes())?, place::port(last.as_bytes())?)));
     let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
         arvados.wrong("ports", format!("{range:?} is no range of ports"), example());
         return None;
