@@ -76,7 +76,7 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
         demo.log_requests
     );
     for (id, name, icon, access, sample) in APPS {
-        let upstream = apps::start(sample).await?;
+        let upstream = apps::start(sample, &format!("{site}/apps/")).await?;
         text += &format!(
             "[[apps]]\nid = \"{id}\"\nname = \"{name}\"\nicon = \"{icon}\"\naccess = \"{access}\"\n\
              upstream = \"http://{upstream}\"\nstrip_prefix = true\n"

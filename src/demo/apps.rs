@@ -18,12 +18,13 @@ use std::{
     time::Duration,
 };
 
+use http::HeaderMap;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use chat::room::Room;
-use page::{Answer, Scripts};
+use page::{Answer, Piece, Scripts};
 
 const HELLO: &str = include_str!("apps/hello.html");
 /// How long to wait when no connection can be accepted, such as when file descriptors have run out.
@@ -42,43 +43,60 @@ pub enum Sample {
     Chat,
 }
 
-/// Starts an app on a free port of 127.0.0.1 and returns where it listens. It runs as long as the runtime.
+/// Starts an app on a free port of 127.0.0.1 and returns where it listens; `launcher` is where all are listed. It runs as long as the runtime.
 ///
 /// # Errors
 /// When no port can be had.
-pub async fn start(sample: Sample) -> io::Result<SocketAddr> {
+pub async fn start(sample: Sample, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(serve(listener, App::of(sample)));
+    let app = App { program: Program::of(sample), launcher: launcher.into() };
+    tokio::spawn(serve(listener, app));
     Ok(address)
 }
 
-/// A running app with what it remembers.
+/// A running app.
 #[derive(Clone)]
-enum App {
+struct App {
+    program: Program,
+    /// Where all apps are listed, as a whole address.
+    launcher: Arc<str>,
+}
+
+/// What it does, with what it remembers.
+#[derive(Clone)]
+enum Program {
     Hello,
     Whoami,
     Team,
     Chat(Arc<Room>),
 }
 
-impl App {
-    fn of(sample: Sample) -> App {
+impl Program {
+    fn of(sample: Sample) -> Program {
         match sample {
-            Sample::Hello => App::Hello,
-            Sample::Whoami => App::Whoami,
-            Sample::Team => App::Team,
-            Sample::Chat => App::Chat(Arc::new(Room::new())),
+            Sample::Hello => Program::Hello,
+            Sample::Whoami => Program::Whoami,
+            Sample::Team => Program::Team,
+            Sample::Chat => Program::Chat(Arc::new(Room::new())),
+        }
+    }
+}
+
+impl App {
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        let home = self.home(request.headers()).to_owned();
+        match &self.program {
+            Program::Hello => only_page(&request, || page::fill(HELLO, &[("home", Piece::Text(&home))])),
+            Program::Whoami => only_page(&request, || whoami::page(request.headers(), &home)),
+            Program::Team => only_page(&request, || team::page(request.headers(), &home)),
+            Program::Chat(room) => chat::answer(room, request, &home).await,
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
-        match self {
-            App::Hello => only_page(&request, || page::fill(HELLO, &[])),
-            App::Whoami => only_page(&request, || whoami::page(request.headers())),
-            App::Team => only_page(&request, || team::page(request.headers())),
-            App::Chat(room) => chat::answer(room, request).await,
-        }
+    /// Where all apps are: one up from an app on a path, on the site from an app on a host of its own.
+    fn home(&self, headers: &HeaderMap) -> &str {
+        if headers.contains_key("x-forwarded-prefix") { "../" } else { &self.launcher }
     }
 }
 
@@ -133,14 +151,17 @@ mod tests {
         exchange(address, request.as_bytes()).await
     }
 
+    pub(super) const LAUNCHER: &str = "http://127.0.0.1:1/apps/";
     const ALL: [Sample; 4] = [Sample::Hello, Sample::Whoami, Sample::Team, Sample::Chat];
 
     #[tokio::test]
     async fn every_app_has_a_whole_page_that_works_at_any_mount() {
         for sample in ALL {
-            let address = start(sample).await.unwrap();
+            let address = start(sample, LAUNCHER).await.unwrap();
             assert!(address.ip().is_loopback());
-            let page = ask(address, "GET /", "").await;
+            let on_its_host = ask(address, "GET /", "").await;
+            assert!(on_its_host.contains("href=\"http://127.0.0.1:1/apps/\""), "{sample:?}");
+            let page = ask(address, "GET /", "X-Forwarded-Prefix: /apps/x\r\n").await;
             assert!(page.starts_with("HTTP/1.1 200 "), "{sample:?}: {page}");
             assert!(page.contains("<style>:root") && page.contains("href=\"../\""), "{sample:?}");
             assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
@@ -153,7 +174,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_there_is_404_and_other_methods_are_405() {
         for sample in ALL {
-            let address = start(sample).await.unwrap();
+            let address = start(sample, LAUNCHER).await.unwrap();
             assert!(ask(address, "GET /missing", "").await.starts_with("HTTP/1.1 404 "), "{sample:?}");
             assert!(ask(address, "DELETE /", "").await.starts_with("HTTP/1.1 405 "), "{sample:?}");
             let head = ask(address, "HEAD /", "").await;
@@ -163,14 +184,14 @@ mod tests {
 
     #[tokio::test]
     async fn noise_on_the_wire_ends_one_connection_only() {
-        let address = start(Sample::Hello).await.unwrap();
+        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
         exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
         assert!(ask(address, "GET /", "").await.contains("This app is public"));
     }
 
     #[tokio::test]
     async fn the_public_app_says_nothing_about_who_asks() {
-        let address = start(Sample::Hello).await.unwrap();
+        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
         let page = ask(address, "GET /", "X-Forwarded-User: ada\r\n").await;
         assert!(!page.contains("ada"));
     }

@@ -22,12 +22,15 @@ use room::{MESSAGE_LIMIT, Room};
 const PAGE: &str = include_str!("chat.html");
 
 /// Answers a request.
-pub async fn answer(room: &Arc<Room>, request: Request<Incoming>) -> Answer {
+pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) -> Answer {
     let reads = page::reads(request.method());
     match request.uri().path() {
         "/" if reads => {
             let name = visitor::name(request.headers());
-            page::html(page::fill(PAGE, &[("name", Piece::Text(&name))]), Scripts::Own)
+            page::html(
+                page::fill(PAGE, &[("home", Piece::Text(home)), ("name", Piece::Text(&name))]),
+                Scripts::Own,
+            )
         }
         "/events" if reads => events::answer(room),
         "/ws" if reads => socket::answer(room, request),
@@ -66,7 +69,7 @@ mod tests {
 
     use super::super::{
         Sample, start,
-        tests::{ask, exchange},
+        tests::{LAUNCHER, ask, exchange},
     };
 
     async fn post(address: SocketAddr, who: &str, text: &[u8]) -> String {
@@ -82,7 +85,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_said_reaches_a_newcomer_and_a_listener() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         assert!(post(address, "ada", b"before").await.starts_with("HTTP/1.1 202 "));
 
         let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
@@ -103,7 +106,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_short_text_is_accepted() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         assert!(post(address, "ada", &[b'a'; 2048]).await.starts_with("HTTP/1.1 202 "));
         assert!(post(address, "ada", &[b'a'; 2049]).await.starts_with("HTTP/1.1 413 "));
         assert!(post(address, "ada", b" \n").await.starts_with("HTTP/1.1 400 "));
@@ -113,7 +116,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_page_says_who_you_are_without_believing_the_text() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         let page = ask(address, "GET /", "X-Forwarded-Preferred-Username: <b>ada\r\n").await;
         assert!(page.contains("<bdi id=\"me\">&lt;b&gt;ada</bdi>"));
         // The script must stay free of every way to turn text into markup.

@@ -11,11 +11,14 @@ use super::{
 
 const PAGE: &str = include_str!("team.html");
 
-/// The page for a request.
-pub fn page(headers: &HeaderMap) -> String {
+/// The page for a request; `home` is where all apps are.
+pub fn page(headers: &HeaderMap, home: &str) -> String {
     let name = visitor::name(headers);
     let groups = list(&visitor::groups(headers), visitor::has_more_groups(headers));
-    page::fill(PAGE, &[("name", Piece::Text(&name)), ("groups", Piece::Markup(&groups))])
+    page::fill(
+        PAGE,
+        &[("home", Piece::Text(home)), ("name", Piece::Text(&name)), ("groups", Piece::Markup(&groups))],
+    )
 }
 
 /// The groups as HTML; `more`: there are some that I was not told.
@@ -48,11 +51,14 @@ mod tests {
 
     #[test]
     fn a_member_is_greeted_by_name_with_their_groups() {
-        let page = page(&told(&[
-            (visitor::USER, "0d5e"),
-            (visitor::PREFERRED_USERNAME, "Zo%C3%AB"),
-            (visitor::GROUPS, "team,a%2Cb"),
-        ]));
+        let page = page(
+            &told(&[
+                (visitor::USER, "0d5e"),
+                (visitor::PREFERRED_USERNAME, "Zo%C3%AB"),
+                (visitor::GROUPS, "team,a%2Cb"),
+            ]),
+            "../",
+        );
         assert!(page.contains("Welcome, <bdi>Zoë</bdi>!"));
         assert!(page.contains("<bdi class=\"badge\">team</bdi>") && page.contains("badge\">a,b</bdi>"));
         assert!(!page.contains("There are more"));
@@ -60,7 +66,7 @@ mod tests {
 
     #[test]
     fn names_and_groups_are_shown_not_run() {
-        let page = page(&told(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]));
+        let page = page(&told(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]), "../");
         assert!(page.contains("&lt;i&gt;eve") && page.contains("&lt;script&gt;"));
         assert!(!page.contains("<script") && !page.contains("<i>"));
     }
@@ -68,13 +74,13 @@ mod tests {
     #[test]
     fn a_list_that_was_cut_says_so() {
         let cut = told(&[(visitor::GROUPS, "team"), (visitor::GROUPS_TRUNCATED, "true")]);
-        let page = page(&cut);
+        let page = page(&cut, "../");
         assert!(page.contains("There are more") && page.contains("badge\">team</bdi>"));
     }
 
     #[test]
     fn without_the_gateway_the_page_still_stands() {
-        let page = page(&HeaderMap::new());
+        let page = page(&HeaderMap::new(), "../");
         assert!(page.contains("Welcome, <bdi>somebody</bdi>!") && page.contains("I was told no groups"));
     }
 }

@@ -11,8 +11,8 @@ use super::{
 
 const PAGE: &str = include_str!("whoami.html");
 
-/// The page for a request.
-pub fn page(headers: &HeaderMap) -> String {
+/// The page for a request; `home` is where all apps are.
+pub fn page(headers: &HeaderMap, home: &str) -> String {
     let mut rows = String::new();
     for name in &visitor::IDENTITY {
         for value in headers.get_all(name) {
@@ -23,7 +23,10 @@ pub fn page(headers: &HeaderMap) -> String {
         push_row(&mut rows, name, value, Row::Other);
     }
     let summary = summary(headers);
-    page::fill(PAGE, &[("summary", Piece::Text(&summary)), ("rows", Piece::Markup(&rows))])
+    page::fill(
+        PAGE,
+        &[("home", Piece::Text(home)), ("summary", Piece::Text(&summary)), ("rows", Piece::Markup(&rows))],
+    )
 }
 
 fn summary(headers: &HeaderMap) -> String {
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn who_you_are_comes_first_and_is_marked() {
         let sent = [("accept", "*/*"), ("x-forwarded-proto", "https"), ("x-forwarded-user", "ada")];
-        let page = page(&headers(&sent));
+        let page = page(&headers(&sent), "../");
         let at = |text: &str| page.find(text).unwrap();
         assert!(at("x-forwarded-user</code> <span class=\"badge\">you") < at("<code>accept"));
         assert!(page.contains("<tr><th scope=\"row\"><code>x-forwarded-proto</code></th><td>https</td>"));
@@ -76,7 +79,8 @@ mod tests {
 
     #[test]
     fn a_header_is_shown_not_run() {
-        let page = page(&headers(&[("user-agent", "<script>alert(1)</script>"), ("x-a", "{{style}}")]));
+        let page =
+            page(&headers(&[("user-agent", "<script>alert(1)</script>"), ("x-a", "{{style}}")]), "../");
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script"));
         assert!(page.contains("<td>{{style}}</td>"));
         assert!(page.contains("none of them says who you are"));

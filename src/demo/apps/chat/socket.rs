@@ -153,7 +153,10 @@ mod tests {
     use tokio_tungstenite::{client_async, tungstenite::client::IntoClientRequest};
 
     use super::{
-        super::super::{Sample, start, tests::ask},
+        super::super::{
+            Sample, start,
+            tests::{LAUNCHER, ask},
+        },
         *,
     };
 
@@ -178,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_hears_everybody_under_the_name_the_gateway_told() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         let mut ada = join(address, "ada").await;
         ada.send(Message::text(r#"{"who":"bob","text":"hi"}"#)).await.unwrap();
         let first = r#"{"who":"ada","text":"{\"who\":\"bob\",\"text\":\"hi\"}"}"#;
@@ -195,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_short_text_ends_the_connection_with_the_reason() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         for (message, code) in [
             (Message::text("x".repeat(MESSAGE_LIMIT + 1)), CloseCode::Size),
             (Message::text("x".repeat(300_000)), CloseCode::Size),
@@ -214,7 +217,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_breach_of_the_protocol_ends_the_connection() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         for (bytes, code) in [
             // A text frame without a mask; one with a mask, that is no UTF-8; one with an unknown opcode.
             (&b"\x81\x02hi"[..], CloseCode::Protocol),
@@ -229,7 +232,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_close_is_answered() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         let mut socket = join(address, "ada").await;
         socket.close(None).await.unwrap();
         assert!(matches!(socket.next().await, Some(Ok(Message::Close(_)))));
@@ -238,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_plain_request_is_told_what_this_is() {
-        let address = start(Sample::Chat).await.unwrap();
+        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         let answer = ask(address, "GET /ws", "Upgrade: websocket\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 426 "), "{answer}");
     }
