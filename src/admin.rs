@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
-    catalog::snapshot::Snapshot,
+    catalog::snapshot::{Problem, Snapshot},
     gateway::Gateway,
     lifecycle::ready::Ready,
     model::{access::Access, app::App, place::Place, secret::Secret},
@@ -153,11 +153,20 @@ impl Admin {
                     "ports": ports(&snapshot, app),
                     "upstream": app.spec.upstream.to_string(),
                     "access": app.spec.access.to_string(),
+                    "state": app.spec.state.as_str(),
                     "problem": problem,
                 })
             })
             .collect();
-        let mut response = text(StatusCode::OK, json!({ "apps": list }).to_string());
+        let problems: Vec<_> = snapshot
+            .problems()
+            .iter()
+            .map(|Problem { id, object, what, kept }| {
+                json!({ "id": id, "object": object, "problem": what, "still_published": kept })
+            })
+            .collect();
+        let body = json!({ "apps": list, "problems": problems, "complete": snapshot.is_complete() });
+        let mut response = text(StatusCode::OK, body.to_string());
         let kind = HeaderValue::from_static("application/json");
         response.headers_mut().insert(header::CONTENT_TYPE, kind);
         response

@@ -2,6 +2,7 @@
 //! looked up when somebody asks for it.
 
 pub mod from_arvados;
+pub mod from_kubernetes;
 pub mod here;
 pub mod snapshot;
 
@@ -73,7 +74,7 @@ impl Catalog {
     pub fn still(&self, app: &Arc<App>, place: &Place) -> Option<Arc<App>> {
         if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
             return match containers.last_known(&gateway.container, app.id()) {
-                Some(now) => now.filter(|now| now.state == AppState::Running),
+                Some(now) => now.filter(|now| now.spec.state == AppState::Running),
                 // Forgotten for others that are asked for more often: nothing says that it changed.
                 None => Some(app.clone()),
             };

@@ -13,14 +13,22 @@ pub mod response_headers;
 pub mod set_cookie;
 pub mod upgrade;
 
-use std::{rc::Rc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+    rc::Rc,
+    time::Duration,
+};
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::Incoming;
 
 use crate::{
     authorize::Permit,
-    model::arrival::{Arrival, RequestClass},
+    model::{
+        app::UpstreamScheme,
+        arrival::{Arrival, RequestClass},
+    },
     session::usage::Usage,
 };
 use body::{Download, Upload};
@@ -74,6 +82,27 @@ pub struct Outgoing<'r> {
     pub headers: &'r dyn Fn() -> HeaderMap,
     /// Keeps the session alive while bytes move.
     pub usage: Option<Usage>,
+    /// Who sends it.
+    pub client: IpAddr,
+}
+
+impl Outgoing<'_> {
+    /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever they are, and
+    /// who is nobody in particular goes by their address.
+    fn near(&self) -> usize {
+        let UpstreamScheme::Pods(pods) = &self.permit.app().spec.upstream.scheme else { return 0 };
+        if pods.len() < 2 {
+            return 0;
+        }
+        // Not keyed: all threads and replicas must come to the same, and nobody gains by knowing it.
+        let mut hasher = DefaultHasher::new();
+        match self.permit.principal() {
+            Some(person) => person.subject.hash(&mut hasher),
+            None => self.client.hash(&mut hasher),
+        }
+        // Smaller than the number of pods, which is a usize.
+        (hasher.finish() % pods.len() as u64) as usize
+    }
 }
 
 /// The forwarder of one data thread.
@@ -98,7 +127,8 @@ impl Forwarder {
     ///
     /// Cancel safety: dropping the future closes the connection to the app.
     pub async fn send(&self, outgoing: Outgoing<'_>, body: Incoming) -> Result<Forwarded, Fault> {
-        let Outgoing { permit, arrival, headers, usage } = outgoing;
+        let near = outgoing.near();
+        let Outgoing { permit, arrival, headers, usage, .. } = outgoing;
         let app = permit.app();
         let target = permit.destination().upstream_target().ok_or(Fault::Unsendable)?;
         let uri = Uri::from(target);
@@ -109,11 +139,11 @@ impl Forwarder {
             return Err(Fault::TooLarge);
         }
         if arrival.class == RequestClass::WebSocket {
-            return upgrade::handshake(&self.pool, app, uri, headers(), usage).await;
+            return upgrade::handshake(&self.pool, app, near, uri, headers(), usage).await;
         }
-        let lease = match self.pool.take(app) {
+        let lease = match self.pool.take(app, near) {
             Some(lease) => lease,
-            None => self.pool.connect(app).await?,
+            None => self.pool.connect(app, near).await?,
         };
         let (upload, state) = Upload::new(body, arrival.framing, limit, usage.clone());
         let request = assemble(arrival.method.clone(), uri.clone(), headers(), upload);
@@ -130,7 +160,7 @@ impl Forwarder {
             }
             Failed { fault, unsent: None } => return Err(fault),
         };
-        let lease = self.pool.connect(app).await?;
+        let lease = self.pool.connect(app, near).await?;
         let (response, lease) =
             lease.send(once_more, &state, deadline).await.map_err(|failed| failed.fault)?;
         relay(response, lease, usage)

@@ -16,6 +16,7 @@ pub mod arvados;
 pub mod authorize;
 pub mod crd;
 pub mod incoming;
+pub mod kubernetes;
 pub mod listener;
 pub mod peer;
 pub mod route;

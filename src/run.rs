@@ -20,12 +20,13 @@ use tokio::{
 use crate::{
     admin::Admin,
     arvados::client::Api,
-    catalog::{Catalog, from_arvados::Containers, snapshot::Snapshot},
+    catalog::{Catalog, from_arvados::Containers, from_kubernetes::Feeder, snapshot::Snapshot},
     gateway::{
         Gateway,
         thread::{DataThread, Service},
     },
     identity::{arvados_token::ArvadosTokens, oidc::Oidc},
+    kubernetes::{Cluster, NoCluster},
     lifecycle::{
         drain::{Drain, DrainWatcher},
         ready::Ready,
@@ -72,6 +73,9 @@ pub enum StartError {
     /// The CA of the provider, or of the Arvados API server, cannot be used.
     #[error("a ca file: {0}")]
     Trust(#[from] crate::trust::NoCertificate),
+    /// It cannot be said how the Kubernetes API is reached.
+    #[error(transparent)]
+    Kubernetes(#[from] NoCluster),
     /// The system refused a thread or a socket.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
@@ -107,6 +111,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         log,
         apps,
         arvados,
+        kubernetes,
         warnings,
     } = settings;
     for warning in warnings {
@@ -137,9 +142,22 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         }
         None => (None, None),
     };
-    let snapshot = Snapshot::new(site, apps);
+    let cluster = match kubernetes {
+        Some(kubernetes) => Some(Cluster::new(kubernetes, clock.clone()).await?),
+        None => None,
+    };
+    let snapshot = match &cluster {
+        Some(_) => Snapshot::incomplete(site.clone(), apps.clone()),
+        None => Snapshot::new(site.clone(), apps.clone()),
+    };
+    let catalog = Catalog::new(snapshot, containers, alarm.clone(), metrics.clone());
+    if let Some(cluster) = &cluster {
+        let feeder = Feeder::new(site, apps, forward.response_head, &cluster.settings().namespaces);
+        let first = ready.latch("the apps of the cluster");
+        tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first, metrics.clone()));
+    }
     let gateway = Arc::new(Gateway {
-        catalog: Catalog::new(snapshot, containers, alarm.clone(), metrics.clone()),
+        catalog,
         arvados: tokens,
         sessions: sessions.clone(),
         oidc: oidc.clone(),

@@ -10,6 +10,7 @@ pub mod reference;
 pub mod resolve;
 pub mod resolve_apps;
 pub mod resolve_hosts;
+pub mod resolve_kubernetes;
 pub mod units;
 pub mod values;
 
@@ -18,7 +19,7 @@ use std::{fmt, path::Path, sync::Arc};
 use crate::{
     admin, arvados, forward,
     identity::oidc,
-    listener,
+    kubernetes, listener,
     model::{
         app::AppSpec,
         site::{Site, WebOrigin},
@@ -53,6 +54,8 @@ pub struct Settings {
     pub apps: Vec<AppSpec>,
     /// The Arvados cluster whose containers are apps.
     pub arvados: Option<arvados::Settings>,
+    /// The Kubernetes cluster whose PhApplications are apps.
+    pub kubernetes: Option<kubernetes::Settings>,
     /// What is allowed and yet worse than it could be; said at the start and by `config check`.
     pub warnings: Vec<String>,
 }

@@ -167,7 +167,7 @@ impl Containers {
         if let Some((container, inner)) = first {
             let here = self.port_of(container, Wanted::Any(inner)).await;
             // Perhaps the port has another tenant since the list was read.
-            if !matches!(&here, Here::App(app) if app.state == AppState::Ended) {
+            if !matches!(&here, Here::App(app) if app.spec.state == AppState::Ended) {
                 return here;
             }
         }
@@ -275,7 +275,7 @@ impl Containers {
         let state = match (known.record.state.as_str(), &address) {
             ("Complete" | "Cancelled", _) => AppState::Ended,
             ("Running", Some(_)) => AppState::Running,
-            (_, _) => AppState::NotStarted,
+            (_, _) => AppState::Starting,
         };
         let (host, gateway_port) = address.unwrap_or_default();
         let gateway = ContainerGateway {
@@ -290,8 +290,7 @@ impl Containers {
         let access = if public { Access::Public } else { known.private.clone() };
         let id = AppId::of_container(&container, port);
         let label = published.and_then(|port| port.label.clone()).filter(|label| !label.is_empty());
-        let spec = AppSpec { name: label, ..AppSpec::new(id, upstream, access, self.timeout) };
-        App::on_host(spec, state)
+        App::on_host(AppSpec { name: label, state, ..AppSpec::new(id, upstream, access, self.timeout) })
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 use super::here::Here;
 use crate::{
     model::{
-        app::{App, AppId, AppSpec, AppState},
+        app::{App, AppId, AppSpec},
         place::{HostLabel, Place},
         site::Site,
     },
@@ -23,22 +23,60 @@ pub struct Snapshot {
     apps: HashMap<AppId, Arc<App>>,
     /// On hosts: the apps again, and their published ports.
     hosts: HashMap<HostLabel, Arc<App>>,
+    problems: Vec<Problem>,
+    complete: bool,
+}
+
+/// Something in a catalogue that is not published as its author wrote it, or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The id it has, or would have.
+    pub id: String,
+    /// Where it was written, such as `hub/mlflow`.
+    pub object: String,
+    /// What is wrong with it.
+    pub what: String,
+    /// Its last good form is still published.
+    pub kept: bool,
 }
 
 impl Snapshot {
     /// Publishes the apps on the site; of two with one id the later stands (the configuration refuses two).
     pub fn new(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
+        Snapshot::build(site, specs, None)
+    }
+
+    /// A first snapshot whose source has not told everything yet: what it does not hold may still come.
+    pub fn incomplete(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
+        Snapshot { complete: false, ..Snapshot::build(site, specs, None) }
+    }
+
+    /// The snapshot that follows this one. An app of which nothing changed stays the one it was, and with it its
+    /// connections.
+    pub fn followed_by(&self, specs: impl IntoIterator<Item = AppSpec>, problems: Vec<Problem>) -> Snapshot {
+        Snapshot { problems, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+    }
+
+    fn build(
+        site: Arc<Site>,
+        specs: impl IntoIterator<Item = AppSpec>,
+        before: Option<&Snapshot>,
+    ) -> Snapshot {
         let specs: Vec<AppSpec> = specs.into_iter().collect();
+        let on_host = |label: &HostLabel, spec: &AppSpec| {
+            let same = before.and_then(|before| before.hosts.get(label)).filter(|app| app.spec == *spec);
+            same.cloned().unwrap_or_else(|| Arc::new(App::on_host(spec.clone())))
+        };
         let mut hosts = HashMap::new();
         if site.apps_domain.is_some() {
             // A published port has its label before an app that bears the same name.
             let names = specs.iter().filter_map(|spec| Some((label_of(&spec.id)?, spec)));
-            hosts.extend(names.map(|(label, spec)| (label, on_host(spec))));
+            hosts.extend(names.map(|(label, spec)| (label, on_host(&label, spec))));
             for spec in &specs {
                 let ports = spec.published_ports.iter();
                 hosts.extend(ports.filter_map(|published| {
                     let label = published_label(&spec.id, published.port)?;
-                    Some((label, Arc::new(App::port(spec, published))))
+                    Some((label, on_host(&label, &spec.port(published))))
                 }));
             }
         }
@@ -52,10 +90,15 @@ impl Snapshot {
             .map(|spec| {
                 let own =
                     label_of(&spec.id).filter(|label| site.apps_domain.is_some() && !taken.contains(label));
-                (spec.id.clone(), Arc::new(App::hosted(spec, &site.apps_prefix, own)))
+                let same = before
+                    .and_then(|before| before.apps.get(&spec.id))
+                    .filter(|app| app.spec == spec && app.host == own);
+                let id = spec.id.clone();
+                let hosted = || Arc::new(App::hosted(spec, &site.apps_prefix, own));
+                (id, same.cloned().unwrap_or_else(hosted))
             })
             .collect();
-        Snapshot { site, apps, hosts }
+        Snapshot { site, apps, hosts, problems: Vec::new(), complete: true }
     }
 
     /// The site.
@@ -108,6 +151,16 @@ impl Snapshot {
         Some(format!("its host is that of {}, which publishes that port: it has its path only", other.id()))
     }
 
+    /// What is not published as it was written.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Whether all that its sources hold is here: what is not, does not exist.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
     /// How many apps there are.
     pub fn len(&self) -> usize {
         self.apps.len()
@@ -117,10 +170,6 @@ impl Snapshot {
     pub fn is_empty(&self) -> bool {
         self.apps.is_empty()
     }
-}
-
-fn on_host(spec: &AppSpec) -> Arc<App> {
-    Arc::new(App::on_host(spec.clone(), AppState::Running))
 }
 
 fn label_of(id: &AppId) -> Option<HostLabel> {

@@ -32,6 +32,7 @@ pub fn run(args: &cli::Demo) -> u8 {
                 Some(
                     StartError::Listen(ListenError::System { .. })
                     | StartError::Trust(_)
+                    | StartError::Kubernetes(_)
                     | StartError::System(_),
                 )
                 | None => FAILED,

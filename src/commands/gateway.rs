@@ -28,7 +28,11 @@ pub fn run(args: &GatewayArgs) -> u8 {
             eprintln!("{error:#}");
             let in_use = matches!(
                 error.downcast_ref::<StartError>(),
-                Some(StartError::Listen(ListenError::InUse(_)) | StartError::Trust(_))
+                Some(
+                    StartError::Listen(ListenError::InUse(_))
+                        | StartError::Trust(_)
+                        | StartError::Kubernetes(_)
+                )
             );
             if in_use { BAD_CONFIGURATION } else { FAILED }
         }

@@ -1,12 +1,15 @@
 //! Opening a connection to an app: TCP, TLS when the app says so, and the HTTP/1.1 handshake of hyper.
 
 use std::{
+    io,
+    net::SocketAddr,
     pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use hyper::client::conn::http1::{self, SendRequest};
@@ -26,6 +29,9 @@ use crate::model::app::{App, UpstreamScheme};
 /// A quiet connection is probed after this long.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
+/// Most pods that are tried for one request.
+const MOST_TRIED: usize = 3;
+
 /// A fresh connection.
 pub struct Opened {
     /// Sends requests on it.
@@ -42,21 +48,32 @@ pub struct Opened {
 /// [`Fault::Refused`], [`Fault::ConnectTimeout`] or [`Fault::Tls`].
 pub async fn open(
     app: &App,
+    near: usize,
     tls: Option<Arc<ClientConfig>>,
     settings: &Settings,
     open_connections: &Gauge,
 ) -> Result<Opened, Fault> {
     let connecting = async {
         let upstream = &app.spec.upstream;
-        let tcp = TcpStream::connect((&*upstream.host, upstream.port))
-            .await
-            .map_err(|error| because(app, Fault::Refused, &error))?;
+        let connected = match &upstream.scheme {
+            UpstreamScheme::Pods(pods) => to_one_of(pods, near, settings.connect).await,
+            UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_) => {
+                TcpStream::connect((&*upstream.host, upstream.port)).await
+            }
+        };
+        let tcp = connected.map_err(|error| {
+            let fault =
+                if error.kind() == io::ErrorKind::TimedOut { Fault::ConnectTimeout } else { Fault::Refused };
+            because(app, fault, &error)
+        })?;
         // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
         let _ = tcp.set_nodelay(true);
         // An app that vanished without a word is noticed, also behind an idle WebSocket.
         let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         match (&upstream.scheme, tls) {
-            (UpstreamScheme::Http, _) => handshake(tcp, None, settings, open_connections).await,
+            (UpstreamScheme::Http | UpstreamScheme::Pods(_), _) => {
+                handshake(tcp, None, settings, open_connections).await
+            }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => Err(Fault::Tls),
             (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
                 let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
@@ -77,6 +94,22 @@ pub async fn open(
         }
     };
     tokio::time::timeout(settings.connect, connecting).await.unwrap_or(Err(Fault::ConnectTimeout))
+}
+
+/// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is sent twice. Each
+/// has its share of the time, so that one that vanished leaves some for the others.
+async fn to_one_of(pods: &[SocketAddr], near: usize, patience: Duration) -> io::Result<TcpStream> {
+    let tried = pods.len().min(MOST_TRIED);
+    let share = patience / u32::try_from(tried.max(1)).unwrap_or(1);
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for pod in pods.iter().cycle().skip(near).take(tried) {
+        match tokio::time::timeout(share, TcpStream::connect(pod)).await {
+            Ok(Ok(tcp)) => return Ok(tcp),
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
 }
 
 /// The fault, its cause left in the log.

@@ -52,6 +52,7 @@ struct Idle {
     sender: SendRequest<Upload>,
     heard: Arc<AtomicBool>,
     proof: Option<Rc<Proof>>,
+    near: usize,
     since: Instant,
 }
 
@@ -62,6 +63,7 @@ pub struct Lease {
     proof: Option<Rc<Proof>>,
     used_before: bool,
     app: Arc<App>,
+    near: usize,
     pool: Weak<Pool>,
 }
 
@@ -71,31 +73,35 @@ impl Pool {
         Rc::new(Pool { apps: RefCell::default(), containers: OnceCell::new(), settings, open })
     }
 
-    /// A kept connection that is open and has nothing outstanding, if there is one.
-    pub fn take(self: &Rc<Self>, app: &Arc<App>) -> Option<Lease> {
+    /// A kept connection that is open and has nothing outstanding, if there is one. `near` says which of several
+    /// pods it was opened for.
+    pub fn take(self: &Rc<Self>, app: &Arc<App>, near: usize) -> Option<Lease> {
         let mut apps = self.apps.borrow_mut();
         let idle = &mut apps.get_mut(&key(app))?.idle;
         idle.retain(|connection| {
             !connection.sender.is_closed() && connection.since.elapsed() < self.settings.idle
         });
-        let at = idle.iter().rposition(|connection| connection.sender.is_ready())?;
+        let fits = |connection: &Idle| connection.near == near && connection.sender.is_ready();
+        let at = idle.iter().rposition(fits)?;
         let Idle { sender, heard, proof, .. } = idle.swap_remove(at);
-        Some(Lease { sender, heard, proof, used_before: true, app: app.clone(), pool: Rc::downgrade(self) })
+        let (app, pool) = (app.clone(), Rc::downgrade(self));
+        Some(Lease { sender, heard, proof, used_before: true, app, near, pool })
     }
 
-    /// A new connection.
+    /// A new connection; to the pod that `near` names, or another one if that takes none.
     ///
     /// # Errors
     /// Those of [`connect::open`].
-    pub async fn connect(self: &Rc<Self>, app: &Arc<App>) -> Result<Lease, Fault> {
+    pub async fn connect(self: &Rc<Self>, app: &Arc<App>, near: usize) -> Result<Lease, Fault> {
         let tls = self.tls(app)?;
-        let opened = connect::open(app, tls, &self.settings, &self.open).await?;
+        let opened = connect::open(app, near, tls, &self.settings, &self.open).await?;
         Ok(Lease {
             sender: opened.sender,
             heard: opened.heard,
             proof: opened.proof.map(Rc::new),
             used_before: false,
             app: app.clone(),
+            near,
             pool: Rc::downgrade(self),
         })
     }
@@ -122,7 +128,7 @@ impl Pool {
 
     fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
         match app.spec.upstream.scheme {
-            UpstreamScheme::Http => return Ok(None),
+            UpstreamScheme::Http | UpstreamScheme::Pods(_) => return Ok(None),
             UpstreamScheme::Container(_) => {
                 let containers = || trust::of_any_certificate();
                 return Ok(Some(self.containers.get_or_init(containers).clone()));
@@ -221,7 +227,7 @@ impl Lease {
 
     /// Keeps the connection for the next request, unless the pool or the connection is gone.
     pub fn give_back(self) {
-        let Lease { sender, heard, proof, app, pool, .. } = self;
+        let Lease { sender, heard, proof, app, near, pool, .. } = self;
         let Some(pool) = pool.upgrade() else { return };
         if sender.is_closed() {
             return;
@@ -229,7 +235,7 @@ impl Lease {
         let mut apps = pool.apps.borrow_mut();
         let of_app = apps.entry(key(&app)).or_insert_with(|| OfApp::new(&app));
         debug_assert!(std::ptr::eq(of_app.app.as_ptr(), Arc::as_ptr(&app)));
-        of_app.idle.push(Idle { sender, heard, proof, since: Instant::now() });
+        of_app.idle.push(Idle { sender, heard, proof, near, since: Instant::now() });
     }
 }
 

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
     use crate::model::{
         access::Access,
-        app::{AppId, AppSpec, AppState, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, Upstream, UpstreamScheme},
         cookie_names::CookieNames,
         site::{Site, WebOrigin},
     };
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn on_a_host_of_its_own_a_cookie_loses_its_domain_and_nothing_else() {
-        let app = Arc::new(App::on_host(spec(false), AppState::Running));
+        let app = Arc::new(App::on_host(spec(false)));
         for (line, expected) in [
             ("own=1; Path=/x; HttpOnly", "own=1; Path=/x; HttpOnly"),
             ("own=1", "own=1"),

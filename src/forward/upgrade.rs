@@ -33,12 +33,13 @@ const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub async fn handshake(
     pool: &Rc<Pool>,
     app: &Arc<App>,
+    near: usize,
     uri: Uri,
     headers: HeaderMap,
     usage: Option<Usage>,
 ) -> Result<Forwarded, Fault> {
     let expected = headers.get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
-    let lease = pool.connect(app).await?;
+    let lease = pool.connect(app, near).await?;
     let request = assemble(Method::GET, uri, headers, Upload::empty());
     let sent = lease.send(request, &UploadState::none(), app.spec.timeout).await;
     let (mut response, lease) = sent.map_err(|failed| failed.fault)?;

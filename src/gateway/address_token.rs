@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
+        app::{App, AppId, AppSpec, Upstream, UpstreamScheme},
         container::ContainerGateway,
         uuid::Uuid,
     };
@@ -79,7 +79,7 @@ mod tests {
         let scheme = UpstreamScheme::Container(Arc::new(gateway));
         let upstream = Upstream { scheme, host: "10.0.0.1".into(), port: 1 };
         let spec = AppSpec::new(AppId::of_container(&uuid, 80), upstream, access, Duration::from_secs(1));
-        Here::App(Arc::new(App::on_host(spec, AppState::Running)))
+        Here::App(Arc::new(App::on_host(spec)))
     }
 
     /// What is left, and the token.

@@ -62,11 +62,14 @@ pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Re
 /// Whether the app is there to be reached: asked after whether the person may, so that nobody learns the
 /// state of what they may not see.
 pub fn reachable(permit: Permit) -> Result<Permit, Early> {
-    let state = permit.app().state;
+    let state = permit.app().spec.state;
     let refuse = |reason| Err(Early::Refuse(Refusal { reason, app: Some(permit.app().clone()) }));
     match state {
         AppState::Running => Ok(permit),
-        AppState::NotStarted => refuse(Reason::NotStarted),
+        AppState::Starting => refuse(Reason::Starting),
+        AppState::Stopping => refuse(Reason::Stopping),
+        AppState::Stopped => refuse(Reason::Stopped),
+        AppState::Failed => refuse(Reason::Failed),
         AppState::Ended => refuse(Reason::Ended),
     }
 }

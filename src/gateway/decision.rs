@@ -77,8 +77,14 @@ pub enum Reason {
     Unassigned,
     /// The address has another tenant than the one this browser knows.
     OtherTenant,
-    /// What is to run there has not started.
-    NotStarted,
+    /// What is to run there does not run yet.
+    Starting,
+    /// What runs there is about to stop.
+    Stopping,
+    /// Somebody stopped what ran there.
+    Stopped,
+    /// What is to run there does not come up.
+    Failed,
     /// What ran there has ended.
     Ended,
     /// A ticket of the site that is not good here and now.
@@ -102,9 +108,12 @@ impl Reason {
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
-            Reason::Unverifiable | Reason::CatalogUnavailable | Reason::NotStarted => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Reason::Unverifiable
+            | Reason::CatalogUnavailable
+            | Reason::Starting
+            | Reason::Stopping
+            | Reason::Stopped
+            | Reason::Failed => StatusCode::SERVICE_UNAVAILABLE,
             Reason::Unassigned | Reason::OtherTenant | Reason::Ended => StatusCode::GONE,
             Reason::ForeignOrigin
             | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {
@@ -127,7 +136,10 @@ impl Reason {
             Reason::CatalogUnavailable => "catalog_unavailable",
             Reason::Unassigned => "unassigned",
             Reason::OtherTenant => "other_tenant",
-            Reason::NotStarted => "not_started",
+            Reason::Starting => "starting",
+            Reason::Stopping => "stopping",
+            Reason::Stopped => "stopped",
+            Reason::Failed => "failed",
             Reason::Ended => "ended",
             Reason::BadTicket => "bad_ticket",
             Reason::Denied(Denied::Anonymous) => "anonymous",
@@ -153,7 +165,10 @@ impl Reason {
             }
             Reason::Unassigned => "Nothing runs at this address now.".into(),
             Reason::OtherTenant => "Something else runs at this address now. Open the page again.".into(),
-            Reason::NotStarted => "This has not started yet.".into(),
+            Reason::Starting => "This does not run yet.".into(),
+            Reason::Stopping => "This is being stopped.".into(),
+            Reason::Stopped => "This was stopped.".into(),
+            Reason::Failed => "This does not start.".into(),
             Reason::Ended => "What ran here has ended.".into(),
             Reason::BadTicket => "This link cannot be used again. Open the app once more.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),

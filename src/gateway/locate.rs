@@ -23,7 +23,7 @@ pub fn locate(arrival: &Arrival, snapshot: &Snapshot, here: &Here) -> Result<Des
     match here {
         Here::Site => on_the_site(arrival, snapshot),
         Here::App(app) => on_its_host(arrival, app),
-        Here::Nothing => refuse(Reason::UnknownApp),
+        Here::Nothing => refuse(absent(snapshot)),
         Here::Broken => refuse(Reason::Malformed(Malformed::Host)),
         Here::Unassigned => refuse(Reason::Unassigned),
         Here::Unavailable => refuse(Reason::CatalogUnavailable),
@@ -32,6 +32,11 @@ pub fn locate(arrival: &Arrival, snapshot: &Snapshot, here: &Here) -> Result<Des
 
 fn refuse<T>(reason: Reason) -> Result<T, Early> {
     Err(Early::Refuse(Refusal { reason, app: None }))
+}
+
+/// What is not in the snapshot does not exist, unless its source has not told everything yet.
+fn absent(snapshot: &Snapshot) -> Reason {
+    if snapshot.is_complete() { Reason::UnknownApp } else { Reason::CatalogUnavailable }
 }
 
 fn on_its_host(arrival: &Arrival, app: &std::sync::Arc<App>) -> Result<Destination, Early> {
@@ -51,7 +56,7 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
     let path = arrival.target.path();
     match route(path, site) {
         Route::App { id, root } => {
-            let Some(app) = snapshot.find(id) else { return refuse(Reason::UnknownApp) };
+            let Some(app) = snapshot.find(id) else { return refuse(absent(snapshot)) };
             if let Err(malformed) = path::check_below_root(&path[root + 1..]) {
                 return refuse(Reason::Malformed(malformed));
             }
@@ -70,7 +75,7 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
                 status: StatusCode::PERMANENT_REDIRECT,
                 location: with_query(&format!("{}/", app.mount), arrival),
             }),
-            None => refuse(Reason::UnknownApp),
+            None => refuse(absent(snapshot)),
         },
         Route::Launcher => match arrival.method {
             Method::GET | Method::HEAD => Err(Early::Launcher),

@@ -12,7 +12,7 @@ use crate::{
     catalog::snapshot::Snapshot,
     model::{
         access::Access,
-        app::{App, Isolation},
+        app::{App, AppState, Isolation},
         place::Place,
         principal::Principal,
         site::Site,
@@ -52,6 +52,8 @@ pub struct Card {
     pub who: String,
     /// Whether this person may open it.
     pub open: bool,
+    /// Its state, when there is nothing to open now.
+    pub state: Option<&'static str>,
 }
 
 /// No, and what to do about it.
@@ -64,6 +66,10 @@ pub struct RefusalPage<'p> {
     pub title: &'p str,
     /// One sentence.
     pub sentence: &'p str,
+    /// What the app's controller says about it.
+    pub message: Option<&'p str>,
+    /// The browser asks again after so many seconds.
+    pub waits: Option<u8>,
     /// Which app.
     pub app: Option<String>,
     /// What would be needed.
@@ -141,13 +147,16 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
             title: app.title().to_owned(),
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
             href: match (app.spec.isolation, app.host) {
-                (Isolation::Host, Some(label)) => site.url(&Place::Host(label), "/"),
-                (Isolation::Host, None) | (Isolation::Path, _) => format!("{}/", app.mount),
+                (Isolation::Host, Some(label)) => site.url(&Place::Host(label), first_page(app)),
+                (Isolation::Host, None) | (Isolation::Path, _) => {
+                    format!("{}{}", app.mount, first_page(app))
+                }
             },
             host: app
                 .host
                 .filter(|_| app.spec.isolation == Isolation::Path)
-                .map(|label| site.url(&Place::Host(label), "/")),
+                .map(|label| site.url(&Place::Host(label), first_page(app))),
+            state: (app.spec.state != AppState::Running).then(|| app.spec.state.as_str()),
             who: who(&app.spec.access),
             open: grounds(app, person.map(Arc::as_ref)).is_ok(),
         })
@@ -160,6 +169,10 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         sign_out: site.endpoint("sign_out"),
         apps,
     }
+}
+
+fn first_page(app: &App) -> &str {
+    app.spec.first_page.as_deref().unwrap_or("/")
 }
 
 /// For whom an app is, in words.

@@ -87,7 +87,9 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
         Reason::Unverifiable | Reason::CatalogUnavailable => "Please try again",
-        Reason::NotStarted => "Not ready yet",
+        Reason::Starting => "Not ready yet",
+        Reason::Stopping | Reason::Stopped => "Stopped",
+        Reason::Failed => "The app does not start",
         Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer here",
         Reason::BadTicket => "This link does not work any more",
         Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
@@ -104,6 +106,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
             reason: reason.as_str(),
             title,
             sentence: &sentence,
+            waits: waits(reason),
             action: None,
         },
         refusal.app.as_deref(),
@@ -119,7 +122,12 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
             let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\", error=\"invalid_token\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
-        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::NotStarted => {
+        Reason::Unverifiable
+        | Reason::CatalogUnavailable
+        | Reason::Starting
+        | Reason::Stopping
+        | Reason::Stopped
+        | Reason::Failed => {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         // Whatever follows on this connection may be part of what was misunderstood.
@@ -140,6 +148,28 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
     response
 }
 
+/// How soon it is worth looking again, in seconds.
+fn waits(reason: Reason) -> Option<u8> {
+    match reason {
+        Reason::Starting => Some(3),
+        Reason::Stopping | Reason::Stopped | Reason::Failed => Some(10),
+        Reason::Malformed(_)
+        | Reason::UnknownApp
+        | Reason::NotFound
+        | Reason::MethodNotAllowed
+        | Reason::ForeignOrigin
+        | Reason::BadForm
+        | Reason::BadToken
+        | Reason::Unverifiable
+        | Reason::CatalogUnavailable
+        | Reason::Unassigned
+        | Reason::OtherTenant
+        | Reason::Ended
+        | Reason::BadTicket
+        | Reason::Denied(_) => None,
+    }
+}
+
 /// The answer when the app gave none.
 pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Record) -> Response<Answer> {
     let title = match fault {
@@ -155,8 +185,14 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
     };
     let sentence = format!("{}.", capitalised(&fault.to_string()));
     record.conclude(fault.reason());
-    let problem =
-        Problem { status: fault.status(), reason: fault.reason(), title, sentence: &sentence, action: None };
+    let problem = Problem {
+        status: fault.status(),
+        reason: fault.reason(),
+        title,
+        sentence: &sentence,
+        waits: None,
+        action: None,
+    };
     let mut response = explain(problem, Some(app), audience, record);
     if fault.must_close() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -174,6 +210,9 @@ pub struct Problem<'p> {
     pub title: &'p str,
     /// One sentence.
     pub sentence: &'p str,
+    /// The page is asked for again after so many seconds, until the app is there; with it the app's own message
+    /// is shown. `None` where waiting would not help.
+    pub waits: Option<u8>,
     /// What the page's button says and where it leads, when the status alone does not tell.
     pub action: Option<(&'static str, String)>,
 }
@@ -185,7 +224,8 @@ pub fn explain(
     audience: Audience<'_>,
     record: &mut Record,
 ) -> Response<Answer> {
-    let Problem { status, reason, title, sentence, action } = problem;
+    let Problem { status, reason, title, sentence, waits, action } = problem;
+    let message = app.filter(|_| waits.is_some()).and_then(|app| app.spec.message.as_deref());
     record.status = status;
     let request_id = record.id.to_str().unwrap_or_default();
     let sign_in = audience.start();
@@ -210,6 +250,8 @@ pub fn explain(
             status: format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default()),
             title,
             sentence,
+            message,
+            waits,
             app: app.map(|app| app.title().to_owned()),
             needed: app.filter(|_| status == StatusCode::FORBIDDEN).map(needed),
             person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
@@ -230,6 +272,9 @@ pub fn explain(
         });
         if status == StatusCode::UNAUTHORIZED {
             body["sign_in"] = sign_in.into();
+        }
+        if let Some(message) = message {
+            body["message"] = message.into();
         }
         json_body(status, "application/problem+json", &body)
     };

@@ -262,7 +262,8 @@ impl DataThread {
             self.streams.list(connection.cut.clone(), move || question.ask())
         });
         let asked = Instant::now();
-        let outgoing = Outgoing { permit, arrival, headers: &headers, usage: usage.clone() };
+        let outgoing =
+            Outgoing { permit, arrival, headers: &headers, usage: usage.clone(), client: record.client };
         let sent = self.forwarder.send(outgoing, body).await;
         record.upstream = Some(asked.elapsed());
         let answer = match sent {

@@ -2,7 +2,7 @@
 //!
 //! Everything a request needs of an app is computed here once, when the app is loaded.
 
-use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
+use std::{borrow::Borrow, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
@@ -64,6 +64,8 @@ pub enum UpstreamScheme {
     Http,
     /// HTTP/1.1 in TLS.
     Https,
+    /// Plain HTTP/1.1 with the ready pods of a Kubernetes Service, whose name the host is: never looked up.
+    Pods(Arc<[SocketAddr]>),
     /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
     Container(Arc<ContainerGateway>),
 }
@@ -84,8 +86,14 @@ impl Upstream {
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
         match (&self.scheme, self.port) {
-            (UpstreamScheme::Http, 80) | (UpstreamScheme::Https, 443) => host,
-            (UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_), port) => {
+            (UpstreamScheme::Http | UpstreamScheme::Pods(_), 80) | (UpstreamScheme::Https, 443) => host,
+            (
+                UpstreamScheme::Http
+                | UpstreamScheme::Https
+                | UpstreamScheme::Pods(_)
+                | UpstreamScheme::Container(_),
+                port,
+            ) => {
                 format!("{host}:{port}")
             }
         }
@@ -95,7 +103,7 @@ impl Upstream {
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = match self.scheme {
-            UpstreamScheme::Http => "http",
+            UpstreamScheme::Http | UpstreamScheme::Pods(_) => "http",
             UpstreamScheme::Https => "https",
             UpstreamScheme::Container(_) => "container",
         };
@@ -129,13 +137,33 @@ pub enum AppState {
     #[default]
     Running,
     /// Not yet.
-    NotStarted,
+    Starting,
+    /// Not for long.
+    Stopping,
+    /// Somebody stopped it; it may be started again.
+    Stopped,
+    /// It does not come up.
+    Failed,
     /// No longer, and it will not come back.
     Ended,
 }
 
+impl AppState {
+    /// One word for lists and explanations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            AppState::Running => "running",
+            AppState::Starting => "starting",
+            AppState::Stopping => "stopping",
+            AppState::Stopped => "stopped",
+            AppState::Failed => "failed",
+            AppState::Ended => "ended",
+        }
+    }
+}
+
 /// A further port of an app, on a host of its own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPort {
     /// The port, as in `<id>-<port>.<apps_domain>`.
     pub port: u16,
@@ -147,8 +175,8 @@ pub struct PublishedPort {
     pub upstream: Option<Upstream>,
 }
 
-/// What the catalogue's author wrote about one app.
-#[derive(Clone, Debug)]
+/// What its catalogue says about one app.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSpec {
     /// Its id.
     pub id: AppId,
@@ -178,6 +206,12 @@ pub struct AppSpec {
     pub max_body: Option<u64>,
     /// PEM file content of the CA that signed the upstream's certificate; `None`: the system's.
     pub ca: Option<Arc<[u8]>>,
+    /// Where its first page is, from its root: `/lab`; `None`: at its root.
+    pub first_page: Option<Box<str>>,
+    /// Whether it can be reached now.
+    pub state: AppState,
+    /// Why it is in that state, for those who may reach it.
+    pub message: Option<Box<str>>,
 }
 
 impl AppSpec {
@@ -198,6 +232,25 @@ impl AppSpec {
             timeout,
             max_body: None,
             ca: None,
+            first_page: None,
+            state: AppState::Running,
+            message: None,
+        }
+    }
+
+    /// One published port of this app, as an app.
+    pub fn port(&self, published: &PublishedPort) -> AppSpec {
+        let port = published.port;
+        let upstream = published.upstream.clone();
+        let title = self.name.as_deref().unwrap_or(self.id.as_str());
+        AppSpec {
+            id: self.id.with_port(port),
+            name: Some(published.label.clone().unwrap_or_else(|| format!("{title}, port {port}"))),
+            upstream: upstream.unwrap_or_else(|| Upstream { port, ..self.upstream.clone() }),
+            access: published.access.clone(),
+            published_ports: Vec::new(),
+            first_page: None,
+            ..self.clone()
         }
     }
 }
@@ -217,8 +270,6 @@ pub struct App {
     pub upstream_host: Option<HeaderValue>,
     /// The label of its own host, when it has one.
     pub host: Option<HostLabel>,
-    /// Whether it can be reached now.
-    pub state: AppState,
 }
 
 impl App {
@@ -229,37 +280,20 @@ impl App {
             mount_header: HeaderValue::from_str(&mount).ok(),
             mount: mount.into(),
             host,
-            ..App::on_host(spec, AppState::Running)
+            ..App::on_host(spec)
         }
     }
 
     /// An app at the root of an origin of its own.
-    pub fn on_host(spec: AppSpec, state: AppState) -> App {
+    pub fn on_host(spec: AppSpec) -> App {
         App {
             mount_header: None,
             upstream_host: HeaderValue::from_str(&spec.upstream.authority()).ok(),
             mount: "".into(),
             kind: AppKind::Hosted,
             host: None,
-            state,
             spec,
         }
-    }
-
-    /// One published port of this app, as an app.
-    pub fn port(spec: &AppSpec, published: &PublishedPort) -> App {
-        let port = published.port;
-        let upstream = published.upstream.clone();
-        let title = spec.name.as_deref().unwrap_or(spec.id.as_str());
-        let spec = AppSpec {
-            id: spec.id.with_port(port),
-            name: Some(published.label.clone().unwrap_or_else(|| format!("{title}, port {port}"))),
-            upstream: upstream.unwrap_or_else(|| Upstream { port, ..spec.upstream.clone() }),
-            access: published.access.clone(),
-            published_ports: Vec::new(),
-            ..spec.clone()
-        };
-        App::on_host(spec, AppState::Running)
     }
 
     /// The console in sidecar mode: it gets everything that is not ours, whoever asks.
@@ -269,14 +303,14 @@ impl App {
             keep_authorization: true,
             ..AppSpec::new(AppId::new("console")?, upstream, Access::Public, timeout)
         };
-        Some(App { kind: AppKind::Console, ..App::on_host(spec, AppState::Running) })
+        Some(App { kind: AppKind::Console, ..App::on_host(spec) })
     }
 
     /// The container whose port it is, when it is one.
     pub fn container(&self) -> Option<&ContainerGateway> {
         match &self.spec.upstream.scheme {
             UpstreamScheme::Container(gateway) => Some(gateway),
-            UpstreamScheme::Http | UpstreamScheme::Https => None,
+            UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Pods(_) => None,
         }
     }
 

@@ -68,7 +68,7 @@ pub struct Section {
 }
 
 /// The tables, in the order they are printed.
-pub const SECTIONS: [Section; 9] = [
+pub const SECTIONS: [Section; 10] = [
     Section { name: "listen", purpose: "Where people connect." },
     Section { name: "admin", purpose: "Where operators connect: /livez, /readyz, /metrics, /apps." },
     Section { name: "site", purpose: "The origin people see, and what lives where on it." },
@@ -79,6 +79,7 @@ pub const SECTIONS: [Section; 9] = [
     Section { name: "session", purpose: "How long people stay signed in." },
     Section { name: "limits", purpose: "Deadlines, sizes and counts." },
     Section { name: "log", purpose: "What is logged." },
+    Section { name: "kubernetes", purpose: "Apps that are PhApplication objects of a Kubernetes cluster." },
     Section {
         name: "arvados",
         purpose: "Web services of Arvados containers, each on a host or a port of its own.",
@@ -117,7 +118,6 @@ pub const NOT_YET: &[(&str, &str)] = &[
     ("identity", "introspection"),
     ("apps", "protocol"),
     ("apps", "bearer"),
-    ("", "kubernetes"),
 ];
 
 /// The key of that name.

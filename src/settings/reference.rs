@@ -16,7 +16,7 @@ pub fn commented_file() -> String {
         // The tables without defaults stand as comments: as they are, they would name a provider and an app.
         let (header, off) = match section.name {
             "apps" => ("[[apps]]".to_owned(), true),
-            name @ ("identity" | "arvados") => (format!("[{name}]"), true),
+            name @ ("identity" | "kubernetes" | "arvados") => (format!("[{name}]"), true),
             name => (format!("[{name}]"), false),
         };
         let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });

@@ -7,7 +7,7 @@ use openidconnect::IssuerUrl;
 use super::{
     Settings,
     file::{File, Section},
-    resolve_apps, resolve_hosts,
+    resolve_apps, resolve_hosts, resolve_kubernetes,
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
@@ -61,6 +61,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         resolve_hosts::check_apps(file, site, &apps);
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
+    let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
     Some(Settings {
         listen: listen?,
@@ -74,6 +75,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         log,
         apps,
         arvados: arvados?,
+        kubernetes: kubernetes?,
         warnings,
     })
 }

@@ -74,9 +74,7 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         timeout: own_timeout.unwrap_or(timeout),
         max_body: section.size("max_body"),
         ca: ca_file(section, folder),
-        id: id?,
-        upstream: upstream?,
-        access: access?,
+        ..AppSpec::new(id?, upstream?, access?, timeout)
     };
     Some(spec)
 }

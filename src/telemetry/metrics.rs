@@ -60,6 +60,8 @@ pub struct Metrics {
     pub sessions: Gauge,
     /// Apps in the catalogue.
     pub catalog_apps: Gauge,
+    /// Apps that are not as their authors wrote them, or not there for it.
+    pub catalog_problems: Gauge,
     /// Open connections to apps.
     pub upstream_connections: Gauge,
     /// Request log lines dropped because the sink stalled.
@@ -111,6 +113,7 @@ impl Metrics {
             streams_cut: Counter::default(),
             sessions: Gauge::default(),
             catalog_apps: Gauge::default(),
+            catalog_problems: Gauge::default(),
             upstream_connections: Gauge::default(),
             log_dropped: Counter::default(),
             last_reload_success: Gauge::default(),
@@ -133,6 +136,11 @@ impl Metrics {
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
         registry.register("arvados_requests", "Calls to the Arvados API server", metrics.arvados.clone());
         registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
+        registry.register(
+            "catalog_problems",
+            "Apps that are not as their authors wrote them",
+            metrics.catalog_problems.clone(),
+        );
         registry.register(
             "catalog_age_seconds",
             "Time since the source of the catalogue was heard from; 0 for a file",

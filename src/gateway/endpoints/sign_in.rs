@@ -208,8 +208,14 @@ impl Call<'_> {
         record.reason = kind.reason;
         // The address at hand is of no further use; a new sign-in that leads to the same place is.
         let action = Some(("Sign in again", pages::start(self.snapshot.site(), target)));
-        let problem =
-            Problem { status: kind.status, reason: kind.reason, title: kind.title, sentence, action };
+        let problem = Problem {
+            status: kind.status,
+            reason: kind.reason,
+            title: kind.title,
+            sentence,
+            waits: None,
+            action,
+        };
         let mut response = respond::explain(problem, None, self.audience(), record);
         if kind.status == StatusCode::SERVICE_UNAVAILABLE {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));

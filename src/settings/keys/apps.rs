@@ -5,6 +5,46 @@ use super::{Key, Kind, key};
 /// In the order they are printed, table by table.
 pub const KEYS: &[Key] = &[
     key(
+        "kubernetes",
+        "namespace",
+        Kind::Text,
+        "",
+        "\"hub\"",
+        "Its PhApplications are apps, reached at the ready pods of their Services app-<name>.",
+    ),
+    key(
+        "kubernetes",
+        "namespaces",
+        Kind::Texts,
+        "",
+        "[\"hub\", \"lab\"]",
+        "Several instead of one. Of two apps of one name that of the first namespace counts.",
+    ),
+    key(
+        "kubernetes",
+        "kubeconfig",
+        Kind::Text,
+        "",
+        "\"kubeconfig\"",
+        "File that says how the API is reached. Absent: as a pod does, by its service account.",
+    ),
+    key(
+        "kubernetes",
+        "watch",
+        Kind::Duration,
+        "\"55s\"",
+        "\"55s\"",
+        "A watch is opened anew after this long, so that a dead one is noticed.",
+    ),
+    key(
+        "kubernetes",
+        "logs",
+        Kind::Switch,
+        "false",
+        "false",
+        "Serve the logs of apps' pods below /api/logs/ to members of the app's group. Needs a right of its own (config/rbac/logs.yaml).",
+    ),
+    key(
         "arvados",
         "api",
         Kind::Text,

@@ -1,0 +1,288 @@
+//! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their Services.
+//!
+//! A feeder: it watches, and publishes whole snapshots. Nothing is published before all of them were listed once, and
+//! a list that breaks off changes nothing. While the API is away the last state stays in force.
+//!
+//! Invariant: an access rule is always the last one that was written; whatever else a broken object says, it keeps
+//! its last good form.
+
+mod application;
+mod namespace;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use kube::{ResourceExt, api::ApiResource};
+use tokio::{sync::mpsc, time::Instant};
+
+use super::{
+    Catalog,
+    snapshot::{Problem, Snapshot},
+};
+use crate::{
+    crd::application::PhApplication,
+    kubernetes::{
+        Cluster,
+        endpoint_slices::{self, Slice},
+        watch::{Told, Watched},
+    },
+    lifecycle::ready::Latch,
+    model::{
+        app::{AppId, AppSpec, AppState, Upstream, UpstreamScheme},
+        site::Site,
+    },
+    telemetry::metrics::Metrics,
+};
+use application::Form;
+use namespace::{Kept, Namespace};
+
+/// Changes that come together are published together: this long after the first of them.
+const GATHER: Duration = Duration::from_millis(20);
+/// How often the age of the catalogue is written down.
+const AGE_EVERY: Duration = Duration::from_secs(1);
+
+/// What turns objects into apps.
+pub struct Feeder {
+    site: Arc<Site>,
+    /// The apps of the configuration file, which come before objects of their names.
+    own: Vec<AppSpec>,
+    /// How long an app has for its response head.
+    timeout: Duration,
+    namespaces: Vec<Namespace>,
+}
+
+impl Feeder {
+    /// Knows nothing of these namespaces yet.
+    pub fn new(site: Arc<Site>, own: Vec<AppSpec>, timeout: Duration, namespaces: &[String]) -> Feeder {
+        let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
+        Feeder { site, own, timeout, namespaces }
+    }
+
+    /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
+    pub async fn feed(mut self, cluster: Cluster, catalog: Catalog, first: Latch, metrics: Arc<Metrics>) {
+        let mut first = Some(first);
+        let mut told = self.watch(&cluster);
+        let mut tick = tokio::time::interval(AGE_EVERY);
+        let mut due: Option<Instant> = None;
+        loop {
+            tokio::select! {
+                Some((index, source, told)) = told.recv() => {
+                    if self.hear(index, source, told) {
+                        due = due.or_else(|| Some(Instant::now() + GATHER));
+                    }
+                }
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    due = None;
+                    if let Some(next) = self.snapshot(&catalog.load()) {
+                        metrics.catalog_problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
+                        if next.problems() != catalog.load().problems() {
+                            complain(&next, &catalog.load());
+                        }
+                        catalog.publish(next);
+                        if first.take().is_some() {
+                            tracing::info!(apps = catalog.load().len(), "the apps of the cluster are known");
+                        }
+                    }
+                }
+                _ = tick.tick() => metrics.set_catalog_age(cluster.silence().as_secs_f64()),
+            }
+        }
+    }
+
+    /// Waits for everything once, and gives back what would be published then.
+    pub async fn once(mut self, cluster: &Cluster) -> Snapshot {
+        let empty = Snapshot::incomplete(self.site.clone(), Vec::new());
+        let mut told = self.watch(cluster);
+        while let Some((index, source, told)) = told.recv().await {
+            if self.hear(index, source, told)
+                && let Some(snapshot) = self.snapshot(&empty)
+            {
+                return snapshot;
+            }
+        }
+        empty
+    }
+
+    /// All watches, in one queue.
+    fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, Source, Told)> {
+        let (tell, told) = mpsc::channel(1);
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            let kind = Watched::Kind(ApiResource::erase::<PhApplication>(&()));
+            for (source, watched) in [(Source::Apps, kind), (Source::Slices, Watched::EndpointSlices)] {
+                let mut one = cluster.watch(watched, namespace.name());
+                let tell = tell.clone();
+                tokio::spawn(async move {
+                    while let Some(told) = one.recv().await {
+                        if tell.send((index, source, told)).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        }
+        told
+    }
+
+    /// Takes in what a watch says; gives back whether it may change what is published.
+    fn hear(&mut self, index: usize, source: Source, told: Told) -> bool {
+        let Some(namespace) = self.namespaces.get_mut(index) else { return false };
+        match source {
+            Source::Apps => namespace
+                .apps
+                .hear(told, |object, before| Some((object.name_any(), application::read(object, before)))),
+            Source::Slices => namespace.slices.hear(told, |object, _| {
+                // Of other Services nothing is kept.
+                let slice =
+                    endpoint_slices::read(object).filter(|slice| slice.service.starts_with(SERVICE))?;
+                Some((object.name_any(), slice))
+            }),
+        }
+    }
+
+    /// The snapshot of this moment; `None` until everything was listed once.
+    fn snapshot(&self, before: &Snapshot) -> Option<Snapshot> {
+        if !self.namespaces.iter().all(Namespace::is_known) {
+            return None;
+        }
+        let mut problems = Vec::new();
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut specs = self.own.clone();
+        taken.extend(self.own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));
+        let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
+            self.site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.'))
+        });
+        if let Some(label) = site_label {
+            taken.insert(label, "the site, whose host it would have");
+        }
+        for namespace in &self.namespaces {
+            let pods = ReadyPods::of(&namespace.slices);
+            for (name, seen) in namespace.apps.sorted() {
+                let object = format!("{}/{name}", namespace.name());
+                let mut problem = |what: String, kept| {
+                    problems.push(Problem { id: name.to_owned(), object: object.clone(), what, kept });
+                };
+                if let Some(what) = &seen.problem {
+                    problem(what.clone(), seen.form.is_some());
+                }
+                let Some(form) = &seen.form else { continue };
+                match taken.entry(name) {
+                    Entry::Occupied(other) => {
+                        problem(format!("its name is taken by {}", other.get()), false);
+                        continue;
+                    }
+                    Entry::Vacant(free) => free.insert(namespace.name()),
+                };
+                let ready = pods.of_app(name, form);
+                if ready.contested {
+                    problem(
+                        "some of its pods' addresses are also those of another app's pods: not used".into(),
+                        true,
+                    );
+                }
+                specs.extend(self.spec(name, form, ready.addresses, namespace.name()));
+            }
+        }
+        Some(before.followed_by(specs, problems))
+    }
+
+    fn spec(&self, name: &str, form: &Form, ready: Vec<SocketAddr>, namespace: &str) -> Option<AppSpec> {
+        let state = form.state(!ready.is_empty());
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Pods(ready.into()),
+            host: format!("{SERVICE}{name}.{namespace}.svc").into(),
+            port: form.port,
+        };
+        let message = form.message.clone().filter(|_| state != AppState::Running);
+        Some(AppSpec {
+            name: Some(form.title.clone()),
+            strip_prefix: form.rewrite,
+            first_page: form.first_page.clone(),
+            state,
+            message,
+            ..AppSpec::new(AppId::new(name)?, upstream, form.access.clone(), self.timeout)
+        })
+    }
+}
+
+/// Begins the name of an app's Service.
+const SERVICE: &str = "app-";
+
+#[derive(Clone, Copy)]
+enum Source {
+    Apps,
+    Slices,
+}
+
+/// Says what is wrong now and was not before; the whole list is at `GET /apps`.
+fn complain(next: &Snapshot, before: &Snapshot) {
+    let known: HashSet<(&str, &str)> =
+        before.problems().iter().map(|problem| (&*problem.object, &*problem.what)).collect();
+    for problem in next.problems() {
+        if !known.contains(&(&*problem.object, &*problem.what)) {
+            let Problem { object, what, kept, .. } = problem;
+            tracing::warn!(%object, problem = %what, still_published = kept, "an app is not as its author wrote it");
+        }
+    }
+}
+
+/// The slices of one namespace, by their Service.
+struct ReadyPods<'n> {
+    of_service: HashMap<&'n str, Vec<&'n Slice>>,
+    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows which.
+    contested: HashSet<SocketAddr>,
+}
+
+/// Where an app's ready pods listen.
+struct Ready {
+    addresses: Vec<SocketAddr>,
+    contested: bool,
+}
+
+impl<'n> ReadyPods<'n> {
+    fn of(slices: &'n Kept<Slice>) -> ReadyPods<'n> {
+        let mut of_service: HashMap<&str, Vec<&Slice>> = HashMap::new();
+        let mut owners: HashMap<SocketAddr, (&str, &str)> = HashMap::new();
+        let mut contested = HashSet::new();
+        for (_, slice) in slices.sorted() {
+            of_service.entry(&slice.service).or_default().push(slice);
+            for (pod, (_, port)) in
+                slice.pods.iter().flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
+            {
+                let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port)) else { continue };
+                let claim = (&*slice.service, &**uid);
+                let (service, owner) = owners.entry(address).or_insert(claim);
+                if *service != claim.0 && *owner != claim.1 {
+                    contested.insert(address);
+                }
+            }
+        }
+        ReadyPods { of_service, contested }
+    }
+
+    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a pod has an
+    /// address of each.
+    fn of_app(&self, name: &str, form: &Form) -> Ready {
+        let service = format!("{SERVICE}{name}");
+        let slices = self.of_service.get(&*service).map(Vec::as_slice).unwrap_or_default();
+        let mut addresses: Vec<SocketAddr> = slices
+            .iter()
+            .flat_map(|slice| {
+                let port = form.port_of(&slice.ports);
+                slice.pods.iter().filter_map(move |pod| Some(SocketAddr::new(pod.address, port?)))
+            })
+            .collect();
+        let all = addresses.len();
+        addresses.retain(|address| !self.contested.contains(address));
+        let contested = addresses.len() < all;
+        if addresses.iter().any(SocketAddr::is_ipv4) {
+            addresses.retain(SocketAddr::is_ipv4);
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        Ready { addresses, contested }
+    }
+}

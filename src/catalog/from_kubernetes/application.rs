@@ -1,0 +1,218 @@
+//! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only that one, and
+//! is told.
+
+use kube::{ResourceExt, api::DynamicObject};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    crd::application::{PhApplicationSpec, PhApplicationStatus},
+    model::{
+        access::{Access, GroupName},
+        app::{AppId, AppState},
+        place::HostLabel,
+    },
+    route::host::{Named, named},
+};
+
+/// The API server's own bound for all annotations of an object, in bytes.
+const MAX_ANNOTATIONS: usize = 256 * 1024;
+/// Longest texts that are shown to people, in bytes.
+const MAX_TITLE: usize = 256;
+const MAX_MESSAGE: usize = 1024;
+/// Longest path of a first page, in bytes.
+const MAX_PATH: usize = 256;
+
+/// An object as it was last seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// What is published; `None`: nothing can be.
+    pub form: Option<Form>,
+    /// What is wrong with the object.
+    pub problem: Option<String>,
+}
+
+/// An app that can be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The name people see.
+    pub title: String,
+    /// Who may reach it.
+    pub access: Access,
+    /// The port of its Service that speaks HTTP.
+    pub port: u16,
+    /// What the Service calls that port; `None` when the object does not tell.
+    port_name: Option<String>,
+    /// Remove the prefix before forwarding.
+    pub rewrite: bool,
+    /// Where its first page is.
+    pub first_page: Option<Box<str>>,
+    /// Why it is in its state.
+    pub message: Option<Box<str>>,
+    phase: Phase,
+    stop: bool,
+}
+
+/// What its controller says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing, or something that is no reason against it.
+    Unsaid,
+    Stopping,
+    Stopped,
+    Error,
+}
+
+impl Form {
+    /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody stopped it, is what
+    /// they want.
+    pub fn state(&self, has_ready_pods: bool) -> AppState {
+        match (self.phase, self.stop, has_ready_pods) {
+            (Phase::Stopped, _, _) => AppState::Stopped,
+            (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => AppState::Stopping,
+            (Phase::Unsaid | Phase::Error, true, false) => AppState::Stopped,
+            (Phase::Unsaid | Phase::Error, false, true) => AppState::Running,
+            (Phase::Unsaid, false, false) => AppState::Starting,
+            (Phase::Error, false, false) => AppState::Failed,
+        }
+    }
+
+    /// The pods' port that serves `httpPort`: the one of its name, or else of its number.
+    pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
+        let by_name =
+            self.port_name.as_ref().and_then(|wanted| ports.iter().find(|(name, _)| name == wanted));
+        by_name.or_else(|| ports.iter().find(|(_, port)| *port == self.port)).map(|(_, port)| *port)
+    }
+}
+
+/// Reads an object. What is wrong with it leaves its last good form in force; but for who may reach it: that is
+/// always as it stands there now, and what is not understood denies.
+pub fn read(object: &DynamicObject, before: Option<&Seen>) -> Seen {
+    let access = access(&object.data);
+    match form(object, access.clone()) {
+        Ok(form) => Seen { form: Some(form), problem: problem_of(&access) },
+        // Not wrong: an app without a page.
+        Err(Wrong::NoPort) => {
+            Seen { form: None, problem: Some("it has no httpPort: there is nothing to open".to_owned()) }
+        }
+        Err(Wrong::Because(what)) => Seen {
+            form: before.and_then(|seen| seen.form.clone()).map(|form| Form { access, ..form }),
+            problem: Some(what),
+        },
+    }
+}
+
+enum Wrong {
+    NoPort,
+    Because(String),
+}
+
+impl From<String> for Wrong {
+    fn from(what: String) -> Wrong {
+        Wrong::Because(what)
+    }
+}
+
+/// Who may reach it. Never fails: what is missing or no text denies.
+fn access(data: &Value) -> Access {
+    let text = |name: &str| data.pointer(name).and_then(Value::as_str);
+    match text("/spec/scope") {
+        Some("public") => Access::Public,
+        Some("primehub") => Access::User,
+        Some("group") => match text("/spec/groupName").and_then(GroupName::new) {
+            Some(group) => Access::Group(group),
+            None => Access::Unknown("group without a groupName".into()),
+        },
+        Some(other) => Access::Unknown(shown(other, MAX_TITLE).into()),
+        None => Access::Unknown("no scope".into()),
+    }
+}
+
+fn problem_of(access: &Access) -> Option<String> {
+    match access {
+        Access::Unknown(written) => Some(format!("scope {written:?} is not understood: everybody is denied")),
+        Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => None,
+    }
+}
+
+fn form(object: &DynamicObject, access: Access) -> Result<Form, Wrong> {
+    let name = object.name_any();
+    if AppId::new(&name).is_none() {
+        let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
+        return Err(what.to_owned().into());
+    }
+    // A host that could name a container must never be an app's.
+    if HostLabel::new(name.as_bytes()).is_some_and(|label| !matches!(named(&label), Named::Name(_))) {
+        return Err("its name has the form of an Arvados uuid".to_owned().into());
+    }
+    let annotations: usize = object.annotations().iter().map(|(key, value)| key.len() + value.len()).sum();
+    if annotations > MAX_ANNOTATIONS {
+        return Err(format!("its annotations are longer than {MAX_ANNOTATIONS} bytes").into());
+    }
+    let spec = object.data.get("spec").unwrap_or(&Value::Null);
+    let spec = PhApplicationSpec::deserialize(spec)
+        .map_err(|error| format!("its spec cannot be read: {}", shown(&error.to_string(), MAX_TITLE)))?;
+    let port = match spec.http_port {
+        None => return Err(Wrong::NoPort),
+        Some(port) => u16::try_from(port).ok().filter(|port| *port != 0),
+    };
+    let port = port.ok_or_else(|| "its httpPort is none: 1 to 65535".to_owned())?;
+    let status = object.data.get("status").and_then(|status| PhApplicationStatus::deserialize(status).ok());
+    let status = status.unwrap_or_default();
+    let title = shown(&spec.display_name, MAX_TITLE);
+    Ok(Form {
+        title: if title.is_empty() { name } else { title },
+        access,
+        port,
+        port_name: port_name(&spec.svc_template.spec, port)?,
+        rewrite: spec.rewrite.unwrap_or(false),
+        first_page: spec.app_root.as_deref().map_or(Ok(None), first_page)?,
+        message: status.message.map(|message| shown(&message, MAX_MESSAGE).into()),
+        phase: match status.phase.as_deref() {
+            Some("Stopping") => Phase::Stopping,
+            Some("Stopped") => Phase::Stopped,
+            Some("Error") => Phase::Error,
+            _ => Phase::Unsaid,
+        },
+        stop: spec.stop.unwrap_or(false),
+    })
+}
+
+/// What the Service will call the port: empty when it has no name.
+fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
+    let ports = service.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_it = |entry: &&Value| entry.get("port").and_then(Value::as_u64) == Some(u64::from(port));
+    let Some(entry) = ports.iter().find(is_it) else { return Ok(None) };
+    match entry.get("name") {
+        None | Some(Value::Null) => Ok(Some(String::new())),
+        Some(Value::String(name)) if HostLabel::new(name.as_bytes()).is_some() => Ok(Some(name.clone())),
+        Some(_) => Err("its svcTemplate gives the port a name that no port has".to_owned()),
+    }
+}
+
+/// Where its first page is, from its root. It becomes part of a link of ours.
+fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
+    let path = format!("/{}", written.trim_start_matches('/'));
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'#');
+    let climbs = path.split(['/', '?']).any(|segment| matches!(segment, "." | ".."));
+    if path.len() > MAX_PATH || !path.bytes().all(plain) || climbs {
+        return Err("its appRoot is no plain path".to_owned());
+    }
+    Ok((path != "/").then(|| path.into()))
+}
+
+/// A text as people may be shown it: without control characters, and not too long.
+fn shown(text: &str, most: usize) -> String {
+    let clean = text.trim().chars().filter(|character| !character.is_control() || *character == '\n');
+    let mut end = 0;
+    let mut short: String = clean
+        .take_while(|character| {
+            end += character.len_utf8();
+            end <= most
+        })
+        .collect();
+    if end > most {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,93 @@
+//! What is known of one namespace, and what is just being listed anew.
+
+use std::collections::{BTreeMap, HashMap};
+
+use kube::{ResourceExt, api::DynamicObject};
+
+use super::application::Seen;
+use crate::kubernetes::{endpoint_slices::Slice, watch::Told};
+
+/// The apps and slices of one namespace.
+pub struct Namespace {
+    name: String,
+    /// By object name.
+    pub apps: Kept<Seen>,
+    /// By object name.
+    pub slices: Kept<Slice>,
+}
+
+impl Namespace {
+    /// Nothing is known of it.
+    pub fn new(name: &str) -> Namespace {
+        Namespace { name: name.to_owned(), apps: Kept::new(), slices: Kept::new() }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether everything in it was listed at least once.
+    pub fn is_known(&self) -> bool {
+        self.apps.known && self.slices.known
+    }
+}
+
+/// Objects of one kind, by name.
+pub struct Kept<T> {
+    now: HashMap<String, T>,
+    /// A list that is not whole yet: it counts for nothing until it is.
+    coming: HashMap<String, T>,
+    known: bool,
+}
+
+impl<T: PartialEq> Kept<T> {
+    fn new() -> Kept<T> {
+        Kept { now: HashMap::new(), coming: HashMap::new(), known: false }
+    }
+
+    /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept before. Gives back
+    /// whether something changed that counts.
+    pub fn hear(
+        &mut self,
+        told: Told,
+        read: impl Fn(&DynamicObject, Option<&T>) -> Option<(String, T)>,
+    ) -> bool {
+        match told {
+            Told::Begin => {
+                self.coming.clear();
+                false
+            }
+            Told::Listed(object) => {
+                let kept = read(&object, self.now.get(&object.name_any()));
+                self.coming.extend(kept);
+                false
+            }
+            Told::Complete => {
+                let next = std::mem::take(&mut self.coming);
+                let changed = !self.known || next != self.now;
+                self.now = next;
+                self.known = true;
+                changed
+            }
+            Told::Changed(object) => {
+                let name = object.name_any();
+                match read(&object, self.now.get(&name)) {
+                    Some((name, next)) => {
+                        let changed = self.now.get(&name) != Some(&next);
+                        self.now.insert(name, next);
+                        changed
+                    }
+                    None => self.now.remove(&name).is_some(),
+                }
+            }
+            Told::Gone(object) => self.now.remove(&object.name_any()).is_some(),
+        }
+    }
+
+    /// All of them, by name.
+    pub fn sorted(&self) -> impl Iterator<Item = (&str, &T)> {
+        let sorted: BTreeMap<&str, &T> = self.now.iter().map(|(name, kept)| (&**name, kept)).collect();
+        sorted.into_iter()
+    }
+}

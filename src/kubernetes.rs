@@ -1,0 +1,107 @@
+//! The Kubernetes API as Ludgate uses it: a client with deadlines, and watches that never keep half a truth.
+//!
+//! Invariant: nothing here writes to Kubernetes.
+
+pub mod endpoint_slices;
+pub mod watch;
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use http::Response;
+use kube::{
+    Client, Config,
+    client::ClientBuilder,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use tower::util::MapResponseLayer;
+
+use crate::model::clock::Clock;
+
+/// A call may be silent for this much longer than a watch may last: then nobody is there.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// Where the API is, and what is read there.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The namespaces whose apps are published; of two apps of one name the first's counts.
+    pub namespaces: Vec<String>,
+    /// How to reach the API; `None`: as a pod does, by its service account.
+    pub kubeconfig: Option<PathBuf>,
+    /// A watch is opened anew after this long, so that a dead one is noticed.
+    pub watch: Duration,
+    /// Whether the logs of apps' pods are served.
+    pub logs: bool,
+}
+
+/// Why the API cannot even be tried.
+#[derive(Debug, thiserror::Error)]
+pub enum NoCluster {
+    /// The kubeconfig cannot be used.
+    #[error("kubernetes.kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    /// Not in a pod, and no kubeconfig given.
+    #[error("kubernetes: no service account of a pod is here, and kubernetes.kubeconfig is not set: {0}")]
+    NotInAPod(#[from] kube::config::InClusterError),
+    /// The certificates cannot be used.
+    #[error("kubernetes: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// The API of one cluster. Cloning gives the same.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    settings: Settings,
+    heard: Arc<AtomicU64>,
+    clock: Clock,
+}
+
+impl Cluster {
+    /// Makes the client; asks nobody yet. To be called on the control runtime.
+    ///
+    /// # Errors
+    /// See [`NoCluster`].
+    pub async fn new(settings: Settings, clock: Clock) -> Result<Cluster, NoCluster> {
+        let mut config = match &settings.kubeconfig {
+            Some(file) => {
+                let kubeconfig = Kubeconfig::read_from(file)?;
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+            }
+            None => Config::incluster()?,
+        };
+        // Longer than any watch may be silent: it only ends calls that nobody answers.
+        config.read_timeout = Some(settings.watch + GRACE);
+        let heard = Arc::new(AtomicU64::new(clock.now().0));
+        let (noted, time) = (heard.clone(), clock.clone());
+        let note = MapResponseLayer::new(move |response: Response<_>| {
+            if response.status().is_success() {
+                noted.store(time.now().0, Ordering::Relaxed);
+            }
+            response
+        });
+        let client = ClientBuilder::try_from(config)?.with_layer(&note).build();
+        Ok(Cluster { client, settings, heard, clock })
+    }
+
+    /// The client.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where the API is, and what is read there.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How long ago the API last answered well.
+    pub fn silence(&self) -> Duration {
+        Duration::from_millis(self.clock.now().0.saturating_sub(self.heard.load(Ordering::Relaxed)))
+    }
+}

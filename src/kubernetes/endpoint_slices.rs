@@ -1,0 +1,229 @@
+//! Which pods of a Service are ready, as its EndpointSlices tell: read leniently, so that one with something
+//! unknown in it harms nobody else.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use kube::{
+    Client, ResourceExt,
+    api::{ApiResource, DynamicObject},
+    discovery,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+const GROUP: &str = "discovery.k8s.io";
+/// Names the Service that a slice belongs to.
+const SERVICE_LABEL: &str = "kubernetes.io/service-name";
+/// Where clouds keep the machine's own credentials, on IPv6; on IPv4 the address is link-local.
+const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
+/// One slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The Service it belongs to.
+    pub service: String,
+    /// Its ready pods.
+    pub pods: Vec<Pod>,
+    /// The ports they listen on, with the names that the Service gives them; empty where it gives none.
+    pub ports: Vec<(String, u16)>,
+}
+
+/// A ready pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its uid, when the slice tells.
+    pub uid: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    #[serde(default)]
+    endpoints: Option<Vec<Endpoint>>,
+    #[serde(default)]
+    ports: Option<Vec<Port>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Endpoint {
+    #[serde(default)]
+    addresses: Vec<String>,
+    #[serde(default)]
+    conditions: Conditions,
+    #[serde(default)]
+    target_ref: Option<TargetRef>,
+}
+
+#[derive(Default, Deserialize)]
+struct Conditions {
+    ready: Option<bool>,
+    terminating: Option<bool>,
+}
+
+#[derive(Deserialize)]
+struct TargetRef {
+    uid: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    name: Option<String>,
+    port: Option<i64>,
+    protocol: Option<String>,
+}
+
+/// The version of EndpointSlices that the cluster serves.
+///
+/// # Errors
+/// When it cannot be asked, or serves none.
+pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
+    let group = discovery::group(client, GROUP).await?;
+    let slices = group.recommended_kind("EndpointSlice");
+    slices.map(|(resource, _)| resource).ok_or_else(|| {
+        let none = std::io::Error::other("the cluster serves no EndpointSlices");
+        kube::Error::Service(none.into())
+    })
+}
+
+/// Reads a slice. `None`: it belongs to no Service, or cannot be read, and then has no pod anybody could be sent to.
+pub fn read(object: &DynamicObject) -> Option<Slice> {
+    let service = object.labels().get(SERVICE_LABEL)?.clone();
+    let data = &object.data;
+    // Addresses only: a name would have to be looked up, and whoever can change what it says would choose.
+    if data.get("addressType").and_then(Value::as_str).is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
+        return None;
+    }
+    let written = match Written::deserialize(data) {
+        Ok(written) => written,
+        Err(error) => {
+            tracing::warn!(slice = object.name_any(), %error, "an EndpointSlice cannot be read");
+            return None;
+        }
+    };
+    let ready = |endpoint: &Endpoint| {
+        // Not said is not denied (the API's own rule for `ready`).
+        endpoint.conditions.ready != Some(false) && endpoint.conditions.terminating != Some(true)
+    };
+    let pods = written.endpoints.unwrap_or_default().into_iter().filter(ready).filter_map(|endpoint| {
+        // Those behind the first are fungible with it, says the API; kube-proxy takes the first too.
+        let address = endpoint.addresses.first()?.parse::<IpAddr>().ok()?.to_canonical();
+        if !may_be_a_pod(&address) {
+            tracing::warn!(slice = object.name_any(), %address, "no pod can have this address: nothing is sent there");
+            return None;
+        }
+        Some(Pod { address, uid: endpoint.target_ref.and_then(|target| target.uid) })
+    });
+    let pods = pods.collect();
+    let ports = written.ports.unwrap_or_default().into_iter().filter_map(|port| {
+        let tcp = port.protocol.is_none_or(|protocol| protocol == "TCP");
+        let number = port.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
+        tcp.then(|| (port.name.unwrap_or_default(), number))
+    });
+    Some(Slice { service, pods, ports: ports.collect() })
+}
+
+/// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or what answers
+/// there for a cloud with the machine's credentials.
+fn may_be_a_pod(address: &IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            !(v4.is_loopback()
+                || v4.is_link_local()
+                || v4.is_unspecified()
+                || v4.is_multicast()
+                || v4.octets()[0] == 0
+                || *v4 == Ipv4Addr::BROADCAST)
+        }
+        IpAddr::V6(v6) => {
+            !(v6.is_loopback()
+                || v6.is_unicast_link_local()
+                || v6.is_unspecified()
+                || v6.is_multicast()
+                || *v6 == METADATA)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn slice(mut value: Value) -> Option<Slice> {
+        value["metadata"] = json!({ "name": "s", "labels": { SERVICE_LABEL: "app-x" } });
+        read(&serde_json::from_value(value).expect("an object"))
+    }
+
+    fn addresses(endpoints: Value) -> Vec<String> {
+        let slice = slice(json!({ "addressType": "IPv4", "endpoints": endpoints })).expect("a slice");
+        slice.pods.iter().map(|pod| pod.address.to_string()).collect()
+    }
+
+    #[test]
+    fn only_ready_pods_count() {
+        let endpoint = |last: u8, conditions: Value| json!({ "addresses": [format!("10.0.0.{last}")], "conditions": conditions });
+        let endpoints = json!([
+            endpoint(1, json!({ "ready": true })),
+            endpoint(2, json!({ "ready": false })),
+            endpoint(3, json!({})),
+            endpoint(4, json!({ "ready": true, "terminating": true })),
+            { "addresses": ["10.0.0.5"] },
+            { "addresses": [] },
+            { "addresses": ["not-an-address"] },
+        ]);
+        assert_eq!(addresses(endpoints), ["10.0.0.1", "10.0.0.3", "10.0.0.5"]);
+    }
+
+    #[test]
+    fn addresses_that_no_pod_has_are_left_out() {
+        for address in [
+            "127.0.0.1",
+            "127.1.2.3",
+            "0.0.0.0",
+            "0.1.2.3",
+            "169.254.169.254",
+            "224.0.0.1",
+            "255.255.255.255",
+            "::1",
+            "::",
+            "::ffff:127.0.0.1",
+            "::ffff:169.254.169.254",
+            "fe80::1",
+            "ff02::1",
+            "fd00:ec2::254",
+            "2130706433",
+            "0177.0.0.1",
+        ] {
+            assert!(addresses(json!([{ "addresses": [address] }])).is_empty(), "{address}");
+        }
+        assert_eq!(addresses(json!([{ "addresses": ["fd00::7"] }])), ["fd00::7"]);
+    }
+
+    #[test]
+    fn ports_are_tcp_and_have_a_number() {
+        let ports = json!([
+            { "name": "http", "port": 8080, "protocol": "TCP" },
+            { "port": 9090 },
+            { "name": "dns", "port": 53, "protocol": "UDP" },
+            { "name": "none" },
+            { "name": "zero", "port": 0 },
+            { "name": "huge", "port": 70000 },
+        ]);
+        let slice =
+            slice(json!({ "addressType": "IPv4", "endpoints": null, "ports": ports })).expect("a slice");
+        assert_eq!(slice.ports, [("http".to_owned(), 8080), (String::new(), 9090)]);
+    }
+
+    #[test]
+    fn names_and_what_cannot_be_read_lead_nowhere() {
+        assert_eq!(
+            slice(json!({ "addressType": "FQDN", "endpoints": [{ "addresses": ["a.example"] }] })),
+            None
+        );
+        assert_eq!(slice(json!({ "addressType": "IPv4", "endpoints": 5 })), None);
+    }
+}

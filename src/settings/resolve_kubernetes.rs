@@ -1,0 +1,55 @@
+//! The catalogue of a Kubernetes cluster: which namespaces, and how its API is reached.
+
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use super::file::File;
+use crate::{kubernetes, model::place::HostLabel};
+
+/// A dead watch is noticed after about this long.
+const WATCH: Duration = Duration::from_secs(55);
+
+/// The cluster; `None` only together with a mistake.
+pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<kubernetes::Settings>> {
+    if !file.has("kubernetes") {
+        return Some(None);
+    }
+    let section = file.section("kubernetes");
+    let example = || Some("for example namespace = \"hub\"".to_owned());
+    let (one, several) = (section.text("namespace"), section.texts("namespaces"));
+    if one.is_some() && several.is_some() {
+        section.wrong("namespaces", "and namespace are both given", None);
+    }
+    let namespaces: Vec<String> = one.into_iter().chain(several.unwrap_or_default()).collect();
+    if namespaces.is_empty() {
+        section.wrong("namespace", "is needed, or namespaces", example());
+    }
+    let mut known = BTreeSet::new();
+    for name in &namespaces {
+        let label = HostLabel::new(name.as_bytes()).is_some_and(|label| label.as_str() == name);
+        if !label {
+            section.wrong("namespace", format!("{name:?} is no namespace"), example());
+        }
+        if !known.insert(name) {
+            section.wrong("namespaces", format!("{name} is given twice"), None);
+        }
+    }
+    let kubeconfig = section.text("kubeconfig").map(|name| folder.join(name));
+    if let Some(file) = &kubeconfig
+        && let Err(error) = fs::read(file)
+    {
+        section.wrong("kubeconfig", format!("cannot be read: {error}"), None);
+    }
+    let watch = section.positive("watch", WATCH);
+    if watch < Duration::from_secs(1) {
+        section.wrong("watch", "must be at least a second", None);
+    }
+    let logs = section.switch("logs").unwrap_or(false);
+    if logs && !file.has("identity") {
+        section.wrong(
+            "logs",
+            "can be read by members of a group, and nobody can sign in: [identity] is needed",
+            None,
+        );
+    }
+    Some(Some(kubernetes::Settings { namespaces, kubeconfig, watch, logs }))
+}

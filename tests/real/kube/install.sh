@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Makes sure that a Kubernetes API server is there for the tests, and prints the folder it is in: `etcd`,
+# `kube-apiserver` and `kubectl`, as the envtest convention has it.
+#
+# Where KUBEBUILDER_ASSETS names such a folder, that one is used. Otherwise, on Debian 12 as root or with sudo,
+# the source package of Debian is built once (about six minutes on two cores) and kept in
+# ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Everything but the folder's name goes to standard error.
+set -euo pipefail
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Whether a folder holds what the tests start.
+whole() { [[ -x $1/etcd && -x $1/kube-apiserver && -x $1/kubectl ]]; }
+
+if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
+  whole "$KUBEBUILDER_ASSETS" || {
+    echo "KUBEBUILDER_ASSETS: there is no etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS" >&2
+    exit 1
+  }
+  echo "$KUBEBUILDER_ASSETS"
+  exit 0
+fi
+
+kept=${XDG_CACHE_HOME:-$HOME/.cache}/ludgate/kube
+if whole "$kept"; then
+  echo "$kept"
+  exit 0
+fi
+
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+  as_root=(sudo)
+fi
+if ! have apt-get || ! { [[ $(id -u) == 0 ]] || have sudo; }; then
+  {
+    echo "There is no Kubernetes API server for the tests, and it can be built by this script on Debian 12 only,"
+    echo "as root or with sudo. Name a folder with etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS."
+  } >&2
+  exit 1
+fi
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The source's list is apart from the system's.
+packages() {
+  local lists=$work/apt
+  mkdir -p "$lists/lists/partial"
+  # Where the system has its own packages from; their signatures are checked as for those.
+  local mirror
+  mirror=$(apt-cache policy | awk '$2 ~ "^https?://" && $3 == "bookworm/main" { print $2; exit }')
+  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+    "${mirror:-http://deb.debian.org/debian} bookworm main" >"$lists/sources.list"
+  local aside=(-o Dir::Etc::sourcelist="$lists/sources.list" -o Dir::Etc::sourceparts=/dev/null
+    -o Dir::State::lists="$lists/lists")
+  ${as_root[@]+"${as_root[@]}"} apt-get update -qq
+  ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    golang-1.19-go etcd-server golang-github-modern-go-reflect2-dev xz-utils $(have kubectl || echo kubernetes-client)
+  apt-get "${aside[@]}" update -qq
+  (cd "$work" && apt-get "${aside[@]}" source --download-only -qq kubernetes)
+}
+
+# Debian keeps no generated sources, so the API's description is generated as upstream's Makefile does.
+build() {
+  export GOPATH=$work/go GO111MODULE=off CGO_ENABLED=0 GOCACHE=$work/cache GOFLAGS=
+  export PATH=/usr/lib/go-1.19/bin:$PATH
+  local source=$GOPATH/src/k8s.io/kubernetes
+  mkdir -p "$source"
+  tar -xf "$work"/kubernetes_*.orig.tar.* --strip-components=1 -C "$source"
+  cd "$source"
+  # The vendored version crashes under Go 1.18 and later.
+  rm -rf vendor/github.com/modern-go/reflect2
+  cp -rL /usr/share/gocode/src/github.com/modern-go/reflect2 vendor/github.com/modern-go/reflect2
+
+  go build -o "$work/openapi-gen" ./vendor/k8s.io/kube-openapi/cmd/openapi-gen
+  local described
+  described=$(grep -rl --include=doc.go --include=*.go '+k8s:openapi-gen=true' staging/src pkg/apis/abac |
+    xargs -n1 dirname | sort -u |
+    grep -vE '/(samples?|sample-[a-z]+|examples?|cmd|code-generator)(/|$)|kube-openapi|/openapi/pkg' |
+    sed -e 's#^staging/src/#k8s.io/kubernetes/vendor/#' -e 's#^pkg/#k8s.io/kubernetes/pkg/#' | paste -sd,)
+  "$work/openapi-gen" -O zz_generated.openapi -h vendor/k8s.io/code-generator/hack/boilerplate.go.txt \
+    -p k8s.io/kubernetes/pkg/generated/openapi -o "$GOPATH/src" -r /dev/null -i "$described"
+
+  mkdir -p "$work/out"
+  go build -ldflags '-s -w' -o "$work/out/kube-apiserver" ./cmd/kube-apiserver
+  go build -ldflags '-s -w' -o "$work/out/kube-controller-manager" ./cmd/kube-controller-manager
+  cp "$(command -v etcd)" "$(command -v kubectl)" "$work/out/"
+}
+
+{
+  echo "building a Kubernetes API server for the tests (once, about six minutes)"
+  packages
+  (build)
+  # Whole or not at all: a build that was interrupted leaves nothing behind.
+  mkdir -p "$(dirname "$kept")"
+  rm -rf "$kept"
+  mv "$work/out" "$kept"
+} >&2
+echo "$kept"
