@@ -24,6 +24,7 @@ mod faults;
 mod forwarding;
 mod hand_over;
 mod hosts;
+mod kube;
 mod malformed;
 mod paths;
 mod port_range;

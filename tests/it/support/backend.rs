@@ -31,7 +31,13 @@ struct Inner {
 
 impl Backend {
     pub async fn start(name: &'static str) -> Backend {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Backend::on(name, std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+    }
+
+    /// On a socket that was opened somewhere else.
+    pub fn on(name: &'static str, listener: std::net::TcpListener) -> Backend {
+        listener.set_nonblocking(true).expect("a socket");
+        let listener = TcpListener::from_std(listener).expect("a socket");
         let backend = Backend(Arc::new(Inner {
             name,
             address: listener.local_addr().expect("an address"),

@@ -10,6 +10,7 @@ use std::{
 };
 
 use ludgate::{
+    catalog::snapshot::Snapshot,
     demo::provider::{Client, Provider},
     model::clock::{Clock, Hands},
     run::{self, Options, Running},
@@ -138,6 +139,22 @@ impl World {
         };
         tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
         self
+    }
+
+    /// Waits until the catalogue is as it should be.
+    pub async fn until(&self, wanted: impl Fn(&Snapshot) -> bool) {
+        let gateway = &self.running.gateway;
+        let mut changed = gateway.alarm.listen();
+        let found = async {
+            while !wanted(&gateway.catalog.load()) {
+                changed.changed().await.expect("the gateway lives");
+            }
+        };
+        let waited = tokio::time::timeout(PATIENCE, found).await;
+        waited.unwrap_or_else(|_| {
+            let now = gateway.catalog.load();
+            panic!("not in time; apps: {:?}, problems: {:?}", now.apps().collect::<Vec<_>>(), now.problems())
+        });
     }
 
     pub fn backend(&self, id: &str) -> &Backend {

@@ -1,0 +1,54 @@
+//! Ten thousand apps: known within two seconds, and one change among them within one.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+use kube::{Api, Client, api::DynamicObject};
+use serde_json::json;
+
+use super::namespace::{Namespace, application, phapplications};
+
+const MANY: usize = 10_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_applications_are_listed_in_two_seconds_and_a_change_is_seen_in_one() {
+    let namespace = Namespace::new().await;
+    let app = namespace.running("one", 0).await;
+    namespace.app("one", "group", json!({ "groupName": "other" })).await;
+    let client = Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace.name, &phapplications());
+    stream::iter(1..MANY)
+        .map(|number| {
+            let (api, written) = (api.clone(), application(&format!("app-{number}"), "group", json!({})));
+            async move {
+                let object = serde_json::from_value(written).expect("an object");
+                api.create(&Default::default(), &object).await.expect("created");
+            }
+        })
+        .buffer_unordered(32)
+        .collect::<Vec<()>>()
+        .await;
+    let started = Instant::now();
+    let world = namespace.world().await;
+    let took = started.elapsed();
+    let known = world
+        .running
+        .gateway
+        .catalog
+        .load()
+        .apps()
+        .filter(|app| app.spec.upstream.host.ends_with(".svc"))
+        .count();
+    assert_eq!(known, MANY);
+    eprintln!("{MANY} applications were known after {took:?}, the start of gateway and provider included");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    let get = "GET /apps/one/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
+    assert_eq!(world.exchange(get).await.status(), 401);
+    let changed = Instant::now();
+    namespace.app("one", "public", json!({})).await;
+    world.until(|snapshot| snapshot.find("one").is_some_and(|app| app.spec.access.kind() == "public")).await;
+    assert_eq!(world.exchange(get).await.status(), 200);
+    eprintln!("one change among them was in force after {:?}", changed.elapsed());
+    assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
+    assert_eq!(app.count(), 1);
+}
