@@ -3,6 +3,7 @@
 //! Invariant: nothing here writes to Kubernetes.
 
 pub mod endpoint_slices;
+pub mod object;
 pub mod watch;
 
 use std::{

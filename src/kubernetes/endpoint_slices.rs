@@ -3,13 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use kube::{
-    Client, ResourceExt,
-    api::{ApiResource, DynamicObject},
-    discovery,
-};
+use kube::{Client, ResourceExt, api::ApiResource, discovery};
 use serde::Deserialize;
-use serde_json::Value;
+
+use super::object::Object;
 
 const GROUP: &str = "discovery.k8s.io";
 /// Names the Service that a slice belongs to.
@@ -35,15 +32,6 @@ pub struct Pod {
     pub address: IpAddr,
     /// Its uid, when the slice tells.
     pub uid: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Written {
-    #[serde(default)]
-    endpoints: Option<Vec<Endpoint>>,
-    #[serde(default)]
-    ports: Option<Vec<Port>>,
 }
 
 #[derive(Deserialize)]
@@ -89,14 +77,15 @@ pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
 }
 
 /// Reads a slice. `None`: it belongs to no Service, or cannot be read, and then has no pod anybody could be sent to.
-pub fn read(object: &DynamicObject) -> Option<Slice> {
+pub fn read(object: &Object) -> Option<Slice> {
     let service = object.labels().get(SERVICE_LABEL)?.clone();
-    let data = &object.data;
     // Addresses only: a name would have to be looked up, and whoever can change what it says would choose.
-    if data.get("addressType").and_then(Value::as_str).is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
+    if object.address_type.as_str().is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
         return None;
     }
-    let written = match Written::deserialize(data) {
+    let endpoints = Option::<Vec<Endpoint>>::deserialize(&object.endpoints);
+    let ports = Option::<Vec<Port>>::deserialize(&object.ports);
+    let (endpoints, ports) = match endpoints.and_then(|endpoints| Ok((endpoints, ports?))) {
         Ok(written) => written,
         Err(error) => {
             tracing::warn!(slice = object.name_any(), %error, "an EndpointSlice cannot be read");
@@ -107,7 +96,7 @@ pub fn read(object: &DynamicObject) -> Option<Slice> {
         // Not said is not denied (the API's own rule for `ready`).
         endpoint.conditions.ready != Some(false) && endpoint.conditions.terminating != Some(true)
     };
-    let pods = written.endpoints.unwrap_or_default().into_iter().filter(ready).filter_map(|endpoint| {
+    let pods = endpoints.unwrap_or_default().into_iter().filter(ready).filter_map(|endpoint| {
         // Those behind the first are fungible with it, says the API; kube-proxy takes the first too.
         let address = endpoint.addresses.first()?.parse::<IpAddr>().ok()?.to_canonical();
         if !may_be_a_pod(&address) {
@@ -117,7 +106,7 @@ pub fn read(object: &DynamicObject) -> Option<Slice> {
         Some(Pod { address, uid: endpoint.target_ref.and_then(|target| target.uid) })
     });
     let pods = pods.collect();
-    let ports = written.ports.unwrap_or_default().into_iter().filter_map(|port| {
+    let ports = ports.unwrap_or_default().into_iter().filter_map(|port| {
         let tcp = port.protocol.is_none_or(|protocol| protocol == "TCP");
         let number = port.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
         tcp.then(|| (port.name.unwrap_or_default(), number))
@@ -149,7 +138,7 @@ fn may_be_a_pod(address: &IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

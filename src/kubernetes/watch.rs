@@ -9,12 +9,12 @@ use backon::{BackoffBuilder, ExponentialBuilder};
 use futures_util::StreamExt;
 use kube::{
     Api,
-    api::{ApiResource, DynamicObject},
+    api::ApiResource,
     runtime::watcher::{self, Event, watcher},
 };
 use tokio::sync::mpsc;
 
-use super::{Cluster, endpoint_slices};
+use super::{Cluster, endpoint_slices, object::Object};
 
 /// The first pause after a failure, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -27,13 +27,13 @@ pub enum Told {
     /// All objects follow, from the beginning.
     Begin,
     /// One of all.
-    Listed(Box<DynamicObject>),
+    Listed(Box<Object>),
     /// Those were all.
     Complete,
     /// One is new, or changed.
-    Changed(Box<DynamicObject>),
+    Changed(Box<Object>),
     /// One is gone.
-    Gone(Box<DynamicObject>),
+    Gone(Box<Object>),
 }
 
 /// What is watched.
@@ -116,8 +116,7 @@ impl Watch {
                 Err(error) => return self.failed(&error, said),
             },
         };
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
+        let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
         let lasts = u32::try_from(self.cluster.settings().watch.as_secs()).unwrap_or(u32::MAX).max(1);
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default().timeout(lasts)));
         loop {

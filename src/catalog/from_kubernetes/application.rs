@@ -1,12 +1,13 @@
 //! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only that one, and
 //! is told.
 
-use kube::{ResourceExt, api::DynamicObject};
+use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
     crd::application::{PhApplicationSpec, PhApplicationStatus},
+    kubernetes::object::Object,
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},
@@ -87,8 +88,8 @@ impl Form {
 
 /// Reads an object. What is wrong with it leaves its last good form in force; but for who may reach it: that is
 /// always as it stands there now, and what is not understood denies.
-pub fn read(object: &DynamicObject, before: Option<&Seen>) -> Seen {
-    let access = access(&object.data);
+pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
+    let access = access(&object.spec);
     match form(object, access.clone()) {
         Ok(form) => Seen { form: Some(form), problem: problem_of(&access) },
         // Not wrong: an app without a page.
@@ -114,12 +115,12 @@ impl From<String> for Wrong {
 }
 
 /// Who may reach it. Never fails: what is missing or no text denies.
-fn access(data: &Value) -> Access {
-    let text = |name: &str| data.pointer(name).and_then(Value::as_str);
-    match text("/spec/scope") {
+fn access(spec: &Value) -> Access {
+    let text = |name: &str| spec.get(name).and_then(Value::as_str);
+    match text("scope") {
         Some("public") => Access::Public,
         Some("primehub") => Access::User,
-        Some("group") => match text("/spec/groupName").and_then(GroupName::new) {
+        Some("group") => match text("groupName").and_then(GroupName::new) {
             Some(group) => Access::Group(group),
             None => Access::Unknown("group without a groupName".into()),
         },
@@ -135,7 +136,7 @@ fn problem_of(access: &Access) -> Option<String> {
     }
 }
 
-fn form(object: &DynamicObject, access: Access) -> Result<Form, Wrong> {
+fn form(object: &Object, access: Access) -> Result<Form, Wrong> {
     let name = object.name_any();
     if AppId::new(&name).is_none() {
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
@@ -149,16 +150,15 @@ fn form(object: &DynamicObject, access: Access) -> Result<Form, Wrong> {
     if annotations > MAX_ANNOTATIONS {
         return Err(format!("its annotations are longer than {MAX_ANNOTATIONS} bytes").into());
     }
-    let spec = object.data.get("spec").unwrap_or(&Value::Null);
-    let spec = PhApplicationSpec::deserialize(spec)
+    let spec = PhApplicationSpec::deserialize(&object.spec)
         .map_err(|error| format!("its spec cannot be read: {}", shown(&error.to_string(), MAX_TITLE)))?;
     let port = match spec.http_port {
         None => return Err(Wrong::NoPort),
         Some(port) => u16::try_from(port).ok().filter(|port| *port != 0),
     };
     let port = port.ok_or_else(|| "its httpPort is none: 1 to 65535".to_owned())?;
-    let status = object.data.get("status").and_then(|status| PhApplicationStatus::deserialize(status).ok());
-    let status = status.unwrap_or_default();
+    // A status that cannot be read says nothing.
+    let status = PhApplicationStatus::deserialize(&object.status).unwrap_or_default();
     let title = shown(&spec.display_name, MAX_TITLE);
     Ok(Form {
         title: if title.is_empty() { name } else { title },

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kube::{ResourceExt, api::DynamicObject};
+use kube::ResourceExt;
 
 use super::application::Seen;
-use crate::kubernetes::{endpoint_slices::Slice, watch::Told};
+use crate::kubernetes::{endpoint_slices::Slice, object::Object, watch::Told};
 
 /// The apps and slices of one namespace.
 pub struct Namespace {
@@ -48,11 +48,7 @@ impl<T: PartialEq> Kept<T> {
 
     /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept before. Gives back
     /// whether something changed that counts.
-    pub fn hear(
-        &mut self,
-        told: Told,
-        read: impl Fn(&DynamicObject, Option<&T>) -> Option<(String, T)>,
-    ) -> bool {
+    pub fn hear(&mut self, told: Told, read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>) -> bool {
         match told {
             Told::Begin => {
                 self.coming.clear();

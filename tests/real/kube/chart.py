@@ -1,0 +1,407 @@
+"""What tests/real/kube/chart.sh checks. A check that fails is printed, and the exit code is 1."""
+
+import base64
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+import yaml
+
+from chart_values import MINIMAL, NAMESPACE, PEER, REFUSED, SETS, SIGN_IN, merged, with_config
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+CHART = ROOT / "config/chart"
+failures = []
+left_out = set()
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+        print(f"FAILED: {what}")
+
+
+def kubectl(*arguments, given=None):
+    return subprocess.run(["kubectl", *arguments], input=given, capture_output=True, text=True)
+
+
+class Helm:
+    """Helm, as far as it is needed here."""
+
+    class Refused(Exception):
+        pass
+
+    def __init__(self, folder):
+        # Nothing of the person's own Helm is read or written.
+        for part in ("CACHE", "CONFIG", "DATA"):
+            os.environ[f"HELM_{part}_HOME"] = str(folder / part.lower())
+        found = list(pathlib.Path(sys.prefix).glob("lib/*/site-packages/helm_sdkpy/_lib/*/libhelm_sdkpy.so"))
+        self.library = ctypes.CDLL(str(found[0]))
+        self.library.helm_sdkpy_last_error.restype = ctypes.c_char_p
+        self.library.helm_sdkpy_version_string.restype = ctypes.c_char_p
+        self.library.helm_sdkpy_free.argtypes = [ctypes.c_void_p]
+        self.handle = ctypes.c_ulonglong()
+        kubeconfig = os.environ["KUBECONFIG"].encode()
+        self._done(self.library.helm_sdkpy_config_create(
+            NAMESPACE.encode(), kubeconfig, None, b"{}", ctypes.byref(self.handle)))
+
+    def version(self):
+        return self.library.helm_sdkpy_version_string().decode()
+
+    def _done(self, code):
+        if code != 0:
+            raise Helm.Refused(self.library.helm_sdkpy_last_error().decode())
+
+    def _call(self, function, *arguments):
+        result = ctypes.c_void_p()
+        self._done(function(self.handle, *arguments, ctypes.byref(result)))
+        text = ctypes.string_at(result).decode()
+        self.library.helm_sdkpy_free(result)
+        return json.loads(text)
+
+    def install(self, release, chart, values):
+        options = json.dumps({"wait": False, "timeout_seconds": 60, "server_side_apply": "false"})
+        return self._call(self.library.helm_sdkpy_install, release.encode(), str(chart).encode(),
+                          json.dumps(values).encode(), b"", options.encode())
+
+    def uninstall(self, release):
+        self._call(self.library.helm_sdkpy_uninstall, release.encode(), 0, 60)
+
+    def lint(self, chart):
+        return self._call(self.library.helm_sdkpy_lint, str(chart).encode())
+
+
+def for_rendering(folder):
+    """A copy of the chart that renders the same texts, but into one ConfigMap: the library can install and cannot
+    only render, and an old server does not know all the kinds."""
+    copied = folder / "rendered"
+    shutil.copytree(CHART, copied)
+    data = []
+    for template in sorted((copied / "templates").glob("*.yaml")):
+        # Helm renders a file whose name begins so only where another one includes it.
+        template.rename(template.with_name("_" + template.name))
+        data.append(f'  {template.name}: {{{{ include "ludgate/templates/_{template.name}" . | quote }}}}\n')
+    (copied / "templates/all.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: rendered\ndata:\n" + "".join(data))
+    return copied
+
+
+def render(helm, chart, values):
+    """The objects of the chart, in the order of its files."""
+    release = helm.install("hub", chart, values)
+    helm.uninstall("hub")
+    texts = yaml.safe_load(release["manifest"])["data"]
+    return [one for text in texts.values() for one in yaml.safe_load_all(text) if one is not None]
+
+
+def pick(objects, kind, name=None):
+    found = [one for one in objects if one["kind"] == kind and name in (None, one["metadata"]["name"])]
+    return found[0] if len(found) == 1 else None
+
+
+def keys(where, value, required, allowed, what):
+    check(required <= set(value) <= required | allowed, f"{what}: {where} has {sorted(value)}")
+
+
+def structure(one, what):
+    """What a server that does not know the kind cannot check."""
+    spec = one["spec"]
+    match one["apiVersion"], one["kind"]:
+        case "policy/v1", "PodDisruptionBudget":
+            keys("spec", spec, {"selector"}, {"minAvailable", "maxUnavailable"}, what)
+            check(("minAvailable" in spec) != ("maxUnavailable" in spec), f"{what}: one bound")
+        case "autoscaling/v2", "HorizontalPodAutoscaler":
+            keys("spec", spec, {"scaleTargetRef", "minReplicas", "maxReplicas", "metrics"}, {"behavior"}, what)
+            keys("target", spec["scaleTargetRef"], {"apiVersion", "kind", "name"}, set(), what)
+            for metric in spec["metrics"]:
+                check(metric["type"] == "Resource" and metric["resource"]["target"]["type"] == "Utilization"
+                      and isinstance(metric["resource"]["target"].get("averageUtilization"), int), f"{what}: metric")
+        case "gateway.networking.k8s.io/v1", "HTTPRoute":
+            keys("spec", spec, {"parentRefs", "hostnames", "rules"}, set(), what)
+            for parent in spec["parentRefs"]:
+                keys("parent", parent, {"name", "namespace"}, {"sectionName"}, what)
+            for rule in spec["rules"]:
+                keys("rule", rule, {"matches", "backendRefs"}, {"timeouts", "filters"}, what)
+                for backend in rule["backendRefs"]:
+                    keys("backend", backend, {"name", "port"}, set(), what)
+        case "monitoring.coreos.com/v1", "ServiceMonitor":
+            keys("spec", spec, {"selector", "endpoints", "namespaceSelector"}, set(), what)
+            for endpoint in spec["endpoints"]:
+                keys("endpoint", endpoint, {"port", "path", "interval", "scrapeTimeout"},
+                     {"relabelings", "metricRelabelings"}, what)
+        case kind:
+            check(False, f"{what}: nothing is known about {kind}")
+
+
+def accepted(objects, what, namespace=None):
+    """The server would take each object whose kind it knows; the others have the right structure."""
+    known = set(kubectl("api-versions").stdout.split())
+    asked = [one for one in objects if one["apiVersion"] in known]
+    for one in objects:
+        if one["apiVersion"] not in known:
+            kind = f'{one["apiVersion"]} {one["kind"]}'
+            left_out.add(f"{kind}: this server does not know it, only its structure was checked")
+            structure(one, what)
+    # As one list, so that unknown fields and values of the wrong type are found in all of them.
+    answer = kubectl(*(("-n", namespace) if namespace else ()), "apply", "--dry-run=server", "--validate=strict",
+                     "-f", "-", given="---\n".join(yaml.safe_dump(one) for one in asked))
+    check(answer.returncode == 0, f"{what}: the server refuses it: {answer.stderr.strip()}")
+    check(len(answer.stdout.splitlines()) == len(asked), f"{what}: {answer.stdout}")
+
+
+def labels_hold(objects, what):
+    """Whatever selects the gateway's pods selects them, and nothing of it is left hanging."""
+    deployment = pick(objects, "Deployment")
+    pod = deployment["spec"]["template"]
+    selects = [("Deployment", deployment["spec"]["selector"]["matchLabels"])]
+    for one in objects:
+        match one["kind"]:
+            case "Service":
+                selects.append(("Service", one["spec"]["selector"]))
+            case "PodDisruptionBudget":
+                selects.append((one["kind"], one["spec"]["selector"]["matchLabels"]))
+            case "NetworkPolicy" if not one["metadata"]["name"].endswith("-apps"):
+                selects.append((one["kind"], one["spec"]["podSelector"]["matchLabels"]))
+    for kind, labels in selects:
+        check(labels.items() <= pod["metadata"]["labels"].items(), f"{what}: {kind} selects no pod: {labels}")
+    monitor = pick(objects, "ServiceMonitor")
+    if monitor:
+        wanted = monitor["spec"]["selector"]["matchLabels"].items()
+        served = [one for one in objects if one["kind"] == "Service" and wanted <= one["metadata"]["labels"].items()
+                  and any(port["name"] == monitor["spec"]["endpoints"][0]["port"] for port in one["spec"]["ports"])]
+        check(len(served) == 1, f"{what}: the ServiceMonitor finds one Service")
+    for container in pod["spec"]["containers"]:
+        mounts = {mount["name"] for mount in container.get("volumeMounts", [])}
+        check(mounts <= {volume["name"] for volume in pod["spec"]["volumes"]}, f"{what}: volumes of {mounts}")
+
+
+def tight(pod, what):
+    """The pod runs without any right on its node."""
+    inside = pod["securityContext"]
+    check(inside["runAsNonRoot"] is True, f"{what}: runAsNonRoot")
+    check(inside["seccompProfile"] == {"type": "RuntimeDefault"}, f"{what}: seccompProfile")
+    ludgate = next(one for one in pod["containers"] if one["name"] == "ludgate")
+    own = inside | ludgate["securityContext"]
+    check((own["runAsUser"], own["runAsGroup"]) == (65532, 65532), f"{what}: the user")
+    check(own["readOnlyRootFilesystem"] is True, f"{what}: readOnlyRootFilesystem")
+    check(own["allowPrivilegeEscalation"] is False, f"{what}: allowPrivilegeEscalation")
+    check(own["capabilities"] == {"drop": ["ALL"]}, f"{what}: capabilities")
+    # Thirty seconds of draining, and some to spare.
+    check(pod["terminationGracePeriodSeconds"] == 45, f"{what}: terminationGracePeriodSeconds")
+    paths = [ludgate[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    check(paths == [{"path": "/livez", "port": "admin"}, {"path": "/readyz", "port": "admin"}], f"{what}: probes")
+
+
+def config_check(text, what, environment=()):
+    """`ludgate config check`, with files where the pod has them."""
+    program = os.environ.get("LUDGATE")
+    if not program:
+        left_out.add("`config check` of the configurations: LUDGATE does not name the program")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (("client/client-secret", "secret"), ("admin/token", "t" * 32),
+                              ("session-keys/session-keys", base64.b64encode(os.urandom(32)).decode())):
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir()
+            path.write_text(content + "\n")
+        file = pathlib.Path(folder, "ludgate.toml")
+        file.write_text(text.replace("/etc/ludgate/", folder + "/"))
+        answer = subprocess.run([program, "config", "check", str(file)], capture_output=True, text=True,
+                                env=os.environ | dict(environment))
+        check(answer.returncode == 0, f"{what}: config check: {answer.stdout}{answer.stderr}")
+
+
+def shipped(name):
+    return list(yaml.safe_load_all((ROOT / "config/rbac" / name).read_text()))
+
+
+def roles_hold(objects, values, what):
+    """The chart's Roles are those of config/rbac, and bound to the account of the pod."""
+    logs = values["config"].get("logs", False)
+    for name, wanted in (("gateway", values["config"].get("kubernetes", True)), ("logs", logs)):
+        roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"].endswith("-" + name)]
+        namespaces = values["config"].get("namespaces") or [values["config"].get("namespace", NAMESPACE)]
+        check(sorted(role["metadata"]["namespace"] for role in roles) == (sorted(namespaces) if wanted else []),
+              f"{what}: a Role {name} in each namespace")
+        for role in roles:
+            check(role["rules"] == pick(shipped(f"{name}.yaml"), "Role")["rules"], f"{what}: the rules of {name}")
+            bindings = [one for one in objects if one["kind"] == "RoleBinding"
+                        and one["roleRef"]["name"] == role["metadata"]["name"]
+                        and one["metadata"]["namespace"] == role["metadata"]["namespace"]]
+            account = pick(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+            check([one["subjects"] for one in bindings] ==
+                  [[{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]], f"{what}: binding of {name}")
+
+
+def one_set(helm, chart, what, values, wanted):
+    objects = render(helm, chart, values)
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
+    check(len(names) == len(set(names)), f"{what}: names are unique: {names}")
+    check(all(namespace for _, namespace, _ in names), f"{what}: every object has its namespace")
+    text = pick(objects, "ConfigMap")["data"]["ludgate.toml"]
+    check(tomllib.loads(text) == wanted, f"{what}: ludgate.toml is\n{text}")
+    deployment = pick(objects, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    environment = {one["name"]: one.get("value", "from-a-secret") for one in pod["containers"][0].get("env", [])}
+    config_check(text, what, environment)
+    accepted(objects, what)
+    labels_hold(objects, what)
+    tight(pod, what)
+    roles_hold(objects, values, what)
+    check(pod["automountServiceAccountToken"] is values["config"].get("kubernetes", True), f"{what}: the token")
+    return objects
+
+
+def details(sets):
+    """What single values do beyond the configuration."""
+    minimal, everything = sets["minimal"], sets["everything"]
+    kinds = sorted(one["kind"] for one in minimal)
+    check(kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "Service", "ServiceAccount"],
+          f"minimal: {kinds}")
+    check(pick(minimal, "Deployment")["spec"]["replicas"] == 1, "minimal: one replica")
+    rules = pick(minimal, "NetworkPolicy")["spec"]["ingress"]
+    check(rules == [{"ports": [{"port": "http"}]}], f"minimal: one port for all, the other for nobody: {rules}")
+
+    rules = pick(everything, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]
+    check(rules == [{"ports": [{"port": port}], "from": [PEER]} for port in ("http", "admin")], f"everything: {rules}")
+    deployment = pick(everything, "Deployment")
+    check("replicas" not in deployment["spec"], "everything: the autoscaler counts the replicas")
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    check(labels["app.kubernetes.io/name"] == "primehub-console", "everything: podLabels change the name")
+    check(labels["app.kubernetes.io/instance"] == "hub", "everything: podLabels do not change what selects the pod")
+    check(pick(minimal, "Deployment")["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == "ludgate",
+          "minimal: the console's label only when asked")
+    hosts = ["hub.example.com", "*.apps.example.net"]
+    check([rule["host"] for rule in pick(everything, "Ingress")["spec"]["rules"]] == hosts, "everything: hosts")
+    check(pick(everything, "HTTPRoute")["spec"]["hostnames"] == hosts, "everything: hostnames")
+    check(pick(everything, "Secret") is None, "everything: the Secret exists already")
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    check(image == "registry.example.com/ludgate:1.2.3", f"everything: {image}")
+
+    # The gateway reaches apps of its own namespace by its labels, those of others with its namespace as well.
+    for what, namespace in (("everything", NAMESPACE), ("everything", NAMESPACE + "-b"),
+                            ("apps of another namespace", NAMESPACE + "-b")):
+        policy = next(one for one in sets[what] if one["kind"] == "NetworkPolicy"
+                      and one["metadata"]["name"] == "hub-ludgate-apps" and one["metadata"]["namespace"] == namespace)
+        check(policy["spec"]["podSelector"] == {"matchLabels": {"app": "primehub-app"}}, f"{what}: the apps")
+        (rule,) = policy["spec"]["ingress"]
+        gateway, console = rule["from"]
+        from_where = gateway.get("namespaceSelector", {}).get("matchLabels", {}).get("kubernetes.io/metadata.name")
+        check(from_where == (None if namespace == NAMESPACE else NAMESPACE), f"{what}: {from_where} to {namespace}")
+        check(console == {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "primehub-console"}}}, what)
+
+    pod = pick(sets["everything of the client in a Secret"], "Deployment")["spec"]["template"]["spec"]
+    check(pod["containers"][0]["env"] == [{
+        "name": "LUDGATE_IDENTITY__CLIENT_ID",
+        "valueFrom": {"secretKeyRef": {"name": "hub-client", "key": "client-id"}}}], "the client ID of a Secret")
+    secret = pick(sets["a secret of the chart's"], "Secret")
+    check(secret["stringData"] == {"client-secret": 'quote " and $'}, "the client's secret, byte for byte")
+    budget = pick(sets["no Kubernetes"], "PodDisruptionBudget")["spec"]
+    check(budget.get("minAvailable") == 0 and "maxUnavailable" not in budget, "minAvailable: 0 is a value")
+    check(pick(sets["several replicas"], "Deployment", "gate")["spec"]["replicas"] == 3, "several replicas")
+
+
+def rolls(helm, chart):
+    """The pods are replaced when what they read has changed, and only then."""
+    def sums(values):
+        pod = pick(render(helm, chart, values), "Deployment")["spec"]["template"]
+        return pod["metadata"]["annotations"]["checksum/config"]
+
+    before = sums(with_config(**SIGN_IN, clientSecret="a"))
+    elsewhere = merged(with_config(**SIGN_IN, clientSecret="a"), {"service": {"portNumber": 81}})
+    check(before == sums(elsewhere), "what the pods do not read does not roll them")
+    check(before != sums(with_config(**SIGN_IN, clientSecret="b")), "another secret rolls the pods")
+    check(before != sums(with_config(**SIGN_IN, clientSecret="a", appsPrefix="/x")), "another key rolls the pods")
+
+
+def installed(helm):
+    """The chart as it is, installed by Helm: all it needs is known to every server."""
+    helm.install("gate", CHART, MINIMAL)
+    for kind in ("deployment/gate-ludgate", "service/gate-ludgate", "configmap/gate-ludgate",
+                 "serviceaccount/gate-ludgate", "networkpolicy/gate-ludgate", "role/gate-ludgate-gateway",
+                 "rolebinding/gate-ludgate-gateway"):
+        check(kubectl("-n", NAMESPACE, "get", kind).returncode == 0, f"installed: {kind}")
+    account = f"--as=system:serviceaccount:{NAMESPACE}:gate-ludgate"
+    for answer, verb, resource in (("yes", "watch", "phapplications.primehub.io"),
+                                   ("yes", "list", "endpointslices.discovery.k8s.io"), ("no", "get", "secrets")):
+        said = kubectl("-n", NAMESPACE, "auth", "can-i", verb, resource, account).stdout.strip()
+        check(said == answer, f"installed: {verb} {resource}: {said}")
+    helm.uninstall("gate")
+    check(kubectl("-n", NAMESPACE, "get", "deployment/gate-ludgate").returncode != 0, "uninstalled")
+
+
+def sidecar():
+    """config/examples/sidecar.yaml, with the rights it asks for."""
+    what = "sidecar.yaml"
+    objects = list(yaml.safe_load_all((ROOT / "config/examples/sidecar.yaml").read_text()))
+    accepted(objects, what, NAMESPACE)
+    for name in ("gateway.yaml", "logs.yaml"):
+        accepted(shipped(name), name, NAMESPACE)
+    labels_hold(objects, what)
+    deployment = pick(objects, "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    tight(pod, what)
+    account = pick(shipped("gateway.yaml"), "ServiceAccount")["metadata"]["name"]
+    check(pod["serviceAccountName"] == account, f"{what}: the account of gateway.yaml")
+    service = pick(objects, "Service")["spec"]["ports"]
+    check([port["targetPort"] for port in service] == ["http"], f"{what}: the Service leads to Ludgate alone")
+    text = pick(objects, "ConfigMap")["data"]["ludgate.toml"]
+    config = tomllib.loads(text)
+    check(config["site"]["apps_prefix"] == "/console/apps", f"{what}: apps_prefix")
+    check(config["session"]["cookie"] == "phapplication-session-id", f"{what}: cookie")
+    check(config["identity"]["access_token_cookie"] in config["site"]["console_cookies"], f"{what}: never sent to apps")
+    ports = [config[listener]["address"].rpartition(":")[2] for listener in ("listen", "admin")]
+    check(ports == ["8080", "9090"], f"{what}: ports {ports}")
+    config_check(text, what)
+
+
+def run(folder):
+    helm = Helm(folder)
+    print(f"Helm library {helm.version()}")
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+    about = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    check(about["appVersion"] == cargo, f"Chart.yaml: appVersion is the program's, {cargo}")
+    linted = folder / "linted"
+    shutil.copytree(CHART, linted)
+    values = merged(yaml.safe_load((CHART / "values.yaml").read_text()), MINIMAL)
+    (linted / "values.yaml").write_text(yaml.safe_dump(values))
+    found = helm.lint(linted)
+    # 1 is a hint (that an icon would be nice), 2 a warning.
+    check(found["Errors"] is None and all(one["Severity"] < 2 for one in found["Messages"] or []), f"lint: {found}")
+
+    chart = for_rendering(folder)
+    sets = {}
+    for what, (values, wanted) in SETS.items():
+        sets[what] = one_set(helm, chart, what, values, wanted)
+        print(f"rendered: {what}: {len(sets[what])} objects")
+    details(sets)
+    rolls(helm, chart)
+    for values, message in REFUSED:
+        try:
+            render(helm, chart, values)
+            check(False, f"not refused: {message}")
+        except Helm.Refused as refused:
+            check(message in str(refused), f"refused, but not by {message!r}: {refused}")
+    print(f"refused: {len(REFUSED)} sets of values")
+    installed(helm)
+    sidecar()
+
+
+with tempfile.TemporaryDirectory() as folder:
+    namespaces = [NAMESPACE, NAMESPACE + "-b"]
+    for namespace in namespaces:
+        kubectl("create", "namespace", namespace)
+    try:
+        run(pathlib.Path(folder))
+    finally:
+        kubectl("delete", "namespace", "--wait=false", *namespaces)
+for one in sorted(left_out):
+    print(f"left out: {one}")
+print(f"{len(failures)} failed" if failures else "all as expected")
+sys.exit(bool(failures))

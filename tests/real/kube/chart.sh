@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Checks the Helm chart in config/chart, and config/examples/sidecar.yaml, against a Kubernetes API server:
+#
+#   tests/real/kube/run.sh tests/real/kube/chart.sh
+#
+# The chart is rendered by Helm itself, as a library from PyPI, which is installed in target/chart once. What is
+# checked is in chart.py. With LUDGATE=target/debug/ludgate the configurations go through `config check` too.
+# Needs Python 3.11 or newer with venv, on Linux x86_64.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../../.."
+
+if [[ -z ${KUBECONFIG:-} ]]; then
+  echo "there is no cluster: tests/real/kube/run.sh $0" >&2
+  exit 2
+fi
+
+helm="helm-sdkpy==0.1.32"
+yaml="pyyaml==6.0.3"
+venv=target/chart
+# Written last: an installation that was interrupted is done again, and so is one of other versions.
+done=$venv/$helm+$yaml
+if [[ ! -e $done ]]; then
+  python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' || {
+    echo 'Python 3.11 or newer with venv is needed (Debian: python3-venv)' >&2
+    exit 1
+  }
+  rm -rf "$venv"
+  python3 -m venv "$venv"
+  # Its Python part asks for 3.12 and for more packages; we use only the library in it.
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: "$yaml"
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: --no-deps \
+    --ignore-requires-python "$helm"
+  touch "$done"
+fi
+exec "$venv/bin/python" -B "$here/chart.py"

@@ -1,0 +1,128 @@
+"""The values with which chart.py renders the chart, and what comes of them."""
+
+import copy
+import os
+
+# A namespace of our own, so that it can be run on a cluster that is in use.
+NAMESPACE = f"ludgate-chart-{os.getpid()}"
+
+MINIMAL = {
+    "image": {"repository": "registry.example.com/ludgate"},
+    "config": {"site": {"url": "https://hub.example.com"}},
+}
+SIGN_IN = {"issuer": "https://id.example.com/realms/hub", "clientID": "ludgate"}
+
+
+def merged(*sets):
+    """Values over values, as Helm does it."""
+    result = {}
+    for values in sets:
+        for key, value in values.items():
+            both = isinstance(value, dict) and isinstance(result.get(key), dict)
+            result[key] = merged(result[key], value) if both else copy.deepcopy(value)
+    return result
+
+
+def with_config(**config):
+    return merged(MINIMAL, {"config": config})
+
+
+PEER = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+EVERYTHING = merged(with_config(
+    **SIGN_IN, existingSecret="hub-client", issuerCA="/etc/ssl/certs/ca-certificates.crt", scopes=["openid", "groups"],
+    groupsClaim="/realm_access/roles", adminGroups=["admins", 'with "quotes" & <more>'], audiences=["ludgate", "cli"],
+    accessTokenCookie="accessToken", appsPrefix="/console/apps", endpoints="/gate", appsDomain="apps.example.net",
+    console="http://primehub-console", consoleCookies=["accessToken", "refreshToken"],
+    cookieName="phapplication-session-id", namespaces=[NAMESPACE, NAMESPACE + "-b"], logs=True,
+    trustedProxies=["10.0.0.0/8"], adminTokenSecret="hub-admin", sessionKeysSecret="hub-keys",
+    session={"idle": "15m"}, limits={"connections": 20000}, log={"requests": False, "level": "warn"},
+    extra='[[apps]]\nid = "docs"\nupstream = "http://docs:80"\naccess = "public"\n',
+), {
+    "allowSeparateSessions": True,
+    "autoscaling": {"enabled": True, "behavior": {"scaleDown": {"stabilizationWindowSeconds": 600}}},
+    "podDisruptionBudget": {"enabled": True},
+    "ingress": {"enabled": True, "className": "nginx", "annotations": {"a.example.com/b": "c"},
+                "tls": [{"secretName": "hub-tls", "hosts": ["hub.example.com"]}]},
+    "gatewayApi": {"enabled": True, "gatewayRef": {"name": "front", "namespace": "gateways", "sectionName": "https"}},
+    "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
+    "networkPolicy": {"from": [PEER], "adminFrom": [PEER], "apps": {"enabled": True}},
+    "podLabels": {"app.kubernetes.io/name": "primehub-console", "app.kubernetes.io/instance": "not-this"},
+    "podAnnotations": {"a": "b"}, "deploymentAnnotations": {"c": "d"}, "image": {"tag": "1.2.3"},
+    "imagePullSecrets": [{"name": "pull"}], "serviceAccount": {"name": "gate", "annotations": {"e": "f"}},
+    "service": {"type": "LoadBalancer", "sessionAffinity": "ClientIP", "externalTrafficPolicy": "Local"},
+    "lifecycle": {"preStop": {"exec": {"command": ["/usr/local/bin/ludgate", "--version"]}}},
+    "resources": {"requests": {"cpu": "100m"}}, "extraEnv": [{"name": "LUDGATE_LISTEN__ADDRESS", "value": "[::]:8080"}],
+    "extraVolumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+    "extraVolumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}],
+    "nodeSelector": {"pool": "edge"}, "tolerations": [{"key": "edge", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway",
+                                   "labelSelector": {"matchLabels": {"app.kubernetes.io/instance": "hub"}}}],
+    "priorityClassName": "system-cluster-critical",
+})
+
+LISTEN = {"listen": {"address": "0.0.0.0:8080"}, "admin": {"address": "0.0.0.0:9090"}}
+SITE = {"site": {"url": "https://hub.example.com"}}
+IDENTITY = {"issuer": "https://id.example.com/realms/hub", "client_id": "ludgate"}
+SECRET_FILE = {"client_secret_file": "/etc/ludgate/client/client-secret"}
+WATCHED = {"kubernetes": {"namespace": NAMESPACE}}
+
+# Values, and all of the ludgate.toml that they make.
+SETS = {
+    "minimal": (MINIMAL, LISTEN | SITE | WATCHED),
+    "a public client": (with_config(**SIGN_IN), LISTEN | SITE | WATCHED | {"identity": IDENTITY}),
+    "a secret of the chart's": (
+        with_config(**SIGN_IN, clientSecret='quote " and $'),
+        LISTEN | SITE | WATCHED | {"identity": IDENTITY | SECRET_FILE}),
+    "everything of the client in a Secret": (
+        with_config(issuer=SIGN_IN["issuer"], existingSecret="hub-client"),
+        LISTEN | SITE | WATCHED | {"identity": {"issuer": IDENTITY["issuer"]} | SECRET_FILE}),
+    "apps of another namespace": (
+        merged(with_config(namespace=NAMESPACE + "-b"), {"networkPolicy": {"apps": {"enabled": True}}}),
+        LISTEN | SITE | {"kubernetes": {"namespace": NAMESPACE + "-b"}}),
+    "no Kubernetes": (
+        merged(with_config(kubernetes=False, extra='[[apps]]\nid = "a"\nupstream = "http://a"\naccess = "public"'),
+               {"networkPolicy": {"enabled": False}, "podDisruptionBudget": {"enabled": True, "minAvailable": 0}}),
+        LISTEN | SITE | {"apps": [{"id": "a", "upstream": "http://a", "access": "public"}]}),
+    "several replicas": (
+        merged(MINIMAL, {"allowSeparateSessions": True, "replicaCount": 3, "fullnameOverride": "gate"}),
+        LISTEN | SITE | WATCHED),
+    "everything": (EVERYTHING, {
+        "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"]},
+        "admin": {"address": "0.0.0.0:9090", "token_file": "/etc/ludgate/admin/token"},
+        "site": {
+            "url": "https://hub.example.com", "apps_prefix": "/console/apps", "endpoints": "/gate",
+            "apps_domain": "apps.example.net", "console": "http://primehub-console",
+            "console_cookies": ["accessToken", "refreshToken"]},
+        "identity": IDENTITY | SECRET_FILE | {
+            "ca": "/etc/ssl/certs/ca-certificates.crt", "scopes": ["openid", "groups"],
+            "groups_claim": "/realm_access/roles",
+            "admin_groups": ["admins", 'with "quotes" & <more>'], "audiences": ["ludgate", "cli"],
+            "access_token_cookie": "accessToken"},
+        "kubernetes": {"namespaces": [NAMESPACE, NAMESPACE + "-b"], "logs": True},
+        "session": {"idle": "15m", "cookie": "phapplication-session-id",
+                    "keys_file": "/etc/ludgate/session-keys/session-keys"},
+        "limits": {"connections": 20000},
+        "log": {"requests": False, "level": "warn"},
+        "apps": [{"id": "docs", "upstream": "http://docs:80", "access": "public"}],
+    }),
+}
+
+# Values, and a part of what Helm says of them.
+REFUSED = [
+    ({}, "image.repository is needed"),
+    ({"image": {"repository": "ludgate"}}, "config.site.url is needed"),
+    (with_config(issuer=SIGN_IN["issuer"]), "config.clientID is needed"),
+    (with_config(clientID="ludgate"), "config.issuer is needed"),
+    (with_config(**SIGN_IN, clientSecret="a", existingSecret="b"), "one of them, not both"),
+    (with_config(namespace="a", namespaces=["b"]), "one of them, not both"),
+    (with_config(kubernetes=False, logs=True), "config.logs needs config.kubernetes"),
+    (merged(MINIMAL, {"replicaCount": 2}), "sessions are kept in memory"),
+    (merged(MINIMAL, {"autoscaling": {"enabled": True}}), "sessions are kept in memory"),
+    (merged(MINIMAL, {"metrics": {"serviceMonitor": {"enabled": True}}}), "networkPolicy.adminFrom"),
+    (merged(MINIMAL, {"gatewayApi": {"enabled": True}}), "gatewayApi.gatewayRef.name is needed"),
+    # A key that is not known.
+    (with_config(clientId="ludgate"), "clientId"),
+    (merged(MINIMAL, {"replicas": 2}), "replicas"),
+    (with_config(adminGroups=[7]), "adminGroups"),
+]

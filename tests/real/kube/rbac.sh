@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Checks with a real API server that the Roles of config/rbac grant exactly what they say, by asking it about every
+# verb on every resource it has:
+#
+#   tests/real/kube/run.sh tests/real/kube/rbac.sh
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
+
+# Namespaces of our own, so that it can be run on a cluster that is in use.
+namespace=ludgate-rbac-$$
+other=ludgate-rbac-other-$$
+trap 'kubectl delete namespace --wait=false "$namespace" "$other" >/dev/null' EXIT
+kubectl create namespace "$namespace" >/dev/null
+kubectl create namespace "$other" >/dev/null
+
+shipped() {
+  sed "s/namespace: hub\$/namespace: $namespace/" "config/rbac/$1.yaml" | kubectl -n "$namespace" apply -f - >/dev/null
+}
+
+# What a ServiceAccount may do in a namespace, "RESOURCE VERB…" a line, without what every account may.
+rights() {
+  kubectl -n "$2" auth can-i --list --no-headers --as="system:serviceaccount:$namespace:$1" \
+    --as-group=system:serviceaccounts --as-group=system:authenticated |
+    # Columns: resources, URLs of no resource, names, verbs.
+    sed -E 's/^([^ ]+) +\[[^]]*\] +\[[^]]*\] +\[([^]]*)\]$/\1 \2/; /^ /d' | LC_ALL=C sort
+}
+
+failed=0
+# The rights of the gateway beyond those of an account that nobody has given any.
+expect() {
+  local what=$1 where=$2 wanted=$3 got
+  got=$(LC_ALL=C comm -13 <(rights nobody "$where") <(rights ludgate "$where"))
+  if [[ $got == "$wanted" ]]; then
+    echo "as expected: $what"
+  else
+    failed=1
+    printf 'NOT as expected: %s\n--- expected\n%s\n--- granted\n%s\n' "$what" "$wanted" "$got"
+  fi
+}
+
+# The same questions one by one, as the gateway's own calls would be judged.
+asked() {
+  local answer=$1 verb=$2 resource=$3 part got
+  # kubectl takes what stands behind a slash for a name.
+  part=${resource#"${resource%%/*}"}
+  got=$(kubectl -n "$namespace" auth can-i "$verb" "${resource%%/*}" --subresource="${part#/}" \
+    --as="system:serviceaccount:$namespace:ludgate" 2>/dev/null || true)
+  if [[ $got != "$answer" ]]; then
+    failed=1
+    echo "NOT as expected: $verb $resource: $got"
+  fi
+}
+
+reads='endpointslices.discovery.k8s.io get list watch
+phapplications.primehub.io get list watch'
+
+shipped gateway
+expect 'gateway.yaml' "$namespace" "$reads"
+expect 'gateway.yaml, in another namespace: nothing' "$other" ''
+for verb in get list watch create update patch delete deletecollection; do
+  answer=no
+  [[ $verb != get && $verb != list && $verb != watch ]] || answer=yes
+  asked "$answer" "$verb" phapplications.primehub.io
+  asked "$answer" "$verb" endpointslices.discovery.k8s.io
+  for resource in phapplications.primehub.io/status phapptemplates.primehub.io pods pods/log pods/exec secrets \
+    configmaps services events serviceaccounts/token deployments.apps roles.rbac.authorization.k8s.io; do
+    asked no "$verb" "$resource"
+  done
+done
+
+shipped logs
+expect 'gateway.yaml and logs.yaml' "$namespace" "$reads"$'\npods get\npods/log get'
+asked yes get pods
+asked yes get pods/log
+asked no list pods
+asked no watch pods
+asked no create pods/exec
+exit "$failed"
