@@ -7,6 +7,7 @@
 pub mod access_log;
 pub mod address_token;
 pub mod answer;
+pub mod console_token;
 pub mod consult;
 pub mod decide;
 pub mod decision;

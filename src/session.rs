@@ -5,6 +5,7 @@
 //! browser between two requests is sealed (`keys`).
 
 pub mod bind;
+pub mod console_token;
 pub mod cookie;
 pub mod handover;
 pub mod key_is_hash;

@@ -1,4 +1,5 @@
-//! Who is asking: session cookie, then bearer token, then a token of Arvados, then nobody (behaviour section 4).
+//! Who is asking: session cookie, then bearer token, then the console's token, then one of Arvados, then nobody
+//! (behaviour section 4).
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -15,7 +16,10 @@ use crate::{
     authorize::{Denied, Permit},
     identity::{
         arvados_token::{self, ArvadosTokens, Form},
-        oidc::Oidc,
+        oidc::{
+            Oidc,
+            bearer::{Judged, OurToken},
+        },
     },
     incoming::{Malformed, cookies},
     model::{
@@ -51,7 +55,8 @@ impl Consulted {
         Consulted::without_session(Caller::Anonymous)
     }
 
-    fn without_session(caller: Caller) -> Consulted {
+    /// A caller who has no session.
+    pub fn without_session(caller: Caller) -> Consulted {
         Consulted {
             caller,
             live: None,
@@ -80,7 +85,8 @@ impl Consulted {
         self.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in
     }
 
-    fn by_session(live: Live, credential: Credential) -> Consulted {
+    /// The person of a session, and the session.
+    pub fn by_session(live: Live, credential: Credential) -> Consulted {
         let sign_in = live.sign_in();
         let caller = Caller::Person { principal: sign_in.principal().clone(), credential };
         let arvados_token = sign_in.tokens.arvados.clone();
@@ -120,12 +126,19 @@ impl Gateway {
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
         if cookies_speak {
             let (own, sign_in) = (presented.app.iter(), presented.sign_in.iter());
-            if let Some(live) = self.sessions.find(own, sign_in, app.id(), &arrival.place, now) {
+            if let Some(live) = self.sessions.find(own, sign_in, app.id(), &arrival.place, now)
+                && self.is_proved(&live, presented.access_token, app).await
+            {
                 self.recheck(&live);
                 return Ok(Consulted::by_session(live, Credential::Cookie));
             }
         }
         let by_bearer = self.bearer(headers).await;
+        if let (Caller::Anonymous, true, false) =
+            (&by_bearer.caller, cookies_speak, presented.access_token.is_empty())
+        {
+            return Ok(self.by_console_token(presented.access_token).await);
+        }
         let (Some(arvados), Some(_), Caller::Anonymous) = (&self.arvados, app.container(), &by_bearer.caller)
         else {
             return Ok(by_bearer);
@@ -193,25 +206,33 @@ impl Gateway {
             return Consulted::nobody();
         };
         let Some(token) = oidc.claims_to_be_ours(value) else { return Consulted::nobody() };
-        if let Some(key) = oidc.missing_key(token) {
-            if !oidc.is_ready() {
-                return Consulted::without_session(Caller::Unverifiable);
-            }
-            let asking: Arc<Oidc> = oidc.clone();
-            // A task that failed leaves the keys as they are, and the token is refused.
-            let _ = self.control.spawn(async move { asking.look_for_key(key).await }).await;
-        }
-        match oidc.judge_bearer(token) {
+        match self.judge_token(oidc, token).await {
             Ok(judged) => {
                 let principal = Arc::new(judged.principal);
                 let caller = Caller::Person { principal, credential: Credential::Bearer };
                 Consulted { token_expires: Some(judged.expires), ..Consulted::without_session(caller) }
             }
-            Err(error) => {
-                tracing::debug!(%error, "a bearer token of our issuer was refused");
-                Consulted::without_session(Caller::BadToken)
-            }
+            Err(caller) => Consulted::without_session(caller),
         }
+    }
+
+    /// Judges a token of our issuer; a signing key that is not known is looked for first.
+    ///
+    /// # Errors
+    /// What the caller is instead of a person.
+    pub async fn judge_token(&self, oidc: &Arc<Oidc>, token: OurToken<'_>) -> Result<Judged, Caller> {
+        if let Some(key) = oidc.missing_key(token) {
+            if !oidc.is_ready() {
+                return Err(Caller::Unverifiable);
+            }
+            let asking: Arc<Oidc> = oidc.clone();
+            // A task that failed leaves the keys as they are, and the token is refused.
+            let _ = self.control.spawn(async move { asking.look_for_key(key).await }).await;
+        }
+        oidc.judge_bearer(token).map_err(|error| {
+            tracing::debug!(%error, "a token of our issuer was refused");
+            Caller::BadToken
+        })
     }
 }
 

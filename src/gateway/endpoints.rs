@@ -56,7 +56,13 @@ impl Call<'_> {
     /// The launcher, for whoever is signed in.
     pub fn launcher(&self, record: &mut Record) -> Response<Answer> {
         let sign_in = self.sign_in();
-        let person = sign_in.as_ref().map(|sign_in| sign_in.principal().clone());
+        let person = match &sign_in {
+            Some(sign_in) => Some(sign_in.principal().clone()),
+            None if self.arrival.provenance == Provenance::Own => self
+                .cookies()
+                .and_then(|presented| self.gateway.person_of_console_token(presented.access_token)),
+            None => None,
+        };
         record.person.clone_from(&person);
         respond::launcher(self.snapshot, person.as_ref())
     }

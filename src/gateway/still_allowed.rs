@@ -67,6 +67,9 @@ impl StillAllowed {
             Some(usage) => {
                 // A stream that outlasts the proof has it renewed, as a request would.
                 self.gateway.recheck(usage.live());
+                if !self.gateway.is_proof_good(usage.live().sign_in(), &app) {
+                    return Err(CutReason::SessionEnded);
+                }
                 grounds(&app, Some(&usage.live().sign_in().principal()))
             }
             None => match (&self.token, &self.gateway.arvados) {

@@ -57,6 +57,8 @@ pub struct Presented<'h> {
     pub tenant: Candidates<'h>,
     /// An Arvados token.
     pub arvados: Candidates<'h>,
+    /// The console's access token.
+    pub access_token: Candidates<'h>,
 }
 
 /// Finds our cookies: those that have a meaning at this place.
@@ -82,6 +84,12 @@ pub fn scan<'h>(
                 name if name == names.bind.as_bytes() => &mut found.bind,
                 name if !is_site && name == tenant.as_bytes() => &mut found.tenant,
                 name if !is_site && name == ARVADOS_TOKEN => &mut found.arvados,
+                // The console lives on the site; on another host it is whatever a neighbour put there.
+                name if is_site && names.is_access_token(name) => {
+                    // The console's own: however long it is, it is no reason to refuse.
+                    found.access_token.add(pair.value);
+                    continue;
+                }
                 _ => continue,
             };
             if pair.value.len() > MAX_OURS {

@@ -174,11 +174,13 @@ impl Streams {
                 self.first.notified().await;
                 continue;
             }
+            // Read before they are asked: time that passes meanwhile is not waited for once more.
+            let asked = clock.now();
+            self.ask_all();
             tokio::select! {
                 _ = changed.changed() => {}
-                () = clock.sleep(ROUND) => {}
+                () = clock.sleep_until(asked.after(ROUND)) => {}
             }
-            self.ask_all();
         }
     }
 

@@ -24,6 +24,8 @@ pub struct CookieNames {
     ours: Vec<Box<str>>,
     /// The console's own secrets with their `.sig` twins, lower-cased.
     console: Vec<Box<str>>,
+    /// Where the console keeps its access token, when that is a credential here.
+    access_token: Option<Box<str>>,
 }
 
 impl CookieNames {
@@ -50,7 +52,21 @@ impl CookieNames {
             tenant: named("ludgate-tenant"),
             ours,
             console,
+            access_token: None,
         }
+    }
+
+    /// With the cookie in which the console keeps its access token: a credential, and one more of its secrets.
+    pub fn with_access_token(mut self, name: &str) -> CookieNames {
+        let lower = name.to_ascii_lowercase();
+        self.console.extend([format!("{lower}.sig").into(), lower.into()]);
+        self.access_token = Some(name.into());
+        self
+    }
+
+    /// Whether the console keeps its access token under this name.
+    pub fn is_access_token(&self, name: &[u8]) -> bool {
+        self.access_token.as_ref().is_some_and(|ours| ours.as_bytes() == name)
     }
 
     /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds the port.

@@ -14,7 +14,11 @@ use std::{
 
 use arc_swap::{ArcSwap, Guard};
 
-use super::{Settings, cookie::RecordKey};
+use super::{
+    Settings,
+    console_token::{ConsoleToken, Short},
+    cookie::RecordKey,
+};
 use crate::model::{
     app::AppId,
     clock::{Moment, millis},
@@ -66,7 +70,7 @@ impl Window {
 }
 
 /// What a finished sign-in leaves behind for later: refresh and sign-out at the provider.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct ProviderTokens {
     /// For `id_token_hint`.
     pub id_token: Option<Secret>,
@@ -76,6 +80,8 @@ pub struct ProviderTokens {
     pub session_id: Option<Box<str>>,
     /// The Arvados token that began it: kept to ask again whether it still holds.
     pub arvados: Option<Secret>,
+    /// What is remembered of the console's token that began it, or that proved it last.
+    pub console: Option<ConsoleToken>,
 }
 
 /// One person, signed in with one browser.
@@ -160,6 +166,20 @@ impl SignIn {
             && self.proved.compare_exchange(proved, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Whether the proof is older than this.
+    pub fn is_proof_old(&self, now: Moment, recheck: Duration) -> bool {
+        now.0 >= self.proved.load(Ordering::Relaxed).saturating_add(millis(recheck))
+    }
+
+    /// A token of the console has proved the person again.
+    pub fn prove(&self, principal: Arc<Principal>, token: Short, expires: i64, now: Moment) {
+        self.describe(principal);
+        if let Some(console) = &self.tokens.console {
+            console.replace(token, expires);
+        }
+        self.proved.store(now.0, Ordering::Relaxed);
+    }
+
     /// Notes an app session that was made; gives back the one that must go for it.
     pub fn note_session(&self, key: RecordKey, app: &AppId, place: &Place) -> Option<RecordKey> {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -190,7 +210,7 @@ impl SignIn {
         let person = self.principal.load();
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
-        let ProviderTokens { id_token, refresh_token, arvados, session_id: _ } = &self.tokens;
+        let ProviderTokens { id_token, refresh_token, arvados, session_id: _, console: _ } = &self.tokens;
         let tokens = token(id_token) + token(refresh_token) + token(arvados);
         // The groups stand twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)

@@ -114,7 +114,6 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 pub const NOT_YET: &[(&str, &str)] = &[
     ("listen", "proxy_protocol_from"),
     ("listen", "takeover"),
-    ("identity", "access_token_cookie"),
     ("identity", "introspection"),
     ("apps", "protocol"),
     ("apps", "bearer"),

@@ -195,12 +195,26 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     if console_cookies.iter().any(|name| !is_cookie_name(name)) {
         site.wrong("console_cookies", "holds something that is no cookie name", None);
     }
+    let mut cookies =
+        origin.as_ref().map(|origin| CookieNames::new(origin.secure, &app_cookie, &console_cookies));
+    if file.has("identity")
+        && let Some(name) = file.section("identity").text("access_token_cookie")
+    {
+        if !is_cookie_name(&name) || taken.is_ours(name.as_bytes()) || name == app_cookie {
+            file.section("identity").wrong(
+                "access_token_cookie",
+                "is no name for a cookie of the console",
+                None,
+            );
+        }
+        cookies = cookies.map(|cookies| cookies.with_access_token(&name));
+    }
     let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
     let ports = resolve_hosts::port_range(file, apps_domain.as_deref(), origin.as_ref());
     let origin = origin?;
     Some(Site {
         via: via(&origin),
-        cookies: CookieNames::new(origin.secure, &app_cookie, &console_cookies),
+        cookies: cookies?,
         origin,
         signs_in: file.has("identity"),
         alias: None,

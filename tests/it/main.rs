@@ -16,6 +16,7 @@ mod chromium_driver;
 mod chromium_isolation;
 mod chromium_ports;
 mod configuration;
+mod console_token;
 mod cookies;
 mod crd;
 mod decision_table;

@@ -43,7 +43,16 @@ impl Oidc {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
         let token = token.trim_matches(' ');
-        if !scheme.eq_ignore_ascii_case("bearer") || token.len() > MAX_TOKEN {
+        if scheme.eq_ignore_ascii_case("bearer") { self.ours(token) } else { None }
+    }
+
+    /// The token in a cookie, when it claims to be of our issuer.
+    pub fn cookie_claims_to_be_ours<'h>(&self, value: &'h [u8]) -> Option<OurToken<'h>> {
+        self.ours(std::str::from_utf8(value).ok()?)
+    }
+
+    fn ours<'h>(&self, token: &'h str) -> Option<OurToken<'h>> {
+        if token.len() > MAX_TOKEN {
             return None;
         }
         let payload: Map<String, Value> = decode(token.split('.').nth(1)?)?;

@@ -206,6 +206,7 @@ impl Oidc {
                 refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().as_str())),
                 session_id: session_id.map(Into::into),
                 arvados: None,
+                console: None,
             },
         })
     }

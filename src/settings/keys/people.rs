@@ -60,6 +60,14 @@ pub const KEYS: &[Key] = &[
         "[]",
         "Members may reach every app that has an owner, and every port of a container.",
     ),
+    key(
+        "identity",
+        "access_token_cookie",
+        Kind::Text,
+        "",
+        "\"accessToken\"",
+        "The console's cookie with an access token of this issuer: a credential too, verified like a bearer token, and never for apps.",
+    ),
     key("identity", "audiences", Kind::Texts, "[client_id]", "[\"ludgate\"]", "Accepted in bearer tokens."),
     key(
         "identity",

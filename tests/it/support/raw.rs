@@ -43,6 +43,10 @@ impl Raw {
 
     /// O3: after a framing error nothing more is answered and the connection is closed.
     pub async fn is_closed(&mut self) -> bool {
-        matches!(self.reader.rest().await.as_deref(), Ok([]) | Err(_))
+        match self.reader.rest().await {
+            Ok(rest) => rest.is_empty(),
+            // One that is still open and silent is not closed.
+            Err(error) => error.kind() != std::io::ErrorKind::TimedOut,
+        }
     }
 }
