@@ -6,9 +6,11 @@ WORKDIR /build
 # Dependencies first, with an empty program: this layer is built again only when Cargo.toml or Cargo.lock
 # change, not with every change of the source. --locked: the versions that were tested, or no image.
 COPY Cargo.toml Cargo.lock ./
-# The headers are there because the lints refuse a crate without one.
-RUN mkdir src \
+# The headers are there because the lints refuse a crate without one. Cargo.toml names the tests' file; it stays as
+# it is here, for nothing compiles it.
+RUN mkdir -p src tests/it \
     && echo '//! Empty.' > src/lib.rs \
+    && echo '//! Empty.' > tests/it/main.rs \
     && printf '//! Empty.\nfn main() {}\n' > src/main.rs \
     && cargo build --release --locked \
     && rm -r src
@@ -26,6 +28,8 @@ RUN touch src/main.rs src/lib.rs \
 # The same Debian release as above, so that the C library fits.
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /build/target/release/ludgate /usr/local/bin/ludgate
+# Whoever gets the program gets its licence.
+COPY LICENSE /usr/share/doc/ludgate/copyright
 
 # By number, so that Kubernetes can check runAsNonRoot without asking the image.
 USER 65532:65532

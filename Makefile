@@ -2,7 +2,7 @@
 
 # nextest runs no documentation tests, so these are run beside it.
 ifeq ($(shell command -v cargo-nextest 2>/dev/null),)
-RUN_TESTS = cargo test --no-fail-fast
+RUN_TESTS = cargo test --no-fail-fast -- --skip kube::
 else
 RUN_TESTS = cargo nextest run --no-fail-fast && cargo test --doc --no-fail-fast
 endif
@@ -11,10 +11,10 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test install fmt lint deny docs
+.PHONY: help demo test test-kube install fmt lint deny docs
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C ends it
 	cargo run --release -- demo
@@ -23,6 +23,12 @@ test: install ## format, lints, and every test
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	$(RUN_TESTS)
+
+# On its own: the first time it builds a Kubernetes API server, which takes some minutes and is kept.
+test-kube: ## against a real Kubernetes API server: catalogue, rights, chart (Debian 12, as root)
+	tests/real/kube/install.sh >/dev/null
+	cargo build --bins --tests
+	tests/real/kube/run.sh tests/real/kube/all.sh
 
 install: ## what the tests need beside Rust, where it is missing
 	tests/install.sh

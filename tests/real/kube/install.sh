@@ -9,6 +9,30 @@ set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+as_root=()
+if [[ $(id -u) != 0 ]]; then
+  as_root=(sudo)
+fi
+
+# Installs packages by apt-get; fails where that cannot be done.
+install() {
+  have apt-get && { [[ $(id -u) == 0 ]] || have sudo; } || return
+  ${as_root[@]+"${as_root[@]}"} apt-get update -qq &&
+    ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends "$@"
+}
+
+# What the tests use beside the servers: pods get a network of their own, service accounts a key.
+beside=()
+have ip || beside+=(iproute2)
+have openssl || beside+=(openssl)
+if ((${#beside[@]})); then
+  install "${beside[@]}" >&2 || {
+    echo "missing: ${beside[*]} (Debian's names)" >&2
+    exit 1
+  }
+fi
+
 # Whether a folder holds what the tests start.
 whole() { [[ -x $1/etcd && -x $1/kube-apiserver && -x $1/kubectl ]]; }
 
@@ -27,10 +51,6 @@ if whole "$kept"; then
   exit 0
 fi
 
-as_root=()
-if [[ $(id -u) != 0 ]]; then
-  as_root=(sudo)
-fi
 if ! have apt-get || ! { [[ $(id -u) == 0 ]] || have sudo; }; then
   {
     echo "There is no Kubernetes API server for the tests, and it can be built by this script on Debian 12 only,"
@@ -53,9 +73,9 @@ packages() {
     "${mirror:-http://deb.debian.org/debian} bookworm main" >"$lists/sources.list"
   local aside=(-o Dir::Etc::sourcelist="$lists/sources.list" -o Dir::Etc::sourceparts=/dev/null
     -o Dir::State::lists="$lists/lists")
-  ${as_root[@]+"${as_root[@]}"} apt-get update -qq
-  ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    golang-1.19-go etcd-server golang-github-modern-go-reflect2-dev xz-utils $(have kubectl || echo kubernetes-client)
+  local wanted=(golang-1.19-go etcd-server golang-github-modern-go-reflect2-dev xz-utils)
+  have kubectl || wanted+=(kubernetes-client)
+  install "${wanted[@]}"
   apt-get "${aside[@]}" update -qq
   (cd "$work" && apt-get "${aside[@]}" source --download-only -qq kubernetes)
 }

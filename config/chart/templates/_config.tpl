@@ -1,0 +1,91 @@
+{{- /* ludgate.toml. JSON's texts, numbers and lists of texts are TOML's too. */}}
+{{- define "ludgate.config" -}}
+[listen]
+address = "0.0.0.0:8080"
+{{- with .Values.config.trustedProxies }}
+trusted_proxies = {{ toJson . }}
+{{- end }}
+
+[admin]
+address = "0.0.0.0:9090"
+{{- if .Values.config.adminTokenSecret }}
+token_file = "/etc/ludgate/admin/token"
+{{- end }}
+{{- with .Values.config }}
+
+[site]
+url = {{ toJson .site.url }}
+{{- with .appsPrefix }}
+apps_prefix = {{ toJson . }}
+{{- end }}
+{{- with .endpoints }}
+endpoints = {{ toJson . }}
+{{- end }}
+{{- with .appsDomain }}
+apps_domain = {{ toJson . }}
+{{- end }}
+{{- with .console }}
+console = {{ toJson . }}
+{{- end }}
+{{- with .consoleCookies }}
+console_cookies = {{ toJson . }}
+{{- end }}
+{{- if .issuer }}
+
+[identity]
+issuer = {{ toJson .issuer }}
+{{- with .clientID }}
+client_id = {{ toJson . }}
+{{- end }}
+{{- if include "ludgate.clientSecret" $ }}
+client_secret_file = "/etc/ludgate/client/client-secret"
+{{- end }}
+{{- with .issuerCA }}
+ca = {{ toJson . }}
+{{- end }}
+{{- with .scopes }}
+scopes = {{ toJson . }}
+{{- end }}
+{{- with .groupsClaim }}
+groups_claim = {{ toJson . }}
+{{- end }}
+{{- with .adminGroups }}
+admin_groups = {{ toJson . }}
+{{- end }}
+{{- with .audiences }}
+audiences = {{ toJson . }}
+{{- end }}
+{{- with .accessTokenCookie }}
+access_token_cookie = {{ toJson . }}
+{{- end }}
+{{- end }}
+{{- if .kubernetes }}
+
+[kubernetes]
+{{- if .namespaces }}
+namespaces = {{ uniq .namespaces | toJson }}
+{{- else }}
+namespace = {{ default $.Release.Namespace .namespace | toJson }}
+{{- end }}
+{{- if .logs }}
+logs = true
+{{- end }}
+{{- end }}
+{{- $session := .session }}
+{{- if .cookieName }}{{ $session = merge (dict "cookie" .cookieName) $session }}{{ end }}
+{{- if .sessionKeysSecret }}{{ $session = merge (dict "keys_file" "/etc/ludgate/session-keys/session-keys") $session }}{{ end }}
+{{- range $name, $table := dict "session" $session "limits" .limits "log" .log }}
+{{- if $table }}
+
+[{{ $name }}]
+{{- range $key, $value := $table }}
+{{ $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .extra }}
+
+{{ trim . }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,58 @@
+{{- define "ludgate.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "ludgate.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "ludgate.name" .) .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "ludgate.name" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- /* The gateway's pods are known by these. The usual name is not one of them, because podLabels may change it. */}}
+{{- define "ludgate.selector" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: ludgate-gateway
+{{- end }}
+
+{{- define "ludgate.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/name: {{ include "ludgate.name" . }}
+{{ include "ludgate.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "ludgate.serviceAccount" -}}
+{{- if .Values.serviceAccount.enabled }}
+{{- default (include "ludgate.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- /* The namespaces with the apps, as a JSON list. */}}
+{{- define "ludgate.namespaces" -}}
+{{- with .Values.config }}
+{{- if .namespaces }}{{ uniq .namespaces | toJson }}
+{{- else }}{{ list (default $.Release.Namespace .namespace) | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* The hosts people use, as a JSON list. */}}
+{{- define "ludgate.hosts" -}}
+{{- $hosts := list (urlParse .Values.config.site.url).hostname }}
+{{- with .Values.config.appsDomain }}{{ $hosts = append $hosts (printf "*.%s" .) }}{{ end }}
+{{- toJson $hosts }}
+{{- end }}
+
+{{- /* The name of the Secret with the client's secret; nothing for a public client. */}}
+{{- define "ludgate.clientSecret" -}}
+{{- if .Values.config.existingSecret }}{{ .Values.config.existingSecret }}
+{{- else if .Values.config.clientSecret }}{{ include "ludgate.fullname" . }}
+{{- end }}
+{{- end }}
