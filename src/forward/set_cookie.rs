@@ -20,24 +20,36 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
     let lines: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
     headers.remove(header::SET_COOKIE);
+    let most = match app.kind {
+        // It could set as many without us.
+        AppKind::Console => usize::MAX,
+        AppKind::Hosted => MAX_SET,
+    };
     let kept = lines.iter().filter_map(|line| match app.kind {
         AppKind::Console => (!names_withheld(line, app, site)).then(|| line.clone()),
         AppKind::Hosted => hosted(line, app, site),
     });
-    for line in kept.take(MAX_SET) {
+    for line in kept.take(most) {
         headers.append(header::SET_COOKIE, line);
     }
 }
 
 fn names_withheld(line: &HeaderValue, app: &App, site: &Site) -> bool {
-    let pair = line.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
-    match memchr::memchr(b'=', pair) {
-        // A browser sends a nameless cookie as its bare value, which may then read like one of ours.
-        None => true,
-        Some(at) => {
-            let name = strip_blanks(&pair[..at]);
-            name.is_empty() || site.cookies.is_withheld_from(app.kind, name)
+    let pair = strip_blanks(line.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default());
+    let (name, value) = match memchr::memchr(b'=', pair) {
+        Some(at) => (strip_blanks(&pair[..at]), strip_blanks(&pair[at + 1..])),
+        None => (&b""[..], pair),
+    };
+    if !name.is_empty() {
+        return site.cookies.is_withheld_from(app.kind, name);
+    }
+    // A browser sends a nameless cookie as its bare value, which may then read like one of ours.
+    match app.kind {
+        AppKind::Console => {
+            let read = value.split(|byte| *byte == b'=').next().unwrap_or_default();
+            site.cookies.is_withheld_from(app.kind, strip_blanks(read))
         }
+        AppKind::Hosted => true,
     }
 }
 
@@ -178,5 +190,20 @@ mod tests {
         let lines: Vec<String> = (0..200).map(|n| format!("c{n}=1")).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         assert_eq!(rewritten(&lines, false).len(), MAX_SET);
+    }
+
+    #[test]
+    fn the_console_sets_what_it_likes_but_for_what_reads_like_ours() {
+        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 };
+        let app = Arc::new(App::console(upstream, Duration::from_secs(1)).expect("an id"));
+        for theirs in ["accessToken=x; Domain=gw.test; Path=/", "nameless", "=nameless", "", "a=ludgate"] {
+            assert_eq!(rewritten_for(&app, &[theirs]), [theirs], "{theirs:?}");
+        }
+        for ours in ["ludgate=x", " Ludgate =x", "ludgate", "=ludgate=x", " = __Host-ludgate =x; Secure"] {
+            assert!(rewritten_for(&app, &[ours]).is_empty(), "{ours:?}");
+        }
+        let lines: Vec<String> = (0..200).map(|n| format!("c{n}=1")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert_eq!(rewritten_for(&app, &lines), lines);
     }
 }
