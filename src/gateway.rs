@@ -30,6 +30,7 @@ use crate::{
     catalog::Catalog,
     forward,
     identity::{arvados_token::ArvadosTokens, oidc::Oidc},
+    kubernetes::pod_logs::PodLogs,
     lifecycle::streams::Alarm,
     model::clock::Clock,
     peer,
@@ -48,6 +49,8 @@ pub struct Gateway {
     pub oidc: Option<Arc<Oidc>>,
     /// Tokens of Arvados; `None`: they are no credentials.
     pub arvados: Option<Arc<ArvadosTokens>>,
+    /// The logs of apps' pods; `None`: they are not served.
+    pub logs: Option<PodLogs>,
     /// Time.
     pub clock: Clock,
     /// Numbers.

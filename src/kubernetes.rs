@@ -4,9 +4,11 @@
 
 pub mod endpoint_slices;
 pub mod object;
+pub mod pod_logs;
 pub mod watch;
 
 use std::{
+    fmt,
     path::PathBuf,
     sync::{
         Arc,
@@ -59,9 +61,16 @@ pub enum NoCluster {
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
+    patient: Client,
     settings: Settings,
     heard: Arc<AtomicU64>,
     clock: Clock,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("settings", &self.settings).finish_non_exhaustive()
+    }
 }
 
 impl Cluster {
@@ -77,6 +86,8 @@ impl Cluster {
             }
             None => Config::incluster()?,
         };
+        // What is followed may be silent for hours.
+        let patient = ClientBuilder::try_from(config.clone())?.build();
         // Longer than any watch may be silent: it only ends calls that nobody answers.
         config.read_timeout = Some(settings.watch + GRACE);
         let heard = Arc::new(AtomicU64::new(clock.now().0));
@@ -88,12 +99,17 @@ impl Cluster {
             response
         });
         let client = ClientBuilder::try_from(config)?.with_layer(&note).build();
-        Ok(Cluster { client, settings, heard, clock })
+        Ok(Cluster { client, patient, settings, heard, clock })
     }
 
     /// The client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// A client that waits for as long as it takes; who uses it sets the deadline of each call.
+    pub fn patient(&self) -> &Client {
+        &self.patient
     }
 
     /// Where the API is, and what is read there.

@@ -45,6 +45,8 @@ pub enum Endpoint {
     SignOut,
     /// Who am I, as JSON.
     Userinfo,
+    /// The log of a pod of an app.
+    Logs,
     /// On an app's own host: takes the ticket that the site gave out.
     Enter,
 }
@@ -58,6 +60,7 @@ impl Endpoint {
             Endpoint::SignIn => "sign_in",
             Endpoint::SignOut => "sign_out",
             Endpoint::Userinfo => "userinfo",
+            Endpoint::Logs => "logs",
             Endpoint::Enter => "enter",
         }
     }

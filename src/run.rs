@@ -26,7 +26,7 @@ use crate::{
         thread::{DataThread, Service},
     },
     identity::{arvados_token::ArvadosTokens, oidc::Oidc},
-    kubernetes::{Cluster, NoCluster},
+    kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
     lifecycle::{
         drain::{Drain, DrainWatcher},
         ready::Ready,
@@ -159,6 +159,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let gateway = Arc::new(Gateway {
         catalog,
         arvados: tokens,
+        logs: cluster.filter(|cluster| cluster.settings().logs).map(PodLogs::new),
         sessions: sessions.clone(),
         oidc: oidc.clone(),
         clock: clock.clone(),

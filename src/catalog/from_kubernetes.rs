@@ -151,6 +151,7 @@ impl Feeder {
         let mut problems = Vec::new();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         let mut specs = self.own.clone();
+        let mut groups = HashMap::new();
         taken.extend(self.own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));
         let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
             self.site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.'))
@@ -160,7 +161,9 @@ impl Feeder {
         }
         for namespace in &self.namespaces {
             let pods = ReadyPods::of(&namespace.slices);
+            let mut of_namespace = HashMap::new();
             for (name, seen) in namespace.apps.sorted() {
+                of_namespace.extend(seen.group.clone().map(|group| (Box::from(name), group)));
                 let object = format!("{}/{name}", namespace.name());
                 let mut problem = |what: String, kept| {
                     problems.push(Problem { id: name.to_owned(), object: object.clone(), what, kept });
@@ -185,8 +188,9 @@ impl Feeder {
                 }
                 specs.extend(self.spec(name, form, ready.addresses, namespace.name()));
             }
+            groups.insert(namespace.name().into(), of_namespace);
         }
-        Some(before.followed_by(specs, problems))
+        Some(before.followed_by(specs, problems, groups))
     }
 
     fn spec(&self, name: &str, form: &Form, ready: Vec<SocketAddr>, namespace: &str) -> Option<AppSpec> {

@@ -8,6 +8,7 @@ use std::{
 use super::here::Here;
 use crate::{
     model::{
+        access::GroupName,
         app::{App, AppId, AppSpec},
         place::{HostLabel, Place},
         site::Site,
@@ -24,6 +25,8 @@ pub struct Snapshot {
     /// On hosts: the apps again, and their published ports.
     hosts: HashMap<HostLabel, Arc<App>>,
     problems: Vec<Problem>,
+    /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then by name.
+    groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
     complete: bool,
 }
 
@@ -53,8 +56,13 @@ impl Snapshot {
 
     /// The snapshot that follows this one. An app of which nothing changed stays the one it was, and with it its
     /// connections.
-    pub fn followed_by(&self, specs: impl IntoIterator<Item = AppSpec>, problems: Vec<Problem>) -> Snapshot {
-        Snapshot { problems, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+    pub fn followed_by(
+        &self,
+        specs: impl IntoIterator<Item = AppSpec>,
+        problems: Vec<Problem>,
+        groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
+    ) -> Snapshot {
+        Snapshot { problems, groups, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
     }
 
     fn build(
@@ -98,7 +106,7 @@ impl Snapshot {
                 (id, same.cloned().unwrap_or_else(hosted))
             })
             .collect();
-        Snapshot { site, apps, hosts, problems: Vec::new(), complete: true }
+        Snapshot { site, apps, hosts, problems: Vec::new(), groups: HashMap::new(), complete: true }
     }
 
     /// The site.
@@ -154,6 +162,11 @@ impl Snapshot {
     /// What is not published as it was written.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
+    }
+
+    /// The group that an object of a cluster belongs to; `None`: there is no such object, or it has none.
+    pub fn group_of(&self, namespace: &str, name: &str) -> Option<&GroupName> {
+        self.groups.get(namespace)?.get(name)
     }
 
     /// Whether all that its sources hold is here: what is not, does not exist.

@@ -9,9 +9,10 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::{access_log::Record, still_allowed::StillAllowed};
+use super::{access_log::Record, endpoints::Call, still_allowed::Question};
 use crate::{
     forward::body::Download,
+    kubernetes::pod_logs::Log,
     lifecycle::streams::{Cut, Listed, Streams},
 };
 
@@ -25,11 +26,14 @@ pub struct Answer {
     record: Option<Record>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per forwarded request")]
 enum Content {
     Whole(Option<Bytes>),
     Relayed { download: Download, watch: Option<Watch> },
+    Log { log: Box<Log>, watch: Watch },
 }
+
+/// Why a body broke off.
+type Broken = Box<dyn std::error::Error + Send + Sync>;
 
 /// Puts a response that lasts into the table of streams.
 pub struct Watch {
@@ -38,9 +42,9 @@ pub struct Watch {
     /// The connection's cut.
     pub cut: Rc<Cut>,
     /// What is asked.
-    pub question: StillAllowed,
+    pub question: Question,
     /// Set once it is listed.
-    pub listed: Option<Listed>,
+    listed: Option<Listed>,
 }
 
 impl Answer {
@@ -55,6 +59,12 @@ impl Answer {
         Answer { content: Content::Relayed { download, watch }, record: None }
     }
 
+    /// The log of a pod, for as long as the question is answered well.
+    pub fn log(log: Log, mut watch: Watch) -> Answer {
+        watch.list();
+        Answer { content: Content::Log { log: Box::new(log), watch }, record: None }
+    }
+
     /// Ties the log record to the end of the body.
     pub fn with_record(mut self, record: Record) -> Answer {
         self.record = Some(record);
@@ -63,6 +73,16 @@ impl Answer {
 }
 
 impl Watch {
+    /// Nothing is asked yet.
+    pub fn new(streams: &Rc<Streams>, cut: &Rc<Cut>, question: Question) -> Watch {
+        Watch { streams: streams.clone(), cut: cut.clone(), question, listed: None }
+    }
+
+    /// For an answer of ours.
+    pub fn of(call: &Call<'_>, question: Question) -> Watch {
+        Watch::new(call.streams, call.cut, question)
+    }
+
     /// A response becomes a stream when it has to wait for the app, or has carried much: the many small
     /// answers never touch the table.
     fn list(&mut self) {
@@ -76,7 +96,12 @@ impl Watch {
 impl Drop for Answer {
     fn drop(&mut self) {
         // A connection that is cut drops its answer; the log says why.
-        if let (Content::Relayed { watch: Some(watch), .. }, Some(record)) = (&self.content, &mut self.record)
+        let watch = match &self.content {
+            Content::Relayed { watch, .. } => watch.as_ref(),
+            Content::Log { watch, .. } => Some(watch),
+            Content::Whole(_) => None,
+        };
+        if let (Some(watch), Some(record)) = (watch, &mut self.record)
             && let Some(reason) = watch.cut.reason()
         {
             record.conclude(reason.as_str());
@@ -86,12 +111,12 @@ impl Drop for Answer {
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
         match &mut this.content {
             Content::Whole(bytes) => {
@@ -114,7 +139,17 @@ impl Body for Answer {
                 if let (Poll::Ready(Some(Err(_))), Some(record)) = (&polled, &mut this.record) {
                     record.broke();
                 }
-                polled
+                polled.map_err(Into::into)
+            }
+            Content::Log { log, .. } => {
+                let polled = Pin::new(&mut log.body).poll_frame(cx);
+                if let (Poll::Ready(Some(Ok(frame))), Some(record)) = (&polled, &mut this.record) {
+                    record.add_bytes(frame.data_ref().map_or(0, |data| data.len() as u64));
+                }
+                if let (Poll::Ready(Some(Err(_))), Some(record)) = (&polled, &mut this.record) {
+                    record.broke();
+                }
+                polled.map_err(Into::into)
             }
         }
     }
@@ -123,6 +158,7 @@ impl Body for Answer {
         match &self.content {
             Content::Whole(bytes) => bytes.is_none(),
             Content::Relayed { download, .. } => download.is_end_stream(),
+            Content::Log { log, .. } => log.body.is_end_stream(),
         }
     }
 
@@ -130,6 +166,7 @@ impl Body for Answer {
         match &self.content {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
             Content::Relayed { download, .. } => download.size_hint(),
+            Content::Log { log, .. } => log.body.size_hint(),
         }
     }
 }

@@ -47,13 +47,12 @@ impl Gateway {
         !is_old || app.spec.access == Access::User
     }
 
-    /// Whether a stream may go on that was opened by such a session. It brings no new token, so the one that proved it
-    /// last counts until it ends.
-    pub fn is_proof_good(&self, sign_in: &SignIn, app: &App) -> bool {
+    /// Whether a stream may go on that was opened by such a session, as far as membership or ownership matters. It
+    /// brings no new token, so the one that proved it last counts until it ends.
+    pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
         let Some(known) = &sign_in.tokens.console else { return true };
         !sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
             || self.clock.wall_seconds() < known.expires()
-            || app.spec.access == Access::User
     }
 
     /// The caller that the console's token proves, and the sign-in that stands on it. Two people who both hold are no

@@ -67,6 +67,10 @@ pub enum Reason {
     ForeignOrigin,
     /// A form of ours that is too large, too slow, or out of date.
     BadForm,
+    /// The query asks for something that has no meaning.
+    BadQuery,
+    /// As much as may be goes on at once.
+    Busy,
     /// A token of our issuer, or of Arvados, that does not hold.
     BadToken,
     /// The credential cannot be checked now.
@@ -104,12 +108,13 @@ impl Reason {
     pub fn status(self) -> StatusCode {
         match self {
             Reason::Malformed(malformed) => malformed.status(),
-            Reason::BadForm | Reason::BadTicket => StatusCode::BAD_REQUEST,
+            Reason::BadForm | Reason::BadQuery | Reason::BadTicket => StatusCode::BAD_REQUEST,
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
             Reason::Unverifiable
             | Reason::CatalogUnavailable
+            | Reason::Busy
             | Reason::Starting
             | Reason::Stopping
             | Reason::Stopped
@@ -131,6 +136,8 @@ impl Reason {
             Reason::MethodNotAllowed => "method_not_allowed",
             Reason::ForeignOrigin => "foreign_origin",
             Reason::BadForm => "bad_form",
+            Reason::BadQuery => "bad_query",
+            Reason::Busy => "busy",
             Reason::BadToken => "bad_token",
             Reason::Unverifiable => "unverifiable",
             Reason::CatalogUnavailable => "catalog_unavailable",
@@ -158,6 +165,8 @@ impl Reason {
             Reason::MethodNotAllowed => "This address does not take that method.".into(),
             Reason::ForeignOrigin => "Only a page of this site may ask for this.".into(),
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
+            Reason::BadQuery => "The address asks for something that has no meaning here.".into(),
+            Reason::Busy => "Too much goes on here at once. Please try again.".into(),
             Reason::BadToken => "The token is not valid.".into(),
             Reason::Unverifiable => "This cannot be checked now. Please try again.".into(),
             Reason::CatalogUnavailable => {

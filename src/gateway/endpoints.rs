@@ -1,6 +1,7 @@
 //! Our own endpoints: on the site who am I, sign in, sign out; on hosts, taking a ticket.
 
 pub mod hand_over;
+pub mod logs;
 pub mod sign_in;
 pub mod sign_out;
 
@@ -12,6 +13,7 @@ use super::{
     Gateway,
     access_log::Record,
     answer::Answer,
+    consult::Consulted,
     decision::{Reason, Refusal},
     respond::{self, Audience},
 };
@@ -19,25 +21,31 @@ use crate::{
     authorize::Denied,
     catalog::snapshot::Snapshot,
     incoming::cookies,
+    lifecycle::streams::{Cut, Streams},
     model::{
         arrival::{Arrival, Provenance},
-        caller::Caller,
+        caller::{Caller, Credential},
+        principal::Principal,
     },
     route::Endpoint,
-    session::record::SignIn,
+    session::{record::SignIn, store::Live},
 };
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 /// A request to one of our endpoints.
 pub struct Call<'r> {
     /// What all threads share.
-    pub gateway: &'r Gateway,
+    pub gateway: &'r Arc<Gateway>,
     /// The site and its apps.
     pub snapshot: &'r Snapshot,
     /// The head as it came: for cookies only.
     pub parts: &'r Parts,
     /// The head as it was understood.
     pub arrival: &'r Arrival,
+    /// Where an answer that lasts is listed.
+    pub streams: &'r Rc<Streams>,
+    /// Told when an answer must end.
+    pub cut: &'r Rc<Cut>,
 }
 
 impl Call<'_> {
@@ -49,6 +57,7 @@ impl Call<'_> {
             Endpoint::SignIn => self.sign_in_page(),
             Endpoint::SignOut => self.sign_out(body, record).await,
             Endpoint::Userinfo => self.userinfo(record).await,
+            Endpoint::Logs => self.logs(record).await,
             Endpoint::Enter => self.enter(record),
         }
     }
@@ -68,17 +77,10 @@ impl Call<'_> {
     }
 
     async fn userinfo(&self, record: &mut Record) -> Response<Answer> {
-        let signed_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
-        let person = match signed_in {
-            Some(person) => Some(person),
-            None => match self.gateway.bearer(&self.parts.headers).await.caller {
-                Caller::Person { principal, .. } => Some(principal),
-                Caller::BadToken => return self.refuse(Reason::BadToken, record),
-                Caller::Unverifiable => return self.refuse(Reason::Unverifiable, record),
-                Caller::Anonymous => None,
-            },
+        let person = match person_of(&self.asked_by().await.caller) {
+            Ok(person) => person,
+            Err(reason) => return self.refuse(reason, record),
         };
-        let Some(person) = person else { return self.refuse(Reason::Denied(Denied::Anonymous), record) };
         record.person = Some(person.clone());
         let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
         let body = json!({
@@ -97,6 +99,20 @@ impl Call<'_> {
         }
         let presented = self.cookies()?;
         self.gateway.sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
+    }
+
+    /// Who asks: by the sign-in of this browser, else a bearer token, else the console's.
+    pub async fn asked_by(&self) -> Consulted {
+        if let Some(sign_in) = self.sign_in() {
+            return Consulted::by_session(Live::SignIn(sign_in), Credential::Cookie);
+        }
+        let by_bearer = self.gateway.bearer(&self.parts.headers).await;
+        match (&by_bearer.caller, self.arrival.provenance, self.cookies()) {
+            (Caller::Anonymous, Provenance::Own, Some(presented)) => {
+                self.gateway.by_console_token(presented.access_token).await
+            }
+            (_, _, _) => by_bearer,
+        }
     }
 
     /// Our cookies on this request; none when there are absurdly many.
@@ -118,6 +134,16 @@ impl Call<'_> {
     /// One value of the query; `Err` when it stands there twice, which is never an honest question.
     pub fn query(&self, name: &str) -> Result<Option<String>, Twice> {
         once(self.arrival.target.query().unwrap_or_default().as_bytes(), name)
+    }
+}
+
+/// The person, or why there is none.
+fn person_of(caller: &Caller) -> Result<Arc<Principal>, Reason> {
+    match caller {
+        Caller::Person { principal, .. } => Ok(principal.clone()),
+        Caller::Anonymous => Err(Reason::Denied(Denied::Anonymous)),
+        Caller::BadToken => Err(Reason::BadToken),
+        Caller::Unverifiable => Err(Reason::Unverifiable),
     }
 }
 

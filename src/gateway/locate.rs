@@ -105,6 +105,7 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Early> {
     let takes = match endpoint {
         Endpoint::Start | Endpoint::Callback | Endpoint::SignIn | Endpoint::Userinfo => reads,
         Endpoint::SignOut => reads || method == Method::POST,
+        Endpoint::Logs => method == Method::GET,
         // A ticket is good once; a HEAD would spend it for nothing.
         Endpoint::Enter => method == Method::GET,
     };

@@ -86,13 +86,15 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::Denied(_) | Reason::ForeignOrigin => "Not for you",
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
-        Reason::Unverifiable | Reason::CatalogUnavailable => "Please try again",
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => "Please try again",
         Reason::Starting => "Not ready yet",
         Reason::Stopping | Reason::Stopped => "Stopped",
         Reason::Failed => "The app does not start",
         Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer here",
         Reason::BadTicket => "This link does not work any more",
-        Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm => "The request was refused",
+        Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm | Reason::BadQuery => {
+            "The request was refused"
+        }
     };
     let nobody_signs_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
     let sentence = if nobody_signs_in {
@@ -124,6 +126,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         }
         Reason::Unverifiable
         | Reason::CatalogUnavailable
+        | Reason::Busy
         | Reason::Starting
         | Reason::Stopping
         | Reason::Stopped
@@ -139,6 +142,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
         | Reason::BadForm
+        | Reason::BadQuery
         | Reason::Unassigned
         | Reason::OtherTenant
         | Reason::Ended
@@ -159,9 +163,11 @@ fn waits(reason: Reason) -> Option<u8> {
         | Reason::MethodNotAllowed
         | Reason::ForeignOrigin
         | Reason::BadForm
+        | Reason::BadQuery
         | Reason::BadToken
         | Reason::Unverifiable
         | Reason::CatalogUnavailable
+        | Reason::Busy
         | Reason::Unassigned
         | Reason::OtherTenant
         | Reason::Ended
@@ -317,7 +323,7 @@ pub fn redirect(status: StatusCode, location: &str) -> Response<Answer> {
 }
 
 /// What all our answers have in common: not stored, not sniffed, no referrer.
-fn ours(status: StatusCode, body: Answer) -> Response<Answer> {
+pub fn ours(status: StatusCode, body: Answer) -> Response<Answer> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();

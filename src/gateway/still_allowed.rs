@@ -2,18 +2,42 @@
 
 use std::sync::Arc;
 
-use super::Gateway;
+use super::{Gateway, consult::Consulted};
 use crate::{
-    authorize::{Permit, grounds},
+    authorize::{Denied, Permit, grounds},
+    kubernetes::pod_logs::PodOfApp,
     lifecycle::streams::CutReason,
     model::{
+        access::Access,
         app::{App, AppKind},
         place::Place,
         principal::Principal,
         secret::Secret,
     },
-    session::usage::Usage,
+    session::{store::Live, usage::Usage},
 };
+
+/// What a stream is asked.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// One of an app.
+    App(StillAllowed),
+    /// The log of a pod.
+    Log(Arc<MayRead>),
+}
+
+impl Question {
+    /// Judges it.
+    ///
+    /// # Errors
+    /// Why it must end.
+    pub fn ask(&self) -> Result<(), CutReason> {
+        match self {
+            Question::App(question) => question.ask(),
+            Question::Log(question) => question.ask(),
+        }
+    }
+}
 
 /// Who streams what.
 #[derive(Clone, Debug)]
@@ -67,7 +91,8 @@ impl StillAllowed {
             Some(usage) => {
                 // A stream that outlasts the proof has it renewed, as a request would.
                 self.gateway.recheck(usage.live());
-                if !self.gateway.is_proof_good(usage.live().sign_in(), &app) {
+                let is_good = self.gateway.is_proof_good(usage.live().sign_in());
+                if !is_good && app.spec.access != Access::User {
                     return Err(CutReason::SessionEnded);
                 }
                 grounds(&app, Some(&usage.live().sign_in().principal()))
@@ -81,5 +106,66 @@ impl StillAllowed {
             },
         };
         verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)
+    }
+}
+
+/// Who reads the log of a pod: a member of the group of its app, whoever else may reach the app.
+#[derive(Debug)]
+pub struct MayRead {
+    gateway: Arc<Gateway>,
+    namespace: String,
+    app: String,
+    principal: Arc<Principal>,
+    live: Option<Live>,
+    token_expires: Option<i64>,
+}
+
+impl MayRead {
+    /// For somebody who asks for it.
+    pub fn new(
+        gateway: Arc<Gateway>,
+        pod: &PodOfApp,
+        principal: Arc<Principal>,
+        asked: Consulted,
+    ) -> MayRead {
+        let Consulted { live, token_expires, .. } = asked;
+        MayRead {
+            gateway,
+            namespace: pod.namespace.clone(),
+            app: pod.app.clone(),
+            principal,
+            live,
+            token_expires,
+        }
+    }
+
+    /// Judges it by the apps and groups of this moment.
+    ///
+    /// # Errors
+    /// `None`: there is no such app.
+    pub fn judge(&self) -> Result<(), Option<Denied>> {
+        let snapshot = self.gateway.catalog.load();
+        let group = snapshot.group_of(&self.namespace, &self.app).ok_or(None)?;
+        let is_member = match &self.live {
+            Some(live) => live.sign_in().principal().is_in(group),
+            None => self.principal.is_in(group),
+        };
+        if is_member { Ok(()) } else { Err(Some(Denied::NotInGroup)) }
+    }
+
+    fn ask(&self) -> Result<(), CutReason> {
+        let gateway = &self.gateway;
+        let is_over = self.token_expires.is_some_and(|expires| gateway.clock.wall_seconds() >= expires);
+        let is_live = self
+            .live
+            .as_ref()
+            .is_none_or(|live| live.is_live(gateway.clock.now()) && gateway.is_proof_good(live.sign_in()));
+        if is_over || !is_live {
+            return Err(CutReason::SessionEnded);
+        }
+        self.judge().map_err(|denied| match denied {
+            None => CutReason::AppGone,
+            Some(_) => CutReason::NoLongerAllowed,
+        })
     }
 }

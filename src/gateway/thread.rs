@@ -20,7 +20,7 @@ use super::{
     pages,
     request_id::RequestIds,
     respond::{self, Audience},
-    still_allowed::StillAllowed,
+    still_allowed::{Question, StillAllowed},
     tenant::{Acquaintance, acquaintance},
     tunnel::Tunnel,
 };
@@ -120,7 +120,10 @@ impl DataThread {
         let token = address_token::take(&mut arrival.target, &here);
         let destination = match locate(&arrival, &snapshot, &here) {
             Ok(destination) => destination,
-            Err(early) => return self.end(early, &parts, body, &arrival, &snapshot, record).await.into(),
+            Err(early) => {
+                let call = self.call(&parts, &arrival, &snapshot, connection);
+                return self.end(early, &call, body, record).await.into();
+            }
         };
         record.app = Some(destination.app.clone());
         let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
@@ -159,7 +162,8 @@ impl DataThread {
                 let judged = early.reason();
                 let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
                 let hidden = early.reason() != judged;
-                let response = self.end(early, &parts, body, &arrival, &snapshot, record).await;
+                let call = self.call(&parts, &arrival, &snapshot, connection);
+                let response = self.end(early, &call, body, record).await;
                 if hidden {
                     // The operator is told what the client is not.
                     record.reason = judged;
@@ -169,20 +173,35 @@ impl DataThread {
         }
     }
 
+    /// The request, as those of our own answers see it that are more than a word.
+    fn call<'r>(
+        &'r self,
+        parts: &'r Parts,
+        arrival: &'r Arrival,
+        snapshot: &'r Snapshot,
+        connection: &'r Connection,
+    ) -> Call<'r> {
+        Call {
+            gateway: &self.gateway,
+            snapshot,
+            parts,
+            arrival,
+            streams: &self.streams,
+            cut: &connection.cut,
+        }
+    }
+
     /// Everything that ends before an app is reached.
     async fn end(
         &self,
         early: Early,
-        parts: &Parts,
+        call: &Call<'_>,
         body: Incoming,
-        arrival: &Arrival,
-        snapshot: &Snapshot,
         record: &mut Record,
     ) -> Response<Answer> {
         record.decision = early.as_str();
         record.reason = early.reason();
-        let site = snapshot.site();
-        let call = Call { gateway: &self.gateway, snapshot, parts, arrival };
+        let (arrival, site) = (call.arrival, call.snapshot.site());
         let person = record.person.clone();
         match early {
             Early::Endpoint(endpoint) => call.answer(endpoint, body, record).await,
@@ -274,12 +293,7 @@ impl DataThread {
             Ok(Forwarded::Answer(response)) => {
                 let (mut head, download) = response.into_parts();
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
-                let watch = Watch {
-                    streams: self.streams.clone(),
-                    cut: connection.cut.clone(),
-                    question,
-                    listed: None,
-                };
+                let watch = Watch::new(&self.streams, &connection.cut, Question::App(question));
                 Walked::Answered(Response::from_parts(head, Answer::relayed(download, Some(watch))))
             }
             Ok(Forwarded::Switched { head, upstream }) => {

@@ -73,6 +73,8 @@ pub struct Site {
     pub origin: WebOrigin,
     /// Whether there is a provider to sign in at.
     pub signs_in: bool,
+    /// Whether the logs of apps' pods are served below `/api/logs/`.
+    pub serves_logs: bool,
     /// Another name of this machine that is sent on to `origin` (`demo` only).
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
@@ -212,6 +214,7 @@ impl Site {
             via: via(&origin),
             origin,
             signs_in: true,
+            serves_logs: false,
             alias: None,
             welcome: None,
             apps_domain: None,

@@ -9,6 +9,21 @@ const RESERVED: &str = "/.ludgate";
 /// Where an app's own host takes tickets.
 pub const ENTER: &str = "/.ludgate/enter";
 
+/// Where the logs of pods are; two names for the same, of which consoles use either.
+const LOGS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
+
+/// The pod whose log a path names, when it is written as a pod's name can be.
+pub fn pod_of_log(path: &str) -> Option<&str> {
+    let pod = LOGS.iter().find_map(|prefix| path.strip_prefix(prefix))?;
+    let label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+    };
+    (pod.len() <= 253 && pod.split('.').all(label)).then_some(pod)
+}
+
 /// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing, or the app.
 pub fn on_host(path: &str) -> Option<Route<'static>> {
     match path {
@@ -34,6 +49,9 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
     }
     if below(path, RESERVED).is_some() {
         return Route::Nowhere;
+    }
+    if site.serves_logs && pod_of_log(path).is_some() {
+        return Route::Endpoint(Endpoint::Logs);
     }
     match (&site.console, path) {
         (Some(_), _) => Route::Console,
@@ -73,6 +91,26 @@ mod tests {
     fn site() -> Site {
         let origin = WebOrigin::new(false, "gw.test", 80);
         Site::of(origin, CookieNames::new(false, "c", &[]))
+    }
+
+    #[test]
+    fn logs_are_ours_where_they_are_served_and_by_names_that_pods_can_have() {
+        let with = Site { serves_logs: true, ..site() };
+        for path in ["/api/logs/pods/app-a-7d9", "/api/logs/phapplications/app-a-7d9.x"] {
+            assert_eq!(route(path, &with), Route::Endpoint(Endpoint::Logs), "{path}");
+            assert_eq!(route(path, &site()), Route::Nowhere, "{path}");
+        }
+        for path in [
+            "/api/logs/pods/",
+            "/api/logs/pods/a/b",
+            "/api/logs/pods/..",
+            "/api/logs/pods/A",
+            "/api/logs/pods/a%2Fb",
+            "/api/logs/images/x",
+            "/api/logs/jupyterhub",
+        ] {
+            assert_eq!(route(path, &with), Route::Nowhere, "{path}");
+        }
     }
 
     #[test]

@@ -45,7 +45,9 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     };
     let listen = listen(file, &limits, head_bytes, folder);
     let peers = peers(&file.section("listen"));
-    let site = site(file, response_head).map(Arc::new);
+    let kubernetes = resolve_kubernetes::kubernetes(file, folder);
+    let serves_logs = matches!(&kubernetes, Some(Some(cluster)) if cluster.logs);
+    let site = site(file, response_head).map(|site| Arc::new(Site { serves_logs, ..site }));
     let admin = admin(&file.section("admin"), folder);
     if let (Some(listen), Some(admin)) = (&listen, &admin)
         && listen.address == admin.address
@@ -61,7 +63,6 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         resolve_hosts::check_apps(file, site, &apps);
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
-    let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
     Some(Settings {
         listen: listen?,
@@ -217,6 +218,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         cookies: cookies?,
         origin,
         signs_in: file.has("identity"),
+        serves_logs: false,
         alias: None,
         welcome: None,
         apps_domain,

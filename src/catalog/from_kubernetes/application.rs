@@ -31,6 +31,8 @@ pub struct Seen {
     pub form: Option<Form>,
     /// What is wrong with the object.
     pub problem: Option<String>,
+    /// The group it belongs to, whoever may reach it.
+    pub group: Option<GroupName>,
 }
 
 /// An app that can be published.
@@ -90,15 +92,19 @@ impl Form {
 /// always as it stands there now, and what is not understood denies.
 pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
     let access = access(&object.spec);
+    let group = object.spec.get("groupName").and_then(Value::as_str).and_then(GroupName::new);
     match form(object, access.clone()) {
-        Ok(form) => Seen { form: Some(form), problem: problem_of(&access) },
+        Ok(form) => Seen { form: Some(form), problem: problem_of(&access), group },
         // Not wrong: an app without a page.
-        Err(Wrong::NoPort) => {
-            Seen { form: None, problem: Some("it has no httpPort: there is nothing to open".to_owned()) }
-        }
+        Err(Wrong::NoPort) => Seen {
+            form: None,
+            problem: Some("it has no httpPort: there is nothing to open".to_owned()),
+            group,
+        },
         Err(Wrong::Because(what)) => Seen {
             form: before.and_then(|seen| seen.form.clone()).map(|form| Form { access, ..form }),
             problem: Some(what),
+            group,
         },
     }
 }
