@@ -33,6 +33,7 @@ mod provider_trouble;
 mod real_clients;
 mod real_provider;
 mod sessions;
+mod sidecar;
 mod sign_in;
 mod sign_out;
 mod streams;

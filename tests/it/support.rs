@@ -5,6 +5,7 @@ pub mod backend;
 pub mod browser;
 pub mod chromium;
 pub mod cluster;
+pub mod console;
 pub mod message;
 pub mod oracles;
 pub mod origins;

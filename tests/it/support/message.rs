@@ -16,6 +16,8 @@ pub struct Message {
     pub start: String,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Vec<u8>,
+    /// What followed the last chunk.
+    pub trailers: Vec<(String, Vec<u8>)>,
     /// Head and body as they came.
     pub raw: Vec<u8>,
     /// The body ended before its framing said so.
@@ -74,13 +76,7 @@ impl<S: AsyncRead + Unpin> Reader<S> {
         let raw: Vec<u8> = self.buffer.drain(..end).collect();
         let mut lines = raw[..end - 4].split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
         let start = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
-        let headers = lines
-            .filter_map(|line| {
-                let colon = line.iter().position(|b| *b == b':')?;
-                let name = String::from_utf8_lossy(&line[..colon]).into_owned();
-                Some((name, line[colon + 1..].trim_ascii().to_vec()))
-            })
-            .collect();
+        let headers = lines.filter_map(field).collect();
         Ok(Some(Message { start, headers, raw, ..Message::default() }))
     }
 
@@ -134,6 +130,7 @@ impl<S: AsyncRead + Unpin> Reader<S> {
                     if line == b"\r\n" {
                         break;
                     }
+                    message.trailers.extend(field(&line));
                 }
                 return Ok(());
             }
@@ -162,6 +159,16 @@ impl<S: AsyncRead + Unpin> Reader<S> {
         Ok(std::mem::take(&mut self.buffer))
     }
 
+    /// Exactly so many bytes; an error when the stream ends before.
+    pub async fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < count {
+            if !self.more().await? {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(self.buffer.drain(..count).collect())
+    }
+
     /// Everything until the end of the stream.
     pub async fn rest(&mut self) -> io::Result<Vec<u8>> {
         while self.more().await? {}
@@ -176,4 +183,11 @@ impl<S: AsyncRead + Unpin> Reader<S> {
         self.buffer.extend_from_slice(&part[..read]);
         Ok(read > 0)
     }
+}
+
+/// One line of a head or of trailers.
+fn field(line: &[u8]) -> Option<(String, Vec<u8>)> {
+    let colon = line.iter().position(|b| *b == b':')?;
+    let name = String::from_utf8_lossy(&line[..colon]).into_owned();
+    Some((name, line[colon + 1..].trim_ascii().to_vec()))
 }

@@ -37,6 +37,9 @@ pub const APPS: [(&str, &str); 7] = [
     ("strip", "group:phusers"),
 ];
 
+/// What a site is unless a test says otherwise.
+const SITE: &str = "apps_domain = \"localhost\"\nconsole_cookies = [\"accessToken\"]\n";
+
 pub struct World {
     pub running: Running,
     pub provider: Provider,
@@ -64,7 +67,16 @@ impl World {
         let (clock, hands) = Clock::by_hand();
         let provider =
             Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
-        World::run(provider, (clock, hands), port, threads, extra, change).await
+        World::run(provider, (clock, hands), port, threads, (SITE, extra), change).await
+    }
+
+    /// With other keys of `[site]`, written as TOML.
+    pub async fn of_site(site: &str) -> World {
+        let port = free_port();
+        let (clock, hands) = Clock::by_hand();
+        let provider =
+            Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
+        World::run(provider, (clock, hands), port, 2, (site, ""), |_| {}).await
     }
 
     /// The oracles watch this app too.
@@ -89,7 +101,7 @@ impl World {
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
-        World::run(provider, (clock, hands), port, 2, extra, change).await
+        World::run(provider, (clock, hands), port, 2, (SITE, extra), change).await
     }
 
     async fn run(
@@ -97,15 +109,14 @@ impl World {
         (clock, hands): (Clock, Hands),
         port: u16,
         threads: usize,
-        extra: &str,
+        (site, extra): (&str, &str),
         change: impl FnOnce(&mut Settings),
     ) -> World {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let host = format!("127.0.0.1:{port}");
         let mut backends = Vec::new();
         let mut text = format!(
-            "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n\
-             apps_domain = \"localhost\"\nconsole_cookies = [\"accessToken\"]\n\
+            "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{site}\
              [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
             provider.issuer()
         );
