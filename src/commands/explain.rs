@@ -1,13 +1,18 @@
 //! `ludgate explain`: what a request would get, by the same functions that judge requests.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
 use super::{BAD_CONFIGURATION, DONE};
 use crate::{
     arvados::{self, client::Api},
-    catalog::{from_arvados::Containers, here::Here, snapshot::Snapshot},
+    catalog::{
+        from_arvados::Containers,
+        from_kubernetes::Feeder,
+        here::Here,
+        snapshot::{Problem, Snapshot},
+    },
     cli::{Explain, Kind},
     forward,
     gateway::{
@@ -16,8 +21,10 @@ use crate::{
         locate::locate,
     },
     incoming,
+    kubernetes::{self, Cluster},
     model::{
         access::GroupName,
+        app::{AppSpec, AppState},
         arrival::Arrival,
         caller::{Caller, Credential},
         clock::Clock,
@@ -25,10 +32,13 @@ use crate::{
         principal::{PersonClaims, Principal},
         site::Site,
     },
-    route::{host::named, path::route},
+    route::{Route, host::named, path::route},
     settings,
     telemetry::{logging, metrics::Metrics},
 };
+
+/// The API of a cluster has this long for the list of its apps.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs it.
 pub fn run(args: &Explain) -> u8 {
@@ -43,7 +53,19 @@ pub fn run(args: &Explain) -> u8 {
         settings.identity.as_ref().map(|identity| identity.admin_groups.clone()).unwrap_or_default();
     logging::start(&settings.log);
     let containers = settings.arvados.as_ref().map(|arvados| Lookups::new(arvados, &settings.forward));
-    let snapshot = Snapshot::new(settings.site, settings.apps);
+    let snapshot = match settings.kubernetes {
+        None => Snapshot::new(settings.site, settings.apps),
+        Some(kubernetes) => {
+            let timeout = settings.forward.response_head;
+            match of_cluster(kubernetes, settings.site.clone(), settings.apps.clone(), timeout) {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    eprintln!("kubernetes: {error:#}");
+                    Snapshot::incomplete(settings.site, settings.apps)
+                }
+            }
+        }
+    };
     let parts = match request(args, snapshot.site()) {
         Ok(parts) => parts,
         Err(what) => {
@@ -63,6 +85,22 @@ pub fn run(args: &Explain) -> u8 {
     }
     print!("{}", explain(&parts, &caller, &snapshot, look).text);
     DONE
+}
+
+/// The apps of the cluster as they are now. A gateway that runs may know more: the last good form of what is broken.
+fn of_cluster(
+    settings: kubernetes::Settings,
+    site: Arc<Site>,
+    own: Vec<AppSpec>,
+    timeout: Duration,
+) -> anyhow::Result<Snapshot> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let cluster = Cluster::new(settings, Clock::system()).await?;
+        let feeder = Feeder::new(site, own, timeout, &cluster.settings().namespaces);
+        let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
+        listed.map_err(|_| anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs()))
+    })
 }
 
 /// Asks the source of what cannot be listed, as the gateway would.
@@ -141,10 +179,24 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
         Place::Host(label) => format!("route     host {label}: {:?}\n", named(label)),
         Place::Port(port) => format!("route     port {port}\n"),
     };
+    let asked_for = match (route(arrival.target.path(), snapshot.site()), &arrival.place) {
+        (Route::App { id, .. } | Route::AppWithoutSlash { id }, Place::Site) => Some(id),
+        (_, Place::Host(label)) => Some(label.as_str()),
+        (_, Place::Site | Place::Port(_)) => None,
+    };
+    let problems = snapshot.problems().iter().filter(|problem| Some(&*problem.id) == asked_for);
+    for Problem { object, what, kept, .. } in problems {
+        let kept = if *kept { "; published in its last good form" } else { "" };
+        text += &format!("problem   {object}: {what}{kept}\n");
+    }
     if let Ok(destination) = locate(arrival, snapshot, here) {
         let app = &destination.app;
         text += &format!("app       {} at {}\n", app.id(), app.spec.upstream);
         text += &format!("access    {}\n", app.spec.access);
+        if app.spec.state != AppState::Running {
+            let why = app.spec.message.as_deref().unwrap_or("no reason given");
+            text += &format!("state     {}: {why}\n", app.spec.state.as_str());
+        }
         text += &match caller.principal() {
             _ if decide::is_open(&destination) => {
                 "caller    not asked: the app is open to everybody\n".to_owned()

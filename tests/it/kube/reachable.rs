@@ -168,3 +168,36 @@ async fn a_pod_that_refuses_is_passed_over_for_one_that_does_not() {
     }
     assert_eq!(alive.count(), 3);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
+    let namespace = Namespace::new().await;
+    namespace.running("good", 0).await;
+    namespace.app("good", "group", json!({})).await;
+    namespace.app("bad", "public", json!({ "httpPort": 70000 })).await;
+    namespace.app("late", "public", json!({})).await;
+    namespace.status("late", json!({ "phase": "Starting", "message": "pulling the image" })).await;
+    let config = namespace.kubeconfig().with_file_name("ludgate.toml");
+    let site = "[site]\nurl = \"http://127.0.0.1:8080\"\n[identity]\nissuer = \"http://127.0.0.1:9700\"\nclient_id = \"ludgate\"\n";
+    std::fs::write(&config, format!("{site}{}", namespace.toml())).expect("written");
+    let explain = async |path: &str, more: &[&str]| {
+        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_ludgate"))
+            .args(["explain", "--config"])
+            .arg(&config)
+            .arg(path)
+            .args(more)
+            .output()
+            .await
+            .expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let good = explain("/apps/good/x", &["--user", "alice", "--group", "phusers"]).await;
+    assert!(good.contains("decision  allow (group)") && good.contains("app-good"), "{good}");
+    let bad = explain("/apps/bad/", &[]).await;
+    assert!(bad.contains("/bad: its httpPort is none") && bad.contains("answer    404"), "{bad}");
+    let late = explain("/apps/late/", &[]).await;
+    assert!(
+        late.contains("state     starting: pulling the image") && late.contains("answer    503"),
+        "{late}"
+    );
+}
