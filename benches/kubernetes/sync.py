@@ -1,0 +1,160 @@
+"""Measures the first sync and single changes with many PhApplications; prints one line a figure, in milliseconds.
+
+Needs KUBECONFIG of an admin and kubectl; Python's own library otherwise.
+"""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+
+PROGRAM, MANY = sys.argv[1], int(sys.argv[2])
+NAMESPACE = f"bench-{os.getpid()}"
+# Runs of each measurement; the middle one counts, the spread is printed.
+RUNS = 5
+PATH = f"/apis/primehub.io/v1alpha1/namespaces/{NAMESPACE}/phapplications"
+
+config = json.loads(subprocess.check_output(["kubectl", "config", "view", "--raw", "--minify", "-o", "json"]))
+server = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
+token = config["users"][0]["user"]["token"]
+# The server is this script's own, or the one that its caller has chosen to trust.
+trust = ssl.create_default_context()
+trust.check_hostname = False
+trust.verify_mode = ssl.CERT_NONE
+
+
+def api():
+    return http.client.HTTPSConnection(server.hostname, server.port, context=trust)
+
+
+def call(connection, method, path, body, kind="application/json"):
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
+    connection.request(method, path, json.dumps(body), headers)
+    answer = connection.getresponse()
+    text = answer.read()
+    assert answer.status in (200, 201), (answer.status, text)
+
+
+def application(number):
+    return {
+        "apiVersion": "primehub.io/v1alpha1",
+        "kind": "PhApplication",
+        "metadata": {"name": f"app-{number}"},
+        "spec": {
+            "displayName": f"App {number}",
+            "groupName": "phusers",
+            "instanceType": "cpu-1",
+            "scope": "group",
+            "httpPort": 5000,
+            "podTemplate": {
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "app",
+                            "image": "registry.example.com/app:1",
+                            "args": ["serve", "--host", "0.0.0.0"],
+                            "env": [{"name": f"VARIABLE_{n}", "value": "x" * 40} for n in range(10)],
+                        }
+                    ]
+                }
+            },
+            "svcTemplate": {"spec": {"ports": [{"name": "http", "port": 5000, "targetPort": 5000}]}},
+        },
+    }
+
+
+def create(first, step):
+    connection = api()
+    for number in range(first, MANY, step):
+        call(connection, "POST", PATH, application(number))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Gateway:
+    def __init__(self, folder):
+        self.port, self.admin = free_port(), free_port()
+        path = os.path.join(folder, "ludgate.toml")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(
+                f'[listen]\naddress = "127.0.0.1:{self.port}"\n'
+                f'[admin]\naddress = "127.0.0.1:{self.admin}"\n'
+                f'[site]\nurl = "http://127.0.0.1:{self.port}"\n'
+                '[identity]\nissuer = "http://127.0.0.1:9"\nclient_id = "x"\n'
+                f'[kubernetes]\nnamespace = "{NAMESPACE}"\nkubeconfig = "{os.environ["KUBECONFIG"]}"\n'
+            )
+        self.started = time.monotonic()
+        self.process = subprocess.Popen(
+            [PROGRAM, "gateway", "--config", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def ask(self, port, path):
+        connection = http.client.HTTPConnection("127.0.0.1", port)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except OSError:
+            return 0
+        finally:
+            connection.close()
+
+    def until(self, port, path, status):
+        while self.ask(port, path) != status:
+            assert self.process.poll() is None, "the gateway ended"
+            time.sleep(0.002)
+
+    def resident(self):
+        with open(f"/proc/{self.process.pid}/status", encoding="utf-8") as file:
+            return next(int(line.split()[1]) // 1024 for line in file if line.startswith("VmRSS"))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+def show(what, figures):
+    figures = sorted(figures)
+    print(f"{what}: {statistics.median(figures):.0f} ms (from {figures[0]:.0f} to {figures[-1]:.0f})", flush=True)
+
+
+subprocess.check_call(["kubectl", "create", "namespace", NAMESPACE], stdout=subprocess.DEVNULL)
+makers = [threading.Thread(target=create, args=(first, 16)) for first in range(16)]
+for maker in makers:
+    maker.start()
+for maker in makers:
+    maker.join()
+
+with tempfile.TemporaryDirectory() as folder:
+    first_syncs = []
+    for run in range(RUNS):
+        gateway = Gateway(folder)
+        gateway.until(gateway.admin, "/readyz", 200)
+        first_syncs.append((time.monotonic() - gateway.started) * 1000)
+        if run + 1 < RUNS:
+            gateway.stop()
+    show(f"first sync of {MANY} apps, from the start of the process", first_syncs)
+    print(f"resident memory then: {gateway.resident()} MiB")
+    changes, connection = [], api()
+    for run in range(RUNS):
+        # No pod is ready: who may reach it is told that it starts.
+        for scope, status in (("public", 503), ("group", 401)):
+            patch = {"spec": {"scope": scope}}
+            begun = time.monotonic()
+            call(connection, "PATCH", f"{PATH}/app-{run}", patch, "application/merge-patch+json")
+            gateway.until(gateway.port, f"/apps/app-{run}/", status)
+            changes.append((time.monotonic() - begun) * 1000)
+    show("a change of one app, from before the call until it is in force", changes)
+    gateway.stop()
