@@ -25,7 +25,7 @@ use kube::{
 };
 use tower::util::MapResponseLayer;
 
-use crate::model::clock::Clock;
+use crate::model::{app::Isolation, clock::Clock};
 
 /// A call may be silent for this much longer than a watch may last: then nobody is there.
 const GRACE: Duration = Duration::from_secs(15);
@@ -39,6 +39,8 @@ pub struct Settings {
     pub kubeconfig: Option<PathBuf>,
     /// A watch is opened anew after this long, so that a dead one is noticed.
     pub watch: Duration,
+    /// Whether the apps are on their paths, or on hosts of their own alone.
+    pub isolation: Isolation,
     /// Whether the logs of apps' pods are served.
     pub logs: bool,
 }

@@ -152,7 +152,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     };
     let catalog = Catalog::new(snapshot, containers, alarm.clone(), metrics.clone());
     if let Some(cluster) = &cluster {
-        let feeder = Feeder::new(site, apps, forward.response_head, &cluster.settings().namespaces);
+        let feeder = Feeder::new(site, apps, forward.response_head, cluster.settings());
         let first = ready.latch("the apps of the cluster");
         tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first, metrics.clone()));
     }

@@ -26,13 +26,13 @@ use super::{
 use crate::{
     crd::application::PhApplication,
     kubernetes::{
-        Cluster,
+        Cluster, Settings,
         endpoint_slices::{self, Slice},
         watch::{Told, Watched},
     },
     lifecycle::ready::Latch,
     model::{
-        app::{AppId, AppSpec, AppState, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, AppState, Isolation, Upstream, UpstreamScheme},
         site::Site,
     },
     telemetry::metrics::Metrics,
@@ -52,14 +52,15 @@ pub struct Feeder {
     own: Vec<AppSpec>,
     /// How long an app has for its response head.
     timeout: Duration,
+    isolation: Isolation,
     namespaces: Vec<Namespace>,
 }
 
 impl Feeder {
     /// Knows nothing of these namespaces yet.
-    pub fn new(site: Arc<Site>, own: Vec<AppSpec>, timeout: Duration, namespaces: &[String]) -> Feeder {
-        let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
-        Feeder { site, own, timeout, namespaces }
+    pub fn new(site: Arc<Site>, own: Vec<AppSpec>, timeout: Duration, settings: &Settings) -> Feeder {
+        let namespaces = settings.namespaces.iter().map(|name| Namespace::new(name)).collect();
+        Feeder { site, own, timeout, isolation: settings.isolation, namespaces }
     }
 
     /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
@@ -204,6 +205,7 @@ impl Feeder {
         Some(AppSpec {
             name: Some(form.title.clone()),
             strip_prefix: form.rewrite,
+            isolation: self.isolation,
             first_page: form.first_page.clone(),
             state,
             message,

@@ -73,7 +73,7 @@ impl Call<'_> {
             None => None,
         };
         record.person.clone_from(&person);
-        respond::launcher(self.snapshot, person.as_ref())
+        respond::launcher(self.snapshot, person.as_ref(), sign_in.is_some())
     }
 
     async fn userinfo(&self, record: &mut Record) -> Response<Answer> {

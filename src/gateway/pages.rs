@@ -32,8 +32,8 @@ pub struct Launcher<'p> {
     pub welcome: Option<&'p str>,
     /// Where to sign in.
     pub sign_in: String,
-    /// Where to sign out.
-    pub sign_out: String,
+    /// Where to sign out; `None` for who is signed in at the console, which alone can end that.
+    pub sign_out: Option<String>,
     /// The apps, by title.
     pub apps: Vec<Card>,
 }
@@ -138,7 +138,11 @@ pub fn policy(framed: bool) -> HeaderValue {
 }
 
 /// The launcher for a person, or for a visitor, who sees public apps only.
-pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) -> Launcher<'p> {
+pub fn launcher<'p>(
+    snapshot: &'p Snapshot,
+    person: Option<&'p Arc<Principal>>,
+    signed_in_here: bool,
+) -> Launcher<'p> {
     let site = snapshot.site();
     let mut apps: Vec<Card> = snapshot
         .apps()
@@ -166,7 +170,7 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         person: person.map(|person| &*person.display_name),
         welcome: site.welcome.as_deref(),
         sign_in: start(site, &site.launcher()),
-        sign_out: site.endpoint("sign_out"),
+        sign_out: signed_in_here.then(|| site.endpoint("sign_out")),
         apps,
     }
 }

@@ -4,13 +4,13 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
     file::{File, Section},
-    values::{ca_file, upstream},
+    values::{ca_file, isolation, upstream},
 };
 use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, Isolation, PublishedPort},
+        app::{AppId, AppSpec, PublishedPort},
         place::{self, HostLabel},
     },
     route::{self, host::Named},
@@ -44,15 +44,7 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
 fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duration) -> Option<AppSpec> {
     let upstream = section.required("upstream", upstream);
     let access = section.required("access", access);
-    let isolation = match section.text("isolation").as_deref() {
-        None | Some("path") => Isolation::Path,
-        Some("host") => Isolation::Host,
-        Some(other) => {
-            let suggestion = Some("isolation = \"path\" or isolation = \"host\"".to_owned());
-            section.wrong("isolation", format!("{other:?} is no isolation"), suggestion);
-            Isolation::Path
-        }
-    };
+    let isolation = isolation(section);
     let published_ports = published_ports(section, id.as_ref(), access.as_ref());
     let icon = section.text("icon");
     if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {

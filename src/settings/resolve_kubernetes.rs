@@ -2,8 +2,11 @@
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
-use super::file::File;
-use crate::{kubernetes, model::place::HostLabel};
+use super::{file::File, values::isolation};
+use crate::{
+    kubernetes,
+    model::{app::Isolation, place::HostLabel},
+};
 
 /// A dead watch is noticed after about this long.
 const WATCH: Duration = Duration::from_secs(55);
@@ -43,6 +46,10 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<kubernetes::S
     if watch < Duration::from_secs(1) {
         section.wrong("watch", "must be at least a second", None);
     }
+    let isolation = isolation(&section);
+    if isolation == Isolation::Host && file.section("site").text("apps_domain").is_none() {
+        section.wrong("isolation", "needs site.apps_domain", None);
+    }
     let logs = section.switch("logs").unwrap_or(false);
     if logs && !file.has("identity") {
         section.wrong(
@@ -51,5 +58,5 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<kubernetes::S
             None,
         );
     }
-    Some(Some(kubernetes::Settings { namespaces, kubeconfig, watch, logs }))
+    Some(Some(kubernetes::Settings { namespaces, kubeconfig, watch, isolation, logs }))
 }

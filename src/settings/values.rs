@@ -7,7 +7,7 @@ use url::Url;
 use super::file::Section;
 use crate::{
     model::{
-        app::{Upstream, UpstreamScheme},
+        app::{Isolation, Upstream, UpstreamScheme},
         secret::Secret,
         site::{WebOrigin, is_loopback_host},
     },
@@ -56,6 +56,19 @@ pub fn upstream(text: &str) -> Result<Upstream, String> {
         return Err("must have a port other than 0".into());
     }
     Ok(Upstream { scheme, host: host.into(), port })
+}
+
+/// On its path or on its host.
+pub fn isolation(section: &Section<'_>) -> Isolation {
+    match section.text("isolation").as_deref() {
+        None | Some("path") => Isolation::Path,
+        Some("host") => Isolation::Host,
+        Some(other) => {
+            let suggestion = Some("isolation = \"path\" or isolation = \"host\"".to_owned());
+            section.wrong("isolation", format!("{other:?} is no isolation"), suggestion);
+            Isolation::Path
+        }
+    }
 }
 
 /// The content of a file that holds one secret, without the line's end.

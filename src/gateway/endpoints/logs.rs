@@ -26,6 +26,9 @@ impl Call<'_> {
         let (Some(logs), Some(pod)) = (&self.gateway.logs, pod_of_log(self.arrival.target.path())) else {
             return self.refuse(Reason::NotFound, record);
         };
+        if !self.snapshot.is_complete() {
+            return self.refuse(Reason::CatalogUnavailable, record);
+        }
         let Some(wanted) = self.wanted() else { return self.refuse(Reason::BadQuery, record) };
         let asked = self.asked_by().await;
         let person = match person_of(&asked.caller) {

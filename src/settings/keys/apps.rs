@@ -38,6 +38,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "kubernetes",
+        "isolation",
+        Kind::Text,
+        "\"path\"",
+        "\"path\"",
+        "As for an app: \"host\" gives each a host of its own, where no other app can read it, and its path leads there.",
+    ),
+    key(
+        "kubernetes",
         "logs",
         Kind::Switch,
         "false",

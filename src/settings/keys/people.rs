@@ -99,7 +99,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "A sign-in that stands on an Arvados token is proved again after this long. Not in force yet for others: their groups are read at sign-in only.",
+        "A sign-in that stands on a token of the console or of Arvados is proved again after this long. Not in force yet for others: their groups are read at sign-in only.",
     ),
     key(
         "session",

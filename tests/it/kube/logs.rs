@@ -91,12 +91,6 @@ async fn register(name: &str, kubelet: SocketAddr) {
     nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.expect("a status");
 }
 
-async fn world(namespace: &Namespace) -> World {
-    let world = World::with(&format!("{}logs = true\n", namespace.toml()), |_| {}).await.ready().await;
-    world.until(|snapshot| snapshot.is_complete()).await;
-    world
-}
-
 async fn ask(world: &World, target: &str, cookies: &str) -> Message {
     world
         .exchange(&format!(
@@ -139,7 +133,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     ] {
         kubelet.pod(&namespace, pod, label).await;
     }
-    let world = world(&namespace).await;
+    let world = namespace.world_with("logs = true").await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
     let (hers, his) = (alice.cookie_line("/"), bob.cookie_line("/"));
     let mut followed = follow(&world, "/api/logs/pods/app-lab-1?follow=true&tailLines=5", &hers).await;
@@ -184,7 +178,7 @@ async fn a_log_that_is_followed_ends_with_the_membership_the_session_and_the_app
     let kubelet = Kubelet::start(&namespace).await;
     namespace.app("lab", "public", json!({})).await;
     kubelet.pod(&namespace, "app-lab-1", Some("app-lab")).await;
-    let world = world(&namespace).await;
+    let world = namespace.world_with("logs = true").await;
     let (alice, mut carol) = (world.signed_in("alice").await, world.browser());
     let target = "/api/logs/pods/app-lab-1?follow=true";
     let mut followed = follow(&world, target, &alice.cookie_line("/")).await;
@@ -216,7 +210,7 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
     let off = namespace.world().await;
     let alice = off.signed_in("alice").await;
     assert_eq!(ask(&off, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await.status(), 404);
-    let on = world(&namespace).await;
+    let on = namespace.world_with("logs = true").await;
     let alice = on.signed_in("alice").await;
     let refused = ask(&on, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await;
     assert_eq!((refused.status(), refused.json()["reason"].as_str()), (503, Some("unverifiable")));

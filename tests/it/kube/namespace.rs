@@ -61,7 +61,12 @@ impl Namespace {
 
     /// A gateway whose catalogue is this namespace, and that has listed it once.
     pub async fn world(&self) -> World {
-        let world = World::with(&self.toml(), |_| {}).await.ready().await;
+        self.world_with("").await
+    }
+
+    /// With more keys of the table.
+    pub async fn world_with(&self, more: &str) -> World {
+        let world = World::with(&format!("{}{more}\n", self.toml()), |_| {}).await.ready().await;
         world.until(|snapshot| snapshot.is_complete()).await;
         world
     }

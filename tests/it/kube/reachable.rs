@@ -201,3 +201,18 @@ async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
         "{late}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_isolation_every_application_is_on_its_host_and_its_path_leads_there() {
+    let namespace = Namespace::new().await;
+    namespace.running("lab", 0).await;
+    namespace.app("lab", "public", json!({ "appRoot": "/tree" })).await;
+    let world = namespace.world_with("isolation = \"host\"").await;
+    let led = world.browser().open("/apps/lab/x?y").await;
+    assert_eq!(led.header("location"), Some(format!("{}/x?y", world.on_host("lab"))));
+    let host = world.on_host("lab").trim_start_matches("http://").to_owned();
+    let there = world.exchange(&format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+    assert_eq!((there.status(), there.text().as_str()), (200, "lab /x"));
+    let launcher = world.browser().open("/apps/").await.text();
+    assert!(launcher.contains(&format!("href=\"{}/tree\"", world.on_host("lab"))), "{launcher}");
+}
