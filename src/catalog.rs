@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use crate::{
     lifecycle::streams::Alarm,
     model::{
-        app::{App, AppState},
+        app::{App, AppState, UpstreamScheme},
         place::Place,
     },
     telemetry::metrics::Metrics,
@@ -85,10 +85,19 @@ impl Catalog {
             Place::Host(label) => snapshot.at_host(label),
             Place::Port(_) => None,
         };
-        found.filter(|found| found.id() == app.id()).cloned()
+        found.filter(|found| found.id() == app.id() && is_same_service(found, app)).cloned()
     }
 
     fn count(&self) {
         self.metrics.catalog_apps.set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));
     }
+}
+
+/// Whether two of one name are the same app: of a cluster, the host says which Service of which namespace it is.
+fn is_same_service(one: &App, other: &App) -> bool {
+    let service = |app: &App| match &app.spec.upstream.scheme {
+        UpstreamScheme::Pods(_) => Some(app.spec.upstream.host.clone()),
+        UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_) => None,
+    };
+    service(one) == service(other)
 }

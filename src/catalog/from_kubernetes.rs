@@ -42,6 +42,8 @@ use namespace::{Kept, Namespace};
 
 /// Changes that come together are published together: this long after the first of them.
 const GATHER: Duration = Duration::from_millis(20);
+/// After a snapshot was made, the next is not begun for so many times as long.
+const REST: u32 = 5;
 /// How often the age of the catalogue is written down.
 const AGE_EVERY: Duration = Duration::from_secs(1);
 
@@ -69,16 +71,21 @@ impl Feeder {
         let mut told = self.watch(&cluster);
         let mut tick = tokio::time::interval(AGE_EVERY);
         let mut due: Option<Instant> = None;
+        let mut rested = Instant::now();
         loop {
             tokio::select! {
                 Some((index, source, told)) = told.recv() => {
                     if self.hear(index, source, told) {
-                        due = due.or_else(|| Some(Instant::now() + GATHER));
+                        due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                     }
                 }
                 () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     due = None;
-                    if let Some(next) = self.snapshot(&catalog.load()) {
+                    let begun = Instant::now();
+                    let next = self.snapshot(&catalog.load());
+                    // However often objects change, most of the time is left for other work.
+                    rested = Instant::now() + begun.elapsed() * REST;
+                    if let Some(next) = next.filter(|next| !next.is_same_as(&catalog.load())) {
                         metrics.catalog_problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
                         if next.problems() != catalog.load().problems() {
                             complain(&next, &catalog.load());
@@ -172,7 +179,11 @@ impl Feeder {
                 if let Some(what) = &seen.problem {
                     problem(what.clone(), seen.form.is_some());
                 }
-                let Some(form) = &seen.form else { continue };
+                if AppId::new(name).is_none() {
+                    continue;
+                }
+                // A name that was given once is not another's for as long as its object is there, whatever is wrong
+                // with it.
                 match taken.entry(name) {
                     Entry::Occupied(other) => {
                         problem(format!("its name is taken by {}", other.get()), false);
@@ -180,6 +191,7 @@ impl Feeder {
                     }
                     Entry::Vacant(free) => free.insert(namespace.name()),
                 };
+                let Some(form) = &seen.form else { continue };
                 let ready = pods.of_app(name, form);
                 if ready.contested {
                     problem(
@@ -201,7 +213,7 @@ impl Feeder {
             host: format!("{SERVICE}{name}.{namespace}.svc").into(),
             port: form.port,
         };
-        let message = form.message.clone().filter(|_| state != AppState::Running);
+        let message = form.now.message.clone().filter(|_| state != AppState::Running);
         Some(AppSpec {
             name: Some(form.title.clone()),
             strip_prefix: form.rewrite,
@@ -209,7 +221,7 @@ impl Feeder {
             first_page: form.first_page.clone(),
             state,
             message,
-            ..AppSpec::new(AppId::new(name)?, upstream, form.access.clone(), self.timeout)
+            ..AppSpec::new(AppId::new(name)?, upstream, form.now.access.clone(), self.timeout)
         })
     }
 }

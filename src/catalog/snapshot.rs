@@ -27,6 +27,8 @@ pub struct Snapshot {
     problems: Vec<Problem>,
     /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then by name.
     groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
+    /// All of these groups.
+    named: HashSet<GroupName>,
     complete: bool,
 }
 
@@ -62,7 +64,8 @@ impl Snapshot {
         problems: Vec<Problem>,
         groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
     ) -> Snapshot {
-        Snapshot { problems, groups, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+        let named = groups.values().flat_map(HashMap::values).cloned().collect();
+        Snapshot { problems, groups, named, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
     }
 
     fn build(
@@ -106,7 +109,15 @@ impl Snapshot {
                 (id, same.cloned().unwrap_or_else(hosted))
             })
             .collect();
-        Snapshot { site, apps, hosts, problems: Vec::new(), groups: HashMap::new(), complete: true }
+        Snapshot {
+            site,
+            apps,
+            hosts,
+            problems: Vec::new(),
+            groups: HashMap::new(),
+            named: HashSet::new(),
+            complete: true,
+        }
     }
 
     /// The site.
@@ -167,6 +178,23 @@ impl Snapshot {
     /// The group that an object of a cluster belongs to; `None`: there is no such object, or it has none.
     pub fn group_of(&self, namespace: &str, name: &str) -> Option<&GroupName> {
         self.groups.get(namespace)?.get(name)
+    }
+
+    /// Whether any object of a cluster belongs to this group.
+    pub fn has_group(&self, group: &GroupName) -> bool {
+        self.named.contains(group)
+    }
+
+    /// Whether another says the same in every respect.
+    pub fn is_same_as(&self, other: &Snapshot) -> bool {
+        let same = |a: &Arc<App>, b: Option<&Arc<App>>| b.is_some_and(|b| Arc::ptr_eq(a, b));
+        self.complete == other.complete
+            && self.apps.len() == other.apps.len()
+            && self.hosts.len() == other.hosts.len()
+            && self.apps.iter().all(|(id, app)| same(app, other.apps.get(id)))
+            && self.hosts.iter().all(|(label, app)| same(app, other.hosts.get(label)))
+            && self.problems == other.problems
+            && self.groups == other.groups
     }
 
     /// Whether all that its sources hold is here: what is not, does not exist.

@@ -195,7 +195,8 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
         text += &format!("access    {}\n", app.spec.access);
         if app.spec.state != AppState::Running {
             let why = app.spec.message.as_deref().unwrap_or("no reason given");
-            text += &format!("state     {}: {why}\n", app.spec.state.as_str());
+            // On one line, whatever its author wrote.
+            text += &format!("state     {}: {why:?}\n", app.spec.state.as_str());
         }
         text += &match caller.principal() {
             _ if decide::is_open(&destination) => {

@@ -104,12 +104,22 @@ async fn to_one_of(pods: &[SocketAddr], near: usize, patience: Duration) -> io::
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for pod in pods.iter().cycle().skip(near).take(tried) {
         match tokio::time::timeout(share, TcpStream::connect(pod)).await {
+            // A pod is never ourselves: our own listeners, that of operators among them, are nobody's app.
+            Ok(Ok(tcp)) if is_own(&tcp) => last = io::ErrorKind::ConnectionRefused.into(),
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => last = error,
             Err(_) => last = io::ErrorKind::TimedOut.into(),
         }
     }
     Err(last)
+}
+
+/// Whether both ends of a connection are on this machine.
+fn is_own(tcp: &TcpStream) -> bool {
+    match (tcp.local_addr(), tcp.peer_addr()) {
+        (Ok(near), Ok(far)) => near.ip() == far.ip(),
+        (_, _) => true,
+    }
 }
 
 /// The fault, its cause left in the log.

@@ -82,16 +82,19 @@ impl Gateway {
     }
 
     /// Who the console's token says this is, as far as that can be told without asking anybody.
-    pub fn person_of_console_token(&self, presented: Candidates<'_>) -> Option<Arc<Principal>> {
+    pub fn person_of_console_token(&self, presented: Candidates<'_>) -> Option<(Arc<Principal>, RecordKey)> {
         let oidc = self.oidc.as_ref()?;
-        let judge = |token| oidc.judge_bearer(oidc.cookie_claims_to_be_ours(token)?).ok();
-        let mut people = presented.iter().filter_map(judge).map(|judged| judged.principal);
-        let first = people.next()?;
-        people.all(|other| other.subject == first.subject).then(|| Arc::new(first))
+        let judge = |token| {
+            let judged = oidc.judge_bearer(oidc.cookie_claims_to_be_ours(token)?).ok()?;
+            Some((judged.principal, key_of(token)))
+        };
+        let mut people = presented.iter().filter_map(judge);
+        let (first, key) = people.next()?;
+        people.all(|(other, _)| other.subject == first.subject).then(|| (Arc::new(first), key))
     }
 
     fn sign_in_of(&self, token: &[u8], judged: Judged) -> Arc<SignIn> {
-        let (key, short) = (RecordKey::of_token(&String::from_utf8_lossy(token)), Short::of(token));
+        let (key, short) = (key_of(token), Short::of(token));
         if let Some(known) = self.sessions.find_for_token(&key, self.clock.now()) {
             self.prove(&known, judged, short);
             return known;
@@ -113,4 +116,8 @@ impl Gateway {
             None => Err(Caller::BadToken),
         }
     }
+}
+
+fn key_of(token: &[u8]) -> RecordKey {
+    RecordKey::of_token(&String::from_utf8_lossy(token))
 }

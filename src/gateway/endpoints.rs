@@ -28,7 +28,7 @@ use crate::{
         principal::Principal,
     },
     route::Endpoint,
-    session::{record::SignIn, store::Live},
+    session::{cookie::RecordKey, record::SignIn, store::Live},
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -64,16 +64,10 @@ impl Call<'_> {
 
     /// The launcher, for whoever is signed in.
     pub fn launcher(&self, record: &mut Record) -> Response<Answer> {
-        let sign_in = self.sign_in();
-        let person = match &sign_in {
-            Some(sign_in) => Some(sign_in.principal().clone()),
-            None if self.arrival.provenance == Provenance::Own => self
-                .cookies()
-                .and_then(|presented| self.gateway.person_of_console_token(presented.access_token)),
-            None => None,
-        };
+        let sign_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
+        let person = sign_in.or_else(|| self.signed_in_at_console().map(|(person, _)| person));
         record.person.clone_from(&person);
-        respond::launcher(self.snapshot, person.as_ref(), sign_in.is_some())
+        respond::launcher(self.snapshot, person.as_ref())
     }
 
     async fn userinfo(&self, record: &mut Record) -> Response<Answer> {
@@ -113,6 +107,14 @@ impl Call<'_> {
             }
             (_, _, _) => by_bearer,
         }
+    }
+
+    /// Who the console's token says this is, unless another page had it sent, and the key of that token's record.
+    pub fn signed_in_at_console(&self) -> Option<(Arc<Principal>, RecordKey)> {
+        if self.arrival.provenance == Provenance::Foreign {
+            return None;
+        }
+        self.gateway.person_of_console_token(self.cookies()?.access_token)
     }
 
     /// Our cookies on this request; none when there are absurdly many.

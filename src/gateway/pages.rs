@@ -22,6 +22,9 @@ use crate::{
 /// The style of every page; it stands in the page itself, and its hash in the policy.
 const STYLE: &str = include_str!("../../templates/style.css");
 
+/// Most apps on the launcher.
+const MOST_CARDS: usize = 500;
+
 /// The list of apps.
 #[derive(Template)]
 #[template(path = "launcher.html")]
@@ -32,10 +35,12 @@ pub struct Launcher<'p> {
     pub welcome: Option<&'p str>,
     /// Where to sign in.
     pub sign_in: String,
-    /// Where to sign out; `None` for who is signed in at the console, which alone can end that.
-    pub sign_out: Option<String>,
+    /// Where to sign out.
+    pub sign_out: String,
     /// The apps, by title.
     pub apps: Vec<Card>,
+    /// How many more there are.
+    pub more: usize,
 }
 
 /// One app in the launcher.
@@ -138,11 +143,7 @@ pub fn policy(framed: bool) -> HeaderValue {
 }
 
 /// The launcher for a person, or for a visitor, who sees public apps only.
-pub fn launcher<'p>(
-    snapshot: &'p Snapshot,
-    person: Option<&'p Arc<Principal>>,
-    signed_in_here: bool,
-) -> Launcher<'p> {
+pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) -> Launcher<'p> {
     let site = snapshot.site();
     let mut apps: Vec<Card> = snapshot
         .apps()
@@ -166,12 +167,16 @@ pub fn launcher<'p>(
         })
         .collect();
     apps.sort_by(|a, b| b.open.cmp(&a.open).then_with(|| a.title.cmp(&b.title)));
+    // A page that everybody may ask for is not made ever so long.
+    let more = apps.len().saturating_sub(MOST_CARDS);
+    apps.truncate(MOST_CARDS);
     Launcher {
         person: person.map(|person| &*person.display_name),
         welcome: site.welcome.as_deref(),
         sign_in: start(site, &site.launcher()),
-        sign_out: signed_in_here.then(|| site.endpoint("sign_out")),
+        sign_out: site.endpoint("sign_out"),
         apps,
+        more,
     }
 }
 

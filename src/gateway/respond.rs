@@ -334,12 +334,8 @@ pub fn ours(status: StatusCode, body: Answer) -> Response<Answer> {
 }
 
 /// The launcher.
-pub fn launcher(
-    snapshot: &Snapshot,
-    person: Option<&std::sync::Arc<Principal>>,
-    signed_in_here: bool,
-) -> Response<Answer> {
-    html(StatusCode::OK, &pages::launcher(snapshot, person, signed_in_here), false)
+pub fn launcher(snapshot: &Snapshot, person: Option<&std::sync::Arc<Principal>>) -> Response<Answer> {
+    html(StatusCode::OK, &pages::launcher(snapshot, person), false)
 }
 
 /// The text with a capital at its beginning.

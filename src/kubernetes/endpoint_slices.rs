@@ -11,8 +11,15 @@ use super::object::Object;
 const GROUP: &str = "discovery.k8s.io";
 /// Names the Service that a slice belongs to.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// Where clouds keep the machine's own credentials, on IPv6; on IPv4 the address is link-local.
-const METADATA: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+/// Where clouds answer with the machine's own credentials, beside the link-local address that most of them use.
+const METADATA: [IpAddr; 6] = [
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
+];
 
 /// One slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +124,9 @@ pub fn read(object: &Object) -> Option<Slice> {
 /// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or what answers
 /// there for a cloud with the machine's credentials.
 fn may_be_a_pod(address: &IpAddr) -> bool {
+    if METADATA.contains(address) {
+        return false;
+    }
     match address {
         IpAddr::V4(v4) => {
             !(v4.is_loopback()
@@ -127,11 +137,12 @@ fn may_be_a_pod(address: &IpAddr) -> bool {
                 || *v4 == Ipv4Addr::BROADCAST)
         }
         IpAddr::V6(v6) => {
-            !(v6.is_loopback()
-                || v6.is_unicast_link_local()
-                || v6.is_unspecified()
-                || v6.is_multicast()
-                || *v6 == METADATA)
+            // Those that carry one of IPv4: mapped by NAT64, by 6to4, or in the old way. Loopback is among the last.
+            let [first, second, third, ..] = v6.segments();
+            let carries_v4 = (first, second) == (0x64, 0xff9b)
+                || first == 0x2002
+                || ((first, second, third) == (0, 0, 0) && v6.segments()[3..6] == [0, 0, 0]);
+            !(carries_v4 || v6.is_unicast_link_local() || v6.is_multicast())
         }
     }
 }
@@ -184,6 +195,15 @@ mod tests {
             "fe80::1",
             "ff02::1",
             "fd00:ec2::254",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "168.63.129.16",
+            "100.100.100.200",
+            "192.0.0.192",
+            "64:ff9b::7f00:1",
+            "64:ff9b:1::1",
+            "2002:7f00:1::",
+            "::127.0.0.1",
             "2130706433",
             "0177.0.0.1",
         ] {

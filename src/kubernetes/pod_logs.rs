@@ -1,6 +1,10 @@
 //! The log of a pod, as the API streams it, and the label that says whose pod it is.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use http::{Response, StatusCode};
 use kube::{
@@ -12,18 +16,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{Cluster, object::Object};
 
-/// Names the PhApplication that a pod belongs to, with or without `app-` before it.
+/// Names the PhApplication that a pod belongs to, as its name or as that of its Service.
 const APP_LABEL: &str = "primehub.io/phapplication";
 /// The API has this long for a pod, or the head of a log.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Logs that are read at once: each is a connection to the API server.
+/// Logs that are asked for and read at once, by all and by one person: each is a connection to the API server.
 const MOST: usize = 64;
+const MOST_OF_ONE: usize = 4;
 
 /// Reads logs. Cloning gives the same, with the same bound.
 #[derive(Clone, Debug)]
 pub struct PodLogs {
     cluster: Cluster,
     seats: Arc<Semaphore>,
+    /// How many of them each person has.
+    people: Arc<Mutex<HashMap<Box<str>, usize>>>,
+}
+
+/// The right to ask for one log. Dropped, it makes room for another.
+#[derive(Debug)]
+pub struct LogSeat {
+    people: Arc<Mutex<HashMap<Box<str>, usize>>>,
+    subject: Box<str>,
+    _seat: OwnedSemaphorePermit,
 }
 
 /// Which pod, and which app its label names.
@@ -33,8 +48,15 @@ pub struct PodOfApp {
     pub namespace: String,
     /// The pod.
     pub pod: String,
-    /// The PhApplication.
-    pub app: String,
+    /// What its label says.
+    pub label: String,
+}
+
+impl PodOfApp {
+    /// The PhApplications that the label may name. Where both exist, nobody can tell whose pod it is.
+    pub fn apps(&self) -> impl Iterator<Item = &str> {
+        [Some(&*self.label), self.label.strip_prefix("app-")].into_iter().flatten()
+    }
 }
 
 /// What of a log is wanted.
@@ -52,8 +74,8 @@ pub struct Wanted {
 pub struct Log {
     /// Lines as they come.
     pub body: Body,
-    /// Makes room for another when it is dropped.
-    pub seat: OwnedSemaphorePermit,
+    /// Kept until it is over.
+    pub seat: LogSeat,
 }
 
 /// Why there is no log.
@@ -87,7 +109,22 @@ impl From<kube::Error> for NoLog {
 impl PodLogs {
     /// Of one cluster.
     pub fn new(cluster: Cluster) -> PodLogs {
-        PodLogs { cluster, seats: Arc::new(Semaphore::new(MOST)) }
+        PodLogs { cluster, seats: Arc::new(Semaphore::new(MOST)), people: Arc::default() }
+    }
+
+    /// Takes a seat for somebody; without one nothing is asked of the API.
+    ///
+    /// # Errors
+    /// [`NoLog::Busy`].
+    pub fn seat(&self, subject: &str) -> Result<LogSeat, NoLog> {
+        let seat = self.seats.clone().try_acquire_owned().map_err(|_| NoLog::Busy)?;
+        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = people.entry(subject.into()).or_default();
+        if *theirs >= MOST_OF_ONE {
+            return Err(NoLog::Busy);
+        }
+        *theirs += 1;
+        Ok(LogSeat { people: self.people.clone(), subject: subject.into(), _seat: seat })
     }
 
     /// Finds the pod of an app in the namespaces that are served. Runs on the control runtime.
@@ -99,10 +136,9 @@ impl PodLogs {
         for namespace in &self.cluster.settings().namespaces {
             let api: Api<Object> = Api::namespaced_with(self.cluster.patient().clone(), namespace, &pods);
             let Some(found) = within(api.get_opt(pod)).await? else { continue };
-            let label = kube::ResourceExt::labels(&found).get(APP_LABEL);
-            let app = label.map(|label| label.strip_prefix("app-").unwrap_or(label));
-            let Some(app) = app.filter(|app| !app.is_empty()) else { return Err(NoLog::NotFound) };
-            return Ok(PodOfApp { namespace: namespace.clone(), pod: pod.to_owned(), app: app.to_owned() });
+            let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else { continue };
+            let (namespace, label) = (namespace.clone(), label.clone());
+            return Ok(PodOfApp { namespace, pod: pod.to_owned(), label });
         }
         Err(NoLog::NotFound)
     }
@@ -111,8 +147,7 @@ impl PodLogs {
     ///
     /// # Errors
     /// See [`NoLog`].
-    pub async fn read(&self, pod: &PodOfApp, wanted: &Wanted) -> Result<Log, NoLog> {
-        let seat = self.seats.clone().try_acquire_owned().map_err(|_| NoLog::Busy)?;
+    pub async fn read(&self, pod: &PodOfApp, wanted: &Wanted, seat: LogSeat) -> Result<Log, NoLog> {
         let parameters = LogParams {
             follow: wanted.follow,
             tail_lines: wanted.tail_lines,
@@ -129,6 +164,18 @@ impl PodLogs {
             StatusCode::NOT_FOUND => Err(NoLog::NotFound),
             StatusCode::BAD_REQUEST => Err(NoLog::Refused(message(response).await)),
             status => Err(NoLog::Unavailable(format!("{status}: {}", message(response).await))),
+        }
+    }
+}
+
+impl Drop for LogSeat {
+    fn drop(&mut self) {
+        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(theirs) = people.get_mut(&self.subject) {
+            *theirs -= 1;
+            if *theirs == 0 {
+                people.remove(&self.subject);
+            }
         }
     }
 }

@@ -274,6 +274,17 @@ impl Sessions {
         }
     }
 
+    /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the apps on paths whose
+    /// sessions went with it.
+    pub fn end_for_console_tokens_of(&self, subject: &str) -> Vec<AppId> {
+        let theirs: Vec<Arc<SignIn>> = {
+            let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+            people.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
+        };
+        let by_console = theirs.iter().filter(|sign_in| sign_in.tokens.console.is_some());
+        by_console.inspect(|sign_in| self.end(sign_in)).flat_map(|sign_in| sign_in.apps()).collect()
+    }
+
     /// Takes this very sign-in out of the table, and not one that has begun under the same key since.
     fn forget(&self, sign_in: &SignIn) {
         let _ = self.sign_ins.entry(sign_in.key()).and_compute_with(|found| match found {

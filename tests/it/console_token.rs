@@ -180,3 +180,33 @@ async fn events(world: &World, browser: &Browser, app: &str) -> Raw {
     raw.reader.some().await.expect("the first event");
     raw
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_out_here_ends_what_the_token_began_in_every_browser_of_that_person() {
+    let world = sidecar().await;
+    let (mut one, mut other, mut bob) = (world.browser(), world.browser(), world.browser());
+    for browser in [&mut one, &mut other] {
+        hold(browser, &token(&world, "alice", &["phusers"], 300));
+    }
+    hold(&mut bob, &token(&world, "bob", &["friends"], 300));
+    for (browser, app) in [(&mut one, "grp"), (&mut other, "usr"), (&mut bob, "usr")] {
+        assert_eq!(fetch(browser, app).await.status(), 200);
+    }
+    let page = one.open("/oauth2/sign_out").await;
+    let form = page.text();
+    let value = form
+        .split("name=\"token\" value=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .expect("a token");
+    let body = format!("token={value}");
+    let origin =
+        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", world.host);
+    let done = one.send("POST", "/oauth2/sign_out", From::Navigation, &origin, body.as_bytes()).await;
+    assert_eq!(done.status(), 303, "{}", done.text());
+    assert!(one.value("phapplication-session-id").is_none(), "its cookies go");
+    // The console's token is gone too, as when the console signs out: nothing is left of the session.
+    other.jar.remove(&("accessToken".to_owned(), "/".to_owned()));
+    assert_eq!(fetch(&mut other, "usr").await.status(), 401);
+    assert_eq!(fetch(&mut bob, "usr").await.status(), 200, "his goes on");
+}

@@ -6,7 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    crd::application::{PhApplicationSpec, PhApplicationStatus},
+    crd::application::PhApplicationSpec,
+    incoming::path,
     kubernetes::object::Object,
     model::{
         access::{Access, GroupName},
@@ -40,8 +41,8 @@ pub struct Seen {
 pub struct Form {
     /// The name people see.
     pub title: String,
-    /// Who may reach it.
-    pub access: Access,
+    /// What counts as it stands there now.
+    pub now: Now,
     /// The port of its Service that speaks HTTP.
     pub port: u16,
     /// What the Service calls that port; `None` when the object does not tell.
@@ -50,6 +51,13 @@ pub struct Form {
     pub rewrite: bool,
     /// Where its first page is.
     pub first_page: Option<Box<str>>,
+}
+
+/// What an object says about who and when: always taken as it was written last, whatever else is wrong there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Who may reach it.
+    pub access: Access,
     /// Why it is in its state.
     pub message: Option<Box<str>>,
     phase: Phase,
@@ -70,7 +78,7 @@ impl Form {
     /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody stopped it, is what
     /// they want.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
-        match (self.phase, self.stop, has_ready_pods) {
+        match (self.now.phase, self.now.stop, has_ready_pods) {
             (Phase::Stopped, _, _) => AppState::Stopped,
             (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => AppState::Stopping,
             (Phase::Unsaid | Phase::Error, true, false) => AppState::Stopped,
@@ -80,21 +88,25 @@ impl Form {
         }
     }
 
-    /// The pods' port that serves `httpPort`: the one of its name, or else of its number.
+    /// The pods' port that serves `httpPort`: the one that the Service calls by its name. The numbers here are the pods'
+    /// and that of `httpPort` is the Service's, so they are compared only where nothing else is said.
     pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
-        let by_name =
-            self.port_name.as_ref().and_then(|wanted| ports.iter().find(|(name, _)| name == wanted));
-        by_name.or_else(|| ports.iter().find(|(_, port)| *port == self.port)).map(|(_, port)| *port)
+        let is_it = |(name, port): &&(String, u16)| match &self.port_name {
+            Some(wanted) => name == wanted,
+            None => *port == self.port,
+        };
+        ports.iter().find(is_it).map(|(_, port)| *port)
     }
 }
 
-/// Reads an object. What is wrong with it leaves its last good form in force; but for who may reach it: that is
-/// always as it stands there now, and what is not understood denies.
+/// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach it, and whether it
+/// is to run: that is always as it stands there now, and what is not understood denies.
 pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
-    let access = access(&object.spec);
+    let now = now(object);
+    let problem = problem_of(&now.access);
     let group = object.spec.get("groupName").and_then(Value::as_str).and_then(GroupName::new);
-    match form(object, access.clone()) {
-        Ok(form) => Seen { form: Some(form), problem: problem_of(&access), group },
+    match form(object, now.clone()) {
+        Ok(form) => Seen { form: Some(form), problem, group },
         // Not wrong: an app without a page.
         Err(Wrong::NoPort) => Seen {
             form: None,
@@ -102,10 +114,26 @@ pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
             group,
         },
         Err(Wrong::Because(what)) => Seen {
-            form: before.and_then(|seen| seen.form.clone()).map(|form| Form { access, ..form }),
+            form: before.and_then(|seen| seen.form.clone()).map(|form| Form { now, ..form }),
             problem: Some(what),
             group,
         },
+    }
+}
+
+/// Never fails: what is missing or of the wrong kind says nothing, or denies.
+fn now(object: &Object) -> Now {
+    let status = |name: &str| object.status.get(name).and_then(Value::as_str);
+    Now {
+        access: access(&object.spec),
+        message: status("message").map(|message| shown(message, MAX_MESSAGE).into()),
+        phase: match status("phase") {
+            Some("Stopping") => Phase::Stopping,
+            Some("Stopped") => Phase::Stopped,
+            Some("Error") => Phase::Error,
+            Some(_) | None => Phase::Unsaid,
+        },
+        stop: object.spec.get("stop") == Some(&Value::Bool(true)),
     }
 }
 
@@ -142,7 +170,7 @@ fn problem_of(access: &Access) -> Option<String> {
     }
 }
 
-fn form(object: &Object, access: Access) -> Result<Form, Wrong> {
+fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
     let name = object.name_any();
     if AppId::new(&name).is_none() {
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
@@ -163,31 +191,25 @@ fn form(object: &Object, access: Access) -> Result<Form, Wrong> {
         Some(port) => u16::try_from(port).ok().filter(|port| *port != 0),
     };
     let port = port.ok_or_else(|| "its httpPort is none: 1 to 65535".to_owned())?;
-    // A status that cannot be read says nothing.
-    let status = PhApplicationStatus::deserialize(&object.status).unwrap_or_default();
     let title = shown(&spec.display_name, MAX_TITLE);
     Ok(Form {
         title: if title.is_empty() { name } else { title },
-        access,
+        now,
         port,
         port_name: port_name(&spec.svc_template.spec, port)?,
         rewrite: spec.rewrite.unwrap_or(false),
         first_page: spec.app_root.as_deref().map_or(Ok(None), first_page)?,
-        message: status.message.map(|message| shown(&message, MAX_MESSAGE).into()),
-        phase: match status.phase.as_deref() {
-            Some("Stopping") => Phase::Stopping,
-            Some("Stopped") => Phase::Stopped,
-            Some("Error") => Phase::Error,
-            _ => Phase::Unsaid,
-        },
-        stop: spec.stop.unwrap_or(false),
     })
 }
 
 /// What the Service will call the port: empty when it has no name.
 fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
     let ports = service.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let is_it = |entry: &&Value| entry.get("port").and_then(Value::as_u64) == Some(u64::from(port));
+    let is_it = |entry: &&Value| {
+        let number = entry.get("port").and_then(Value::as_u64);
+        let protocol = entry.get("protocol").and_then(Value::as_str);
+        number == Some(u64::from(port)) && protocol.is_none_or(|protocol| protocol == "TCP")
+    };
     let Some(entry) = ports.iter().find(is_it) else { return Ok(None) };
     match entry.get("name") {
         None | Some(Value::Null) => Ok(Some(String::new())),
@@ -199,26 +221,30 @@ fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
 /// Where its first page is, from its root. It becomes part of a link of ours.
 fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     let path = format!("/{}", written.trim_start_matches('/'));
-    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'\\' | b'"' | b'<' | b'>' | b'#');
-    let climbs = path.split(['/', '?']).any(|segment| matches!(segment, "." | ".."));
-    if path.len() > MAX_PATH || !path.bytes().all(plain) || climbs {
+    // As browsers and routers read it, and not climbing however often it is decoded.
+    let below = path.split('?').next().unwrap_or_default();
+    let fits = path::check(&path).is_ok() && path::check_below_root(&below[1..]).is_ok();
+    if path.len() > MAX_PATH || !fits {
         return Err("its appRoot is no plain path".to_owned());
     }
     Ok((path != "/").then(|| path.into()))
 }
 
-/// A text as people may be shown it: without control characters, and not too long.
+/// A text as people may be shown it: without control characters or what turns the direction of the text round, and
+/// not too long.
 fn shown(text: &str, most: usize) -> String {
-    let clean = text.trim().chars().filter(|character| !character.is_control() || *character == '\n');
-    let mut end = 0;
-    let mut short: String = clean
-        .take_while(|character| {
-            end += character.len_utf8();
-            end <= most
-        })
-        .collect();
-    if end > most {
-        short.push('…');
+    let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let clean = text
+        .trim()
+        .chars()
+        .filter(|character| (!character.is_control() || *character == '\n') && !turns(*character));
+    let mut short = String::new();
+    for character in clean {
+        if short.len() + character.len_utf8() > most {
+            short.push('…');
+            break;
+        }
+        short.push(character);
     }
     short
 }

@@ -36,9 +36,15 @@ impl Call<'_> {
             Err(reason) => return self.refuse(reason, record),
         };
         record.person = Some(person.clone());
-        if let Some(live) = &asked.live {
-            self.gateway.sessions.touch(live, self.gateway.clock.now());
+        // Whoever is a member of nothing here has no log to ask for, and the API is not asked for them.
+        if !person.groups().iter().any(|group| self.snapshot.has_group(group)) {
+            return self.refuse(Reason::NotFound, record);
         }
+        let seat = match logs.seat(&person.subject) {
+            Ok(seat) => seat,
+            Err(no) => return self.no_log(no, record),
+        };
+        let live = asked.live.clone();
         let (finding, name) = (logs.clone(), pod.to_owned());
         let found = self.gateway.control.spawn(async move { finding.find(&name).await });
         let pod = match found.await {
@@ -53,8 +59,11 @@ impl Call<'_> {
             Err(None) => return self.refuse(Reason::NotFound, record),
             Err(Some(denied)) => return self.refuse(Reason::Denied(denied), record),
         }
+        if let Some(live) = &live {
+            self.gateway.sessions.touch(live, self.gateway.clock.now());
+        }
         let (reading, of): (_, PodOfApp) = (logs.clone(), pod);
-        let begun = self.gateway.control.spawn(async move { reading.read(&of, &wanted).await });
+        let begun = self.gateway.control.spawn(async move { reading.read(&of, &wanted, seat).await });
         match begun.await {
             Ok(Ok(log)) => {
                 record.decision = "allow";
@@ -98,11 +107,12 @@ impl Call<'_> {
             NoLog::NotFound => Reason::NotFound,
             NoLog::Refused(_) => Reason::BadQuery,
             NoLog::Busy => Reason::Busy,
-            NoLog::Unavailable(_) => Reason::Unverifiable,
+            NoLog::Unavailable(why) => {
+                tracing::warn!(error = %why, "a log could not be read");
+                Reason::Unverifiable
+            }
         };
-        if reason != Reason::NotFound {
-            tracing::warn!(error = %no, "a log could not be read");
-        }
+        tracing::debug!(error = %no, "no log");
         self.refuse(reason, record)
     }
 }

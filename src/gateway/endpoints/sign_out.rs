@@ -1,5 +1,7 @@
 //! `/oauth2/sign_out`: asks on a page that no app can read, then ends everything this sign-in opened.
 
+use std::sync::Arc;
+
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::{Method, body::Incoming};
@@ -11,8 +13,9 @@ use crate::{
         app::AppId,
         arrival::{Origin, RequestClass},
         place::Place,
+        principal::Principal,
     },
-    session::cookie,
+    session::cookie::{self, RecordKey},
 };
 
 /// Largest form, in bytes.
@@ -38,15 +41,14 @@ impl Call<'_> {
         let site = self.snapshot.site();
         let asked = self.query("rd").ok().flatten();
         let target = self.after(asked.as_deref());
-        let (Some(sign_in), Some(oidc)) = (self.sign_in(), &self.gateway.oidc) else {
+        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
             return respond::redirect(StatusCode::SEE_OTHER, &target);
         };
-        let principal = sign_in.principal().clone();
         record.person = Some(principal.clone());
         let page = SignOutPage {
             person: &principal.display_name,
             action: site.endpoint("sign_out"),
-            token: oidc.keys().form_token(&sign_in.key().0),
+            token: oidc.keys().form_token(&key.0),
             return_to: target,
             home: site.launcher(),
         };
@@ -65,26 +67,36 @@ impl Call<'_> {
         if self.arrival.origin == Origin::Foreign {
             return self.refuse(Reason::ForeignOrigin, record);
         }
-        let (Some(sign_in), Some(oidc)) = (self.sign_in(), &self.gateway.oidc) else {
+        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
             // Nobody is signed in: that is what was asked for.
             return self.signed_out(&target, &[]);
         };
         let token = once(&form, "token").ok().flatten().unwrap_or_default();
-        if !oidc.keys().is_form_token(&sign_in.key().0, &token) {
+        if !oidc.keys().is_form_token(&key.0, &token) {
             return self.refuse(Reason::BadForm, record);
         }
-        let principal = sign_in.principal().clone();
-        self.gateway.sessions.end(&sign_in);
+        // What the console's token has begun ends too; while the console keeps the token, another begins by it.
+        let mut apps = self.gateway.sessions.end_for_console_tokens_of(&principal.subject);
+        if let Some(sign_in) = self.sign_in() {
+            self.gateway.sessions.end(&sign_in);
+            apps.extend(sign_in.apps());
+        }
         if let Some(user) = &principal.arvados_user {
             // What their tokens have begun on hosts of containers is theirs too.
             self.gateway.sessions.end_for_tokens_of(user);
         }
         tracing::info!(
             target: "audit", event = "sign_out", subject = %principal.subject,
-            session = sign_in.key().short(), client = %record.client,
+            session = key.short(), client = %record.client,
         );
         record.person = Some(principal);
-        self.signed_out(&target, &sign_in.apps())
+        self.signed_out(&target, &apps)
+    }
+
+    /// The person, and what the form is tied to: the sign-in of this browser, or else the console's token.
+    fn who_signs_out(&self) -> Option<(Arc<Principal>, RecordKey)> {
+        let sign_in = self.sign_in().map(|sign_in| (sign_in.principal().clone(), sign_in.key()));
+        sign_in.or_else(|| self.signed_in_at_console())
     }
 
     /// Sends the browser on, without any cookie of ours.

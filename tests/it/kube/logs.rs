@@ -216,3 +216,27 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
     assert_eq!((refused.status(), refused.json()["reason"].as_str()), (503, Some("unverifiable")));
     assert!(kubelet.seen.lock().expect("no panic").is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_label_that_two_apps_may_mean_needs_both_groups_and_nobody_takes_all_seats() {
+    let namespace = Namespace::new().await;
+    namespace.grant("logs.yaml").await;
+    let kubelet = Kubelet::start(&namespace).await;
+    namespace.app("app-foo", "group", json!({ "groupName": "phusers" })).await;
+    kubelet.pod(&namespace, "app-foo-1", Some("app-foo")).await;
+    let world = namespace.world_with("logs = true").await;
+    let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
+    let (hers, his) = (alice.cookie_line("/"), bob.cookie_line("/"));
+    let target = "/api/logs/pods/app-foo-1?follow=1";
+    let mut followed = Vec::new();
+    for _ in 0..4 {
+        followed.push(follow(&world, target, &hers).await);
+    }
+    let fifth = ask(&world, target, &hers).await;
+    assert_eq!((fifth.status(), fifth.json()["reason"].as_str()), (503, Some("busy")));
+    // Somebody makes an app whose Service would have that name.
+    namespace.app("foo", "group", json!({ "groupName": "friends" })).await;
+    world.until(|snapshot| snapshot.find("foo").is_some()).await;
+    assert_eq!(ask(&world, target, &his).await.status(), 403, "of one of the two groups only");
+    drop(followed);
+}

@@ -53,6 +53,11 @@ impl Pods {
         inside.join().expect("a listener")
     }
 
+    /// This machine's own address in the pods' network.
+    pub fn ours(&self) -> IpAddr {
+        self.address(1).into()
+    }
+
     /// The address of a pod in which nobody listens.
     pub fn nobody(&self) -> IpAddr {
         self.address(1 + MOST).into()

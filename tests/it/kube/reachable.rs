@@ -197,7 +197,7 @@ async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
     assert!(bad.contains("/bad: its httpPort is none") && bad.contains("answer    404"), "{bad}");
     let late = explain("/apps/late/", &[]).await;
     assert!(
-        late.contains("state     starting: pulling the image") && late.contains("answer    503"),
+        late.contains("state     starting: \"pulling the image\"") && late.contains("answer    503"),
         "{late}"
     );
 }
@@ -215,4 +215,37 @@ async fn with_isolation_every_application_is_on_its_host_and_its_path_leads_ther
     assert_eq!((there.status(), there.text().as_str()), (200, "lab /x"));
     let launcher = world.browser().open("/apps/").await.text();
     assert!(launcher.contains(&format!("href=\"{}/tree\"", world.on_host("lab"))), "{launcher}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_of_the_gateways_own_machine_is_nobodys_app() {
+    let namespace = Namespace::new().await;
+    let own = std::net::TcpListener::bind((namespace.pods.ours(), 0)).expect("a port");
+    let listening = Backend::on("operators", own);
+    namespace.endpoints("ours", &[listening.address()]).await;
+    namespace.app("ours", "public", json!({})).await;
+    let world = namespace.world().await;
+    let answer = world.exchange("GET /apps/ours/metrics HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    assert_eq!(answer.status(), 502);
+    assert_eq!(listening.count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_port_that_the_service_names_is_the_one_and_no_other_of_that_number() {
+    let namespace = Namespace::new().await;
+    let admin = namespace.running("two", 0).await;
+    // The slice has one port, `http`; the object's is `web`, and the other's number is what `httpPort` says.
+    let ports = json!({ "spec": { "ports": [{ "name": "web", "port": admin.address().port() }] } });
+    namespace.app("two", "public", json!({ "httpPort": admin.address().port(), "svcTemplate": ports })).await;
+    let unnamed = json!({ "spec": { "ports": [] } });
+    let world = namespace.world().await;
+    let get = "GET /apps/two/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n";
+    assert_eq!(world.exchange(get).await.json()["reason"], "starting");
+    namespace
+        .app("two", "public", json!({ "httpPort": admin.address().port(), "svcTemplate": unnamed }))
+        .await;
+    world
+        .until(|snapshot| snapshot.find("two").is_some_and(|app| app.spec.state.as_str() == "running"))
+        .await;
+    assert_eq!(world.exchange(get).await.status(), 200);
 }
