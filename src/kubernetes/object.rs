@@ -1,12 +1,18 @@
 //! An object of the API, read as little as is needed: nothing in it makes it unreadable, and of what is large and of
 //! no use here nothing is kept.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, api::ApiResource};
-use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::{Map, Value};
+
+/// Nothing that is of use lies deeper in a part of an object.
+const DEEPEST: usize = 16;
 
 /// An object. What it does not have is null.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -16,14 +22,19 @@ pub struct Object {
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
     /// What is wanted.
+    #[serde(deserialize_with = "part")]
     pub spec: Value,
     /// What is.
+    #[serde(deserialize_with = "part")]
     pub status: Value,
     /// Of an EndpointSlice.
+    #[serde(deserialize_with = "part")]
     pub address_type: Value,
     /// Of an EndpointSlice.
+    #[serde(deserialize_with = "part")]
     pub endpoints: Value,
     /// Of an EndpointSlice.
+    #[serde(deserialize_with = "part")]
     pub ports: Value,
 }
 
@@ -33,7 +44,9 @@ struct Essentials {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    #[serde(deserialize_with = "texts")]
     labels: Option<BTreeMap<String, String>>,
+    #[serde(deserialize_with = "texts")]
     annotations: Option<BTreeMap<String, String>>,
 }
 
@@ -42,6 +55,93 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
     let Essentials { name, namespace, resource_version, labels, annotations } =
         Essentials::deserialize(from)?;
     Ok(ObjectMeta { name, namespace, resource_version, labels, annotations, ..ObjectMeta::default() })
+}
+
+/// Labels and annotations; whatever is no text is none.
+fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    let Value::Object(written) = part(from)? else { return Ok(None) };
+    let texts = written.into_iter().filter_map(|(key, value)| match value {
+        Value::String(text) => Some((key, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+    });
+    Ok(Some(texts.collect()))
+}
+
+fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    Part { left: DEEPEST }.deserialize(from)
+}
+
+/// Reads JSON down to a depth; what lies deeper is null. Templates hold whatever their author likes, and the JSON
+/// reader gives up 128 levels down: with it a whole list would be lost, and everybody's changes, for one object.
+#[derive(Clone, Copy)]
+struct Part {
+    left: usize,
+}
+
+impl Part {
+    fn inner(self) -> Part {
+        Part { left: self.left.saturating_sub(1) }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        if self.left == 0 {
+            // What is ignored is read without recursion.
+            return IgnoredAny::deserialize(from).map(|_| Value::Null);
+        }
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Part {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = from.next_element_seed(self.inner())? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
+        let mut values = Map::new();
+        while let Some(key) = from.next_key::<String>()? {
+            values.insert(key, from.next_value_seed(self.inner())?);
+        }
+        Ok(Value::Object(values))
+    }
 }
 
 impl Resource for Object {
@@ -74,5 +174,27 @@ impl Resource for Object {
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::ResourceExt;
+
+    use super::*;
+
+    #[test]
+    fn however_deep_a_template_is_the_rest_of_the_object_is_read() {
+        let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
+        let text = format!(
+            r#"{{"metadata":{{"name":"x","labels":{{"a":"b","c":5}},"annotations":[],"managedFields":{deep}}},
+                "spec":{{"podTemplate":{{"spec":{deep}}},"scope":"group","httpPort":80}},"other":{deep}}}"#
+        );
+        let object: Object = serde_json::from_str(&text).expect("readable");
+        assert_eq!(object.name_any(), "x");
+        assert_eq!((object.labels().len(), object.annotations().len()), (1, 0));
+        assert_eq!(object.spec["scope"], "group");
+        assert_eq!(object.spec["httpPort"], 80);
+        assert!(object.spec["podTemplate"]["spec"].is_array());
     }
 }
