@@ -8,6 +8,7 @@
 
 mod application;
 mod namespace;
+mod ready_pods;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
@@ -26,8 +27,7 @@ use super::{
 use crate::{
     crd::application::PhApplication,
     kubernetes::{
-        Cluster, Settings,
-        endpoint_slices::{self, Slice},
+        Cluster, Settings, endpoint_slices,
         watch::{Told, Watched},
     },
     lifecycle::ready::Latch,
@@ -38,7 +38,8 @@ use crate::{
     telemetry::metrics::Metrics,
 };
 use application::Form;
-use namespace::{Kept, Namespace};
+use namespace::Namespace;
+use ready_pods::ReadyPods;
 
 /// Changes that come together are published together: this long after the first of them.
 const GATHER: Duration = Duration::from_millis(20);
@@ -167,8 +168,8 @@ impl Feeder {
         if let Some(label) = site_label {
             taken.insert(label, "the site, whose host it would have");
         }
+        let pods = ReadyPods::of(&self.namespaces);
         for namespace in &self.namespaces {
-            let pods = ReadyPods::of(&namespace.slices);
             let mut of_namespace = HashMap::new();
             for (name, seen) in namespace.apps.sorted() {
                 of_namespace.extend(seen.group.clone().map(|group| (Box::from(name), group)));
@@ -192,7 +193,7 @@ impl Feeder {
                     Entry::Vacant(free) => free.insert(namespace.name()),
                 };
                 let Some(form) = &seen.form else { continue };
-                let ready = pods.of_app(name, form);
+                let ready = pods.of_app(namespace.name(), name, form);
                 if ready.contested {
                     problem(
                         "some of its pods' addresses are also those of another app's pods: not used".into(),
@@ -244,63 +245,5 @@ fn complain(next: &Snapshot, before: &Snapshot) {
             let Problem { object, what, kept, .. } = problem;
             tracing::warn!(%object, problem = %what, still_published = kept, "an app is not as its author wrote it");
         }
-    }
-}
-
-/// The slices of one namespace, by their Service.
-struct ReadyPods<'n> {
-    of_service: HashMap<&'n str, Vec<&'n Slice>>,
-    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows which.
-    contested: HashSet<SocketAddr>,
-}
-
-/// Where an app's ready pods listen.
-struct Ready {
-    addresses: Vec<SocketAddr>,
-    contested: bool,
-}
-
-impl<'n> ReadyPods<'n> {
-    fn of(slices: &'n Kept<Slice>) -> ReadyPods<'n> {
-        let mut of_service: HashMap<&str, Vec<&Slice>> = HashMap::new();
-        let mut owners: HashMap<SocketAddr, (&str, &str)> = HashMap::new();
-        let mut contested = HashSet::new();
-        for (_, slice) in slices.sorted() {
-            of_service.entry(&slice.service).or_default().push(slice);
-            for (pod, (_, port)) in
-                slice.pods.iter().flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
-            {
-                let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port)) else { continue };
-                let claim = (&*slice.service, &**uid);
-                let (service, owner) = owners.entry(address).or_insert(claim);
-                if *service != claim.0 && *owner != claim.1 {
-                    contested.insert(address);
-                }
-            }
-        }
-        ReadyPods { of_service, contested }
-    }
-
-    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a pod has an
-    /// address of each.
-    fn of_app(&self, name: &str, form: &Form) -> Ready {
-        let service = format!("{SERVICE}{name}");
-        let slices = self.of_service.get(&*service).map(Vec::as_slice).unwrap_or_default();
-        let mut addresses: Vec<SocketAddr> = slices
-            .iter()
-            .flat_map(|slice| {
-                let port = form.port_of(&slice.ports);
-                slice.pods.iter().filter_map(move |pod| Some(SocketAddr::new(pod.address, port?)))
-            })
-            .collect();
-        let all = addresses.len();
-        addresses.retain(|address| !self.contested.contains(address));
-        let contested = addresses.len() < all;
-        if addresses.iter().any(SocketAddr::is_ipv4) {
-            addresses.retain(SocketAddr::is_ipv4);
-        }
-        addresses.sort_unstable();
-        addresses.dedup();
-        Ready { addresses, contested }
     }
 }

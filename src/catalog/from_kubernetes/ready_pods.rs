@@ -1,0 +1,87 @@
+//! Where the ready pods of each app listen, in all namespaces together: an address is one pod's in the whole cluster.
+
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    net::SocketAddr,
+};
+
+use super::{SERVICE, application::Form, namespace::Namespace};
+use crate::kubernetes::endpoint_slices::Slice;
+
+/// The slices of all namespaces, by namespace and Service.
+pub struct ReadyPods<'n> {
+    of_service: HashMap<Service<'n>, Vec<&'n Slice>>,
+    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows which.
+    contested: HashSet<SocketAddr>,
+}
+
+/// A Service's namespace and name.
+type Service<'n> = (&'n str, &'n str);
+
+/// Where an app's ready pods listen.
+pub struct Ready {
+    /// What can be used.
+    pub addresses: Vec<SocketAddr>,
+    /// Some cannot be used.
+    pub contested: bool,
+}
+
+impl<'n> ReadyPods<'n> {
+    /// All that is known now.
+    pub fn of(namespaces: &'n [Namespace]) -> ReadyPods<'n> {
+        let mut of_service: HashMap<Service<'_>, Vec<&Slice>> = HashMap::new();
+        let mut claims: HashMap<SocketAddr, Vec<(Service<'_>, &str)>> = HashMap::new();
+        let mut contested = HashSet::new();
+        for namespace in namespaces {
+            for (_, slice) in namespace.slices.sorted() {
+                let service = (namespace.name(), &*slice.service);
+                of_service.entry(service).or_default().push(slice);
+                for (pod, (_, port)) in
+                    slice.pods.iter().flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
+                {
+                    let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port)) else {
+                        continue;
+                    };
+                    let claim = (service, &**uid);
+                    match claims.entry(address) {
+                        Entry::Vacant(first) => drop(first.insert(vec![claim])),
+                        // Each with each: a pod may be in two Services, and then the ghost of either.
+                        Entry::Occupied(mut others) if !others.get().contains(&claim) => {
+                            let stranger =
+                                |other: &(Service<'_>, &str)| other.0 != claim.0 && other.1 != claim.1;
+                            if others.get().iter().any(stranger) {
+                                contested.insert(address);
+                            }
+                            others.get_mut().push(claim);
+                        }
+                        Entry::Occupied(_) => {}
+                    }
+                }
+            }
+        }
+        ReadyPods { of_service, contested }
+    }
+
+    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a pod has an
+    /// address of each.
+    pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
+        let service = format!("{SERVICE}{name}");
+        let slices = self.of_service.get(&(namespace, &*service)).map(Vec::as_slice).unwrap_or_default();
+        let mut addresses: Vec<SocketAddr> = slices
+            .iter()
+            .flat_map(|slice| {
+                let port = form.port_of(&slice.ports);
+                slice.pods.iter().filter_map(move |pod| Some(SocketAddr::new(pod.address, port?)))
+            })
+            .collect();
+        let all = addresses.len();
+        addresses.retain(|address| !self.contested.contains(address));
+        let contested = addresses.len() < all;
+        if addresses.iter().any(SocketAddr::is_ipv4) {
+            addresses.retain(SocketAddr::is_ipv4);
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        Ready { addresses, contested }
+    }
+}
