@@ -2,33 +2,26 @@
 //!
 //! Invariant: nothing here writes to Kubernetes.
 
+mod changes;
 pub mod endpoint_slices;
+mod heard;
 pub mod object;
 pub mod pod_logs;
 pub mod watch;
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{fmt, path::PathBuf, time::Duration};
 
-use http::Response;
 use kube::{
     Client, Config,
     client::ClientBuilder,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tower::util::MapResponseLayer;
 
 use crate::model::{app::Isolation, clock::Clock};
+use heard::Silences;
 
-/// A call may be silent for this much longer than a watch may last: then nobody is there.
-const GRACE: Duration = Duration::from_secs(15);
+/// The API is reached within this time, or another try may do better.
+const CONNECT: Duration = Duration::from_secs(4);
 
 /// Where the API is, and what is read there.
 #[derive(Clone, Debug)]
@@ -43,6 +36,13 @@ pub struct Settings {
     pub isolation: Isolation,
     /// Whether the logs of apps' pods are served.
     pub logs: bool,
+}
+
+impl Settings {
+    /// A call may be silent for so long, a quarter longer than a watch lasts: then nobody is there.
+    pub fn patience(&self) -> Duration {
+        self.watch + (self.watch / 4).max(Duration::from_secs(1))
+    }
 }
 
 /// Why the API cannot even be tried.
@@ -65,8 +65,7 @@ pub struct Cluster {
     client: Client,
     patient: Client,
     settings: Settings,
-    heard: Arc<AtomicU64>,
-    clock: Clock,
+    silences: Silences,
 }
 
 impl fmt::Debug for Cluster {
@@ -88,20 +87,15 @@ impl Cluster {
             }
             None => Config::incluster()?,
         };
+        config.connect_timeout = Some(CONNECT);
+        // Whoever asks decides when it is worth asking again: the client would wait for minutes, or for as long as a
+        // server tells it to.
+        config.default_retry = false;
         // What is followed may be silent for hours.
         let patient = ClientBuilder::try_from(config.clone())?.build();
-        // Longer than any watch may be silent: it only ends calls that nobody answers.
-        config.read_timeout = Some(settings.watch + GRACE);
-        let heard = Arc::new(AtomicU64::new(clock.now().0));
-        let (noted, time) = (heard.clone(), clock.clone());
-        let note = MapResponseLayer::new(move |response: Response<_>| {
-            if response.status().is_success() {
-                noted.store(time.now().0, Ordering::Relaxed);
-            }
-            response
-        });
-        let client = ClientBuilder::try_from(config)?.with_layer(&note).build();
-        Ok(Cluster { client, patient, settings, heard, clock })
+        config.read_timeout = Some(settings.patience());
+        let client = ClientBuilder::try_from(config)?.build();
+        Ok(Cluster { client, patient, settings, silences: Silences::new(clock) })
     }
 
     /// The client.
@@ -119,8 +113,12 @@ impl Cluster {
         &self.settings
     }
 
-    /// How long ago the API last answered well.
+    /// How long ago the API last told something of what it has told nothing of for longest.
     pub fn silence(&self) -> Duration {
-        Duration::from_millis(self.clock.now().0.saturating_sub(self.heard.load(Ordering::Relaxed)))
+        self.silences.longest()
+    }
+
+    fn silences(&self) -> &Silences {
+        &self.silences
     }
 }

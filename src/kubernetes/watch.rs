@@ -3,21 +3,38 @@
 //!
 //! Invariant: what cannot be read is never skipped. An event that was lost could be somebody's access.
 
-use std::{fmt, time::Duration};
+use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use futures_util::StreamExt;
 use kube::{
     Api,
-    api::ApiResource,
-    runtime::watcher::{self, Event, watcher},
+    api::{ApiResource, ListParams, WatchParams},
+    core::Request,
 };
-use tokio::sync::mpsc;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until, timeout},
+};
 
-use super::{Cluster, endpoint_slices, object::Object};
+use super::{
+    Cluster,
+    changes::{Broken, Change, Changes},
+    endpoint_slices,
+    heard::Heard,
+    object::Object,
+};
 
-/// The first pause after a failure, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// The first pause after a failure, and the longest; each is drawn out to up to twice as long. What was revoked while
+/// the API was away has to bite within five seconds of its return.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+/// A run that lasted this long was a good one.
+const STEADY: Duration = Duration::from_secs(10);
+/// From the beginning of one watch to that of the next, at least.
+const LEAST: Duration = Duration::from_secs(1);
+/// The longest that a watch may be asked to last, in seconds.
+const LONGEST: u32 = 290;
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
 /// Objects that wait to be looked at.
 const QUEUE: usize = 512;
 
@@ -58,7 +75,8 @@ impl Cluster {
     /// Begins to watch in a task of its own, which ends when the receiver is dropped.
     pub fn watch(&self, watched: Watched, namespace: &str) -> mpsc::Receiver<Told> {
         let (tell, told) = mpsc::channel(QUEUE);
-        let watch = Watch { cluster: self.clone(), watched, namespace: namespace.to_owned(), tell };
+        let (namespace, heard) = (namespace.to_owned(), self.silences().one_more());
+        let watch = Watch { cluster: self.clone(), watched, namespace, heard, tell };
         tokio::spawn(watch.keep_on());
         told
     }
@@ -68,15 +86,22 @@ struct Watch {
     cluster: Cluster,
     watched: Watched,
     namespace: String,
+    heard: Arc<Heard>,
     tell: mpsc::Sender<Told>,
 }
 
-/// How a run of the watcher ended.
+/// How a run ended.
 enum Ended {
     /// Something may have been missed, or the API could not be asked.
-    Failed,
+    Failed(Broken),
     /// Nobody listens any more.
     Unheard,
+}
+
+impl<E: Into<Broken>> From<E> for Ended {
+    fn from(error: E) -> Ended {
+        Ended::Failed(error.into())
+    }
 }
 
 impl Watch {
@@ -90,70 +115,122 @@ impl Watch {
         let mut pauses = builder.build();
         let mut said = false;
         loop {
-            let mut worked = false;
-            match self.run(&mut worked, &mut said).await {
-                Ended::Unheard => return,
-                Ended::Failed => {
-                    if worked {
-                        pauses = builder.build();
-                    }
-                    let pause = pauses.next().unwrap_or(PAUSES.1);
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        () = self.tell.closed() => return,
-                    }
+            let began = Instant::now();
+            // Dropped when nobody listens any more, wherever it waits.
+            let ended = tokio::select! {
+                Err(ended) = self.run(&mut said) => ended,
+                () = self.tell.closed() => return,
+            };
+            let Ended::Failed(error) = ended else { return };
+            self.failed(&error, &mut said);
+            // A run counts as good when it lasted: what fails right after each list must not be listed for ever.
+            if began.elapsed() > STEADY {
+                pauses = builder.build();
+            }
+            let pause = pauses.next().unwrap_or(PAUSES.1);
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.tell.closed() => return,
+            }
+        }
+    }
+
+    /// One run, from a list on.
+    async fn run(&self, said: &mut bool) -> Result<Infallible, Ended> {
+        let kind = match &self.watched {
+            Watched::Kind(kind) => kind.clone(),
+            Watched::EndpointSlices => {
+                self.in_time(async { Ok(endpoint_slices::version(self.cluster.client()).await?) }).await?
+            }
+        };
+        let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
+        let mut version = self.list(&api).await?;
+        if std::mem::take(said) {
+            tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API answers again");
+        }
+        loop {
+            let earliest = Instant::now() + LEAST;
+            version = self.follow(&api, version).await?;
+            // Watches end, and the next goes on from there; one that ends at once must not be asked for at once.
+            sleep_until(earliest).await;
+        }
+    }
+
+    /// Tells everything there is, and gives back of when that is.
+    async fn list(&self, api: &Api<Object>) -> Result<String, Ended> {
+        self.tell(Told::Begin).await?;
+        let mut page = ListParams::default().limit(PAGE);
+        loop {
+            let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
+            self.heard.note();
+            for object in list.items {
+                self.tell(Told::Listed(Box::new(object))).await?;
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => {
+                    let version = list.metadata.resource_version.filter(|version| !version.is_empty());
+                    let version = version.ok_or(Broken::NoVersion)?;
+                    self.tell(Told::Complete).await?;
+                    return Ok(version);
                 }
             }
         }
     }
 
-    /// One run, from a list on. `worked` tells whether it saw a whole list.
-    async fn run(&self, worked: &mut bool, said: &mut bool) -> Ended {
-        let kind = match &self.watched {
-            Watched::Kind(kind) => kind.clone(),
-            Watched::EndpointSlices => match endpoint_slices::version(self.cluster.client()).await {
-                Ok(kind) => kind,
-                Err(error) => return self.failed(&error, said),
-            },
-        };
-        let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
-        let lasts = u32::try_from(self.cluster.settings().watch.as_secs()).unwrap_or(u32::MAX).max(1);
-        let mut events = std::pin::pin!(watcher(api, watcher::Config::default().timeout(lasts)));
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = self.tell.closed() => return Ended::Unheard,
-            };
-            let told = match event {
-                Some(Ok(Event::Init)) => Told::Begin,
-                Some(Ok(Event::InitApply(object))) => Told::Listed(Box::new(object)),
-                Some(Ok(Event::InitDone)) => {
-                    *worked = true;
-                    if std::mem::take(said) {
-                        tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API answers again");
-                    }
-                    Told::Complete
+    /// One watch from a version on, to its end; gives back the version that was reached.
+    async fn follow(&self, api: &Api<Object>, mut version: String) -> Result<String, Ended> {
+        let settings = self.cluster.settings();
+        // The client takes no longer ones.
+        let lasts = u32::try_from(settings.watch.as_secs()).unwrap_or(u32::MAX).clamp(1, LONGEST);
+        let parameters = WatchParams::default().timeout(lasts);
+        let request = Request::new(api.resource_url()).watch(&parameters, &version);
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        let mut changes = self.in_time(Changes::open(self.cluster.client(), request)).await?;
+        self.heard.note();
+        // Silence for too long is an end as good as any: what was said meanwhile comes with the next watch.
+        while let Ok(change) = timeout(settings.patience(), changes.next()).await {
+            let Some((change, at)) = change? else { break };
+            self.heard.note();
+            match change {
+                // Versions of one kind of object can be compared as numbers. What came already is in force.
+                Change::Put(_) | Change::Gone(_) if at == version => continue,
+                Change::Put(_) | Change::Gone(_) | Change::Bookmark if is_older(&at, &version) => {
+                    return Err(Broken::Older(at, version).into());
                 }
-                Some(Ok(Event::Apply(object))) => Told::Changed(Box::new(object)),
-                Some(Ok(Event::Delete(object))) => Told::Gone(Box::new(object)),
-                // The watcher would go on behind what it could not read, so it is begun anew, with a list.
-                Some(Err(error)) => return self.failed(&error, said),
-                None => return Ended::Failed,
-            };
-            if self.tell.send(told).await.is_err() {
-                return Ended::Unheard;
+                Change::Put(object) => self.tell(Told::Changed(Box::new(object))).await?,
+                Change::Gone(object) => self.tell(Told::Gone(Box::new(object))).await?,
+                Change::Bookmark => {}
             }
+            version = at;
         }
+        Ok(version)
+    }
+
+    async fn tell(&self, told: Told) -> Result<(), Ended> {
+        self.tell.send(told).await.map_err(|_| Ended::Unheard)
+    }
+
+    /// A call that must be answered whole before nobody can be there any more.
+    async fn in_time<T>(&self, call: impl Future<Output = Result<T, Broken>>) -> Result<T, Broken> {
+        timeout(self.cluster.settings().patience(), call).await.unwrap_or(Err(Broken::Silent))
     }
 
     /// Says once that it failed, until it works again.
-    fn failed(&self, error: &dyn std::error::Error, said: &mut bool) -> Ended {
+    fn failed(&self, error: &Broken, said: &mut bool) {
         let (what, namespace) = (&self.watched, &self.namespace);
         if std::mem::replace(said, true) {
             tracing::debug!(%what, %namespace, %error, "the Kubernetes API cannot be watched");
         } else {
             tracing::warn!(%what, %namespace, %error, "the Kubernetes API cannot be watched; the last state stays in force");
         }
-        Ended::Failed
+    }
+}
+
+/// Whether a version was before another. What is no number tells nothing.
+fn is_older(version: &str, than: &str) -> bool {
+    match (version.parse::<u128>(), than.parse::<u128>()) {
+        (Ok(version), Ok(than)) => version < than,
+        (Err(_), _) | (_, Err(_)) => false,
     }
 }
