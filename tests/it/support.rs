@@ -6,6 +6,7 @@ pub mod browser;
 pub mod chromium;
 pub mod cluster;
 pub mod console;
+pub mod kubernetes_api;
 pub mod message;
 pub mod oracles;
 pub mod origins;

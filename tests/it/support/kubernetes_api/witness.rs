@@ -1,0 +1,35 @@
+//! Sees every state of the catalogue that is published while a test does something else.
+
+use std::sync::{Arc, Mutex};
+
+use ludgate::catalog::snapshot::Snapshot;
+use tokio::task::JoinHandle;
+
+use crate::support::world::World;
+
+pub struct Witness<T> {
+    seen: Arc<Mutex<Vec<T>>>,
+    task: JoinHandle<()>,
+}
+
+impl<T: Send + 'static> Witness<T> {
+    /// Writes this fact down now and whenever something is published.
+    pub fn of(world: &World, fact: impl Fn(&Snapshot) -> T + Send + 'static) -> Witness<T> {
+        let (catalog, mut alarm) =
+            (world.running.gateway.catalog.clone(), world.running.gateway.alarm.listen());
+        let seen = Arc::new(Mutex::new(vec![fact(&catalog.load())]));
+        let noted = seen.clone();
+        let task = tokio::spawn(async move {
+            while alarm.changed().await.is_ok() {
+                noted.lock().expect("no panic").push(fact(&catalog.load()));
+            }
+        });
+        Witness { seen, task }
+    }
+
+    /// All that was seen.
+    pub fn ends(self) -> Vec<T> {
+        self.task.abort();
+        std::mem::take(&mut *self.seen.lock().expect("no panic"))
+    }
+}
