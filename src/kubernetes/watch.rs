@@ -113,15 +113,16 @@ impl Watch {
             .with_jitter()
             .without_max_times();
         let mut pauses = builder.build();
-        let mut said = false;
+        let (mut first, mut said) = (true, false);
         loop {
             let began = Instant::now();
             // Dropped when nobody listens any more, wherever it waits.
             let ended = tokio::select! {
-                Err(ended) = self.run(&mut said) => ended,
+                Err(ended) = self.run(first, &mut said) => ended,
                 () = self.tell.closed() => return,
             };
             let Ended::Failed(error) = ended else { return };
+            first = false;
             self.failed(&error, &mut said);
             // A run counts as good when it lasted: what fails right after each list must not be listed for ever.
             if began.elapsed() > STEADY {
@@ -136,7 +137,7 @@ impl Watch {
     }
 
     /// One run, from a list on.
-    async fn run(&self, said: &mut bool) -> Result<Infallible, Ended> {
+    async fn run(&self, first: bool, said: &mut bool) -> Result<Infallible, Ended> {
         let kind = match &self.watched {
             Watched::Kind(kind) => kind.clone(),
             Watched::EndpointSlices => {
@@ -144,7 +145,7 @@ impl Watch {
             }
         };
         let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
-        let mut version = self.list(&api).await?;
+        let mut version = self.list(&api, first).await?;
         if std::mem::take(said) {
             tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API answers again");
         }
@@ -157,9 +158,15 @@ impl Watch {
     }
 
     /// Tells everything there is, and gives back of when that is.
-    async fn list(&self, api: &Api<Object>) -> Result<String, Ended> {
+    ///
+    /// The first list may be what the server has in memory, which is there in half the time; if that is a moment old,
+    /// the watch tells the rest. Later ones are of now: nobody shall be let in by what was revoked before.
+    async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
         self.tell(Told::Begin).await?;
         let mut page = ListParams::default().limit(PAGE);
+        if first {
+            page = page.match_any();
+        }
         loop {
             let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
             self.heard.note();
@@ -167,7 +174,7 @@ impl Watch {
                 self.tell(Told::Listed(Box::new(object))).await?;
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
+                Some(token) => page = ListParams::default().limit(PAGE).continue_token(&token),
                 None => {
                     let version = list.metadata.resource_version.filter(|version| !version.is_empty());
                     let version = version.ok_or(Broken::NoVersion)?;
