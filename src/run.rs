@@ -32,7 +32,10 @@ use crate::{
         ready::Ready,
         streams::Alarm,
     },
-    listener::{self, ListenError, connection},
+    listener::{
+        self, ListenError, connection,
+        tls::{self, Certificates},
+    },
     model::clock::Clock,
     session::store::Sessions,
     settings::Settings,
@@ -43,6 +46,8 @@ use crate::{
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 /// The last request lines are waited for this long.
 const LOG_PATIENCE: Duration = Duration::from_secs(1);
+/// Files that may change are looked at this often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Expired sessions are forgotten this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -180,6 +185,9 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             sessions.sweep().await;
         }
     });
+    if let tls::Settings::On { certificates, .. } = &listen.tls {
+        tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), metrics.clone()));
+    }
     let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
     let (finish, finished) = watch::channel(false);
     let open = Arc::new(AtomicUsize::new(0));
@@ -206,6 +214,26 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     drop(starting);
     tracing::info!(%address, admin = %admin_address, "listening");
     Ok(Running { address, admin: admin_address, gateway, drain, finish, threads })
+}
+
+/// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
+/// from; being told would not (a Secret that Kubernetes mounts is swapped as a link, a network's file by nobody here).
+async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<Metrics>) {
+    metrics.certificates_fine.set(1);
+    loop {
+        clock.sleep(LOOK_EVERY).await;
+        match certificates.renew() {
+            Ok(false) => {}
+            Ok(true) => {
+                metrics.certificates_fine.set(1);
+                tracing::info!("new certificates are shown from now on");
+            }
+            Err(error) => {
+                metrics.certificates_fine.set(0);
+                tracing::warn!(%error, "new certificates cannot be used; the old ones are shown");
+            }
+        }
+    }
 }
 
 impl Running {

@@ -11,8 +11,9 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// Nothing that is of use lies deeper in a part of an object.
-const DEEPEST: usize = 16;
+/// Nothing that is of use lies deeper in a part of an object: `svcTemplate.spec.ports[0].name` of a spec. Of the pod's
+/// template, which is most of it, next to nothing is kept.
+const DEEPEST: usize = 6;
 
 /// An object. What it does not have is null.
 #[derive(Clone, Debug, Default, Deserialize)]

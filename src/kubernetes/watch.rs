@@ -159,14 +159,12 @@ impl Watch {
 
     /// Tells everything there is, and gives back of when that is.
     ///
-    /// The first list may be what the server has in memory, which is there in half the time; if that is a moment old,
-    /// the watch tells the rest. Later ones are of now: nobody shall be let in by what was revoked before.
+    /// The first list may be what the server has in memory, which it gives in one piece and in half the time; if that is a
+    /// moment old, the watch tells the rest. Later ones are of now: nobody shall be let in by what was revoked before.
     async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
         self.tell(Told::Begin).await?;
-        let mut page = ListParams::default().limit(PAGE);
-        if first {
-            page = page.match_any();
-        }
+        let of_now = ListParams::default().limit(PAGE);
+        let mut page = if first { ListParams::default().match_any() } else { of_now.clone() };
         loop {
             let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
             self.heard.note();
@@ -174,7 +172,7 @@ impl Watch {
                 self.tell(Told::Listed(Box::new(object))).await?;
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = ListParams::default().limit(PAGE).continue_token(&token),
+                Some(token) => page = of_now.clone().continue_token(&token),
                 None => {
                     let version = list.metadata.resource_version.filter(|version| !version.is_empty());
                     let version = version.ok_or(Broken::NoVersion)?;

@@ -98,7 +98,7 @@ async fn connection(
         tls::Settings::Off => {
             http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
         }
-        tls::Settings::On(config) => {
+        tls::Settings::On { config, .. } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
             match tokio::time::timeout(settings.handshake, handshake).await {
                 Ok(Ok(stream)) => {

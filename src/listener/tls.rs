@@ -1,10 +1,22 @@
-//! TLS towards clients: rustls with one certificate from files.
+//! TLS towards clients: rustls, with certificates from files that may be replaced while it runs.
+//!
+//! Which of several certificates a client is shown its server name decides (SNI, RFC 6066 section 3); who asks for none
+//! that is here gets the first, and an answer that fits no certificate is the client's to refuse.
 
-use std::sync::Arc;
+use std::{
+    fmt, fs, io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest;
 use rustls::{
     ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    client::verify_server_name,
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
+    server::{ClientHello, ParsedCertificate, ResolvesServerCert},
+    sign::CertifiedKey,
 };
 
 /// Plain HTTP or TLS.
@@ -12,15 +24,20 @@ use rustls::{
 pub enum Settings {
     /// Plain HTTP: loopback, or a TLS proxy in front.
     Off,
-    /// TLS 1.2 and 1.3 with this certificate.
-    On(Arc<ServerConfig>),
+    /// TLS 1.2 and 1.3 with these certificates.
+    On {
+        /// The server's side.
+        config: Arc<ServerConfig>,
+        /// What it shows.
+        certificates: Arc<Certificates>,
+    },
 }
 
-impl std::fmt::Debug for Settings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Settings::Off => "Off",
-            Settings::On(_) => "On",
+            Settings::On { .. } => "On",
         })
     }
 }
@@ -28,29 +45,153 @@ impl std::fmt::Debug for Settings {
 /// What is wrong with a certificate or key file.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{file}: {error}")]
+    Unreadable {
+        /// Which.
+        file: String,
+        /// Why.
+        error: io::Error,
+    },
     /// The certificate file holds none.
-    #[error("no PEM certificate in the file")]
-    NoCertificate,
+    #[error("{0}: no PEM certificate in the file")]
+    NoCertificate(String),
     /// The key file holds none.
-    #[error("no PEM private key in the file")]
-    NoKey,
+    #[error("{0}: no PEM private key in the file")]
+    NoKey(String),
     /// They cannot be used together.
-    #[error("the certificate and key cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
+    #[error("{file}: the certificate and its key cannot be used: {error}")]
+    Unusable {
+        /// The certificate's.
+        file: String,
+        /// Why.
+        error: rustls::Error,
+    },
 }
 
-/// Builds the server's side from PEM texts.
-///
-/// # Errors
-/// See [`TlsError`].
-pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Settings, TlsError> {
-    let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>().unwrap_or_default();
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate);
+/// The files of one certificate.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The chain, our own certificate first; PEM.
+    pub certificate: PathBuf,
+    /// Its key; PEM.
+    pub key: PathBuf,
+}
+
+/// The certificates of a listener.
+pub struct Certificates {
+    files: Vec<Files>,
+    current: ArcSwap<Vec<Arc<CertifiedKey>>>,
+    /// What the files held when they were last looked at, so that nothing is read into what did not change. Locked by
+    /// the one task that looks.
+    seen: Mutex<Option<Digest>>,
+}
+
+type Digest = [u8; 32];
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificates").field("files", &self.files).finish_non_exhaustive()
     }
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey)?;
-    let mut config = ServerConfig::builder().with_no_client_auth().with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Settings::On(Arc::new(config)))
+}
+
+impl Settings {
+    /// The server's side with the certificates of these files; the first is for whoever names none of the others.
+    ///
+    /// # Errors
+    /// See [`TlsError`].
+    pub fn from_files(files: Vec<Files>) -> Result<Settings, TlsError> {
+        let (certificates, seen) = read(&files)?;
+        let certificates = Arc::new(Certificates {
+            files,
+            current: ArcSwap::from_pointee(certificates),
+            seen: Mutex::new(Some(seen)),
+        });
+        let mut config =
+            ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates.clone());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Settings::On { config: Arc::new(config), certificates })
+    }
+}
+
+impl Certificates {
+    /// Looks at the files again: changed ones are shown from the next handshake on. Gives back whether they changed.
+    ///
+    /// # Errors
+    /// When what is there now cannot be used, half-written files among it: then all stays as it was. Said once for each
+    /// content.
+    pub fn renew(&self) -> Result<bool, TlsError> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = digest_of(&self.files);
+        if now.is_some() && now == *seen {
+            return Ok(false);
+        }
+        let unread = now.is_none() && seen.is_none();
+        *seen = now;
+        match read(&self.files) {
+            Ok((certificates, read)) => {
+                *seen = Some(read);
+                self.current.store(Arc::new(certificates));
+                Ok(true)
+            }
+            // Still unreadable, as was said.
+            Err(_) if unread => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn pick(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
+        let current = self.current.load();
+        let fits = |certificate: &&Arc<CertifiedKey>| {
+            let name = name.and_then(|name| ServerName::try_from(name).ok());
+            let parsed =
+                certificate.end_entity_cert().ok().and_then(|der| ParsedCertificate::try_from(der).ok());
+            matches!((name, parsed), (Some(name), Some(parsed)) if verify_server_name(&parsed, &name).is_ok())
+        };
+        // One certificate needs no choice.
+        let chosen = if current.len() > 1 { current.iter().find(fits) } else { None };
+        chosen.or_else(|| current.first()).cloned()
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.pick(hello.server_name())
+    }
+}
+
+fn digest_of(files: &[Files]) -> Option<Digest> {
+    let mut all = digest::Context::new(&digest::SHA256);
+    for file in files.iter().flat_map(|files| [&files.certificate, &files.key]) {
+        all.update(&fs::read(file).ok()?);
+    }
+    all.finish().as_ref().try_into().ok()
+}
+
+fn read(files: &[Files]) -> Result<(Vec<Arc<CertifiedKey>>, Digest), TlsError> {
+    let mut all = digest::Context::new(&digest::SHA256);
+    let mut certificates = Vec::new();
+    for files in files {
+        let mut content = |file: &PathBuf| {
+            let name = file.display().to_string();
+            let content = fs::read(file).map_err(|error| TlsError::Unreadable { file: name, error })?;
+            all.update(&content);
+            Ok(content)
+        };
+        let (chain, key) = (content(&files.certificate)?, content(&files.key)?);
+        let name = || files.certificate.display().to_string();
+        let chain: Vec<CertificateDer<'static>> =
+            CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>().unwrap_or_default();
+        if chain.is_empty() {
+            return Err(TlsError::NoCertificate(name()));
+        }
+        let key = PrivateKeyDer::from_pem_slice(&key)
+            .map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
+        // That they belong together is checked: of files that are being replaced one may be the old one.
+        let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
+        certificates.push(Arc::new(made.map_err(|error| TlsError::Unusable { file: name(), error })?));
+    }
+    let mut seen = [0; 32];
+    seen.copy_from_slice(all.finish().as_ref());
+    Ok((certificates, seen))
 }

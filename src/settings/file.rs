@@ -245,20 +245,17 @@ impl Section<'_> {
 
     /// Two texts of an inline table, both required when the table is there.
     pub fn pair(&self, name: &'static str, first: &str, second: &str) -> Option<(String, String)> {
-        self.scalar(
-            name,
-            |value| {
-                let table = value.as_table()?;
-                let text = |wanted: &str| {
-                    let (_, value) = table.iter().find(|(key, _)| key.get_ref() == wanted)?;
-                    value.get_ref().as_str().map(str::to_owned)
-                };
-                let only_these =
-                    table.iter().all(|(key, _)| key.get_ref() == first || key.get_ref() == second);
-                only_these.then_some((text(first)?, text(second)?))
-            },
-            |_| None,
-        )
+        self.scalar(name, |value| two_texts(value, first, second), |_| None)
+    }
+
+    /// One such table, or a list of some.
+    pub fn pairs(&self, name: &'static str, first: &str, second: &str) -> Option<Vec<(String, String)>> {
+        let one_or_more = |value: &DeValue<'_>| match value.as_array() {
+            Some(list) if list.is_empty() => None,
+            Some(list) => list.iter().map(|item| two_texts(item.get_ref(), first, second)).collect(),
+            None => Some(vec![two_texts(value, first, second)?]),
+        };
+        self.scalar(name, one_or_more, |_| None)
     }
 
     /// Every table of `published_ports`, with its key.
@@ -375,4 +372,15 @@ impl Section<'_> {
         }
         read
     }
+}
+
+/// The two texts of an inline table that has nothing else.
+fn two_texts(value: &DeValue<'_>, first: &str, second: &str) -> Option<(String, String)> {
+    let table = value.as_table()?;
+    let text = |wanted: &str| {
+        let (_, value) = table.iter().find(|(key, _)| key.get_ref() == wanted)?;
+        value.get_ref().as_str().map(str::to_owned)
+    };
+    let only_these = table.iter().all(|(key, _)| key.get_ref() == first || key.get_ref() == second);
+    only_these.then_some((text(first)?, text(second)?))
 }

@@ -89,20 +89,15 @@ fn listen(
 ) -> Option<listener::Settings> {
     let listen = file.section("listen");
     let address = address(&listen, "127.0.0.1:8080");
-    let tls = match listen.pair("tls", "certificate", "key") {
+    let tls = match listen.pairs("tls", "certificate", "key") {
         None => Some(tls::Settings::Off),
-        Some((certificate, key)) => {
-            let read = |name: &str| {
-                let content = fs::read(folder.join(name));
-                content.map_err(|error| listen.wrong("tls", format!("{name}: {error}"), None)).ok()
+        Some(pairs) => {
+            let files = |(certificate, key): &(String, String)| tls::Files {
+                certificate: folder.join(certificate),
+                key: folder.join(key),
             };
-            match (read(&certificate), read(&key)) {
-                (Some(certificate), Some(key)) => {
-                    let built = tls::from_pem(&certificate, &key);
-                    built.map_err(|error| listen.wrong("tls", error.to_string(), None)).ok()
-                }
-                (_, _) => None,
-            }
+            let built = tls::Settings::from_files(pairs.iter().map(files).collect());
+            built.map_err(|error| listen.wrong("tls", error.to_string(), None)).ok()
         }
     };
     let count = |name, default: u64, range: std::ops::RangeInclusive<u64>| {

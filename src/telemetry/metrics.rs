@@ -66,6 +66,8 @@ pub struct Metrics {
     pub upstream_connections: Gauge,
     /// Request log lines dropped because the sink stalled.
     pub log_dropped: Counter,
+    /// Whether the files of our certificates could be used when they were last read.
+    pub certificates_fine: Gauge,
     /// Whether the last configuration that was read is in force.
     pub last_reload_success: Gauge,
     catalog_age: Gauge<f64, AtomicU64>,
@@ -116,6 +118,7 @@ impl Metrics {
             catalog_problems: Gauge::default(),
             upstream_connections: Gauge::default(),
             log_dropped: Counter::default(),
+            certificates_fine: Gauge::default(),
             last_reload_success: Gauge::default(),
             catalog_age: Gauge::default(),
             hot: HotCounters {
@@ -136,6 +139,11 @@ impl Metrics {
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
         registry.register("arvados_requests", "Calls to the Arvados API server", metrics.arvados.clone());
         registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
+        registry.register(
+            "certificates_last_read_success",
+            "Whether the files of our certificates could be used when they last changed",
+            metrics.certificates_fine.clone(),
+        );
         registry.register(
             "catalog_problems",
             "Apps that are not as their authors wrote them",

@@ -11,6 +11,7 @@ mod arvados_stand_in;
 mod arvados_tokens;
 mod arvados_upstream;
 mod bearer;
+mod certificates;
 mod chromium_demo;
 mod chromium_driver;
 mod chromium_isolation;

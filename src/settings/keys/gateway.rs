@@ -11,7 +11,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ certificate = \"tls.crt\", key = \"tls.key\" }",
-        "PEM files of the certificate chain and its key. Absent: plain HTTP, for loopback or behind a TLS proxy.",
+        "PEM files of the certificate chain and its key, or a list of such tables, of which the name that the client asks for chooses one. Changed files are shown within seconds. Absent: plain HTTP, for loopback or behind a TLS proxy.",
     ),
     key(
         "listen",

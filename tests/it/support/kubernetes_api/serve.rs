@@ -22,16 +22,21 @@ struct Request {
     query: HashMap<String, String>,
 }
 
+/// Told when the watches that are open are to end.
+type Ended = tokio::sync::watch::Receiver<()>;
+
 pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
     let (read, mut write) = stream.into_split();
     let mut reader = Reader::new(read);
     while let Ok(Some(message)) = reader.message(false).await {
         let request = Request::of(message.target());
         let call = Call { asked: request.asked, target: message.target().to_owned() };
+        // Before it is counted: who waits for the count may end the watch at once.
+        let ended = inner.ended.subscribe();
         inner.calls.lock().expect("no panic").push(call);
         let fault = inner.next_fault(request.asked);
         inner.called.send_replace(());
-        if inner.answer(&request, fault, &mut write).await.is_err() {
+        if inner.answer(&request, fault, ended, &mut write).await.is_err() {
             return;
         }
     }
@@ -92,6 +97,7 @@ impl Inner {
         &self,
         request: &Request,
         fault: Option<Fault>,
+        ended: Ended,
         write: &mut OwnedWriteHalf,
     ) -> io::Result<()> {
         match fault {
@@ -116,7 +122,7 @@ impl Inner {
                 if let Asked::Watch(plural) = request.asked
                     && self.serves(request)
                 {
-                    return self.watch(plural, request, other, write).await;
+                    return self.watch(plural, request, other, ended, write).await;
                 }
             }
         }
@@ -150,11 +156,12 @@ impl Inner {
         plural: &'static str,
         request: &Request,
         fault: Option<Fault>,
+        mut ended: Ended,
         write: &mut OwnedWriteHalf,
     ) -> io::Result<()> {
         let lasts = Duration::from_secs(request.number("timeoutSeconds").unwrap_or(300));
         let deadline = tokio::time::Instant::now() + lasts;
-        let (mut changed, mut ended) = (self.changed.subscribe(), self.ended.subscribe());
+        let mut changed = self.changed.subscribe();
         let mut version = request.number("resourceVersion").unwrap_or(0);
         write
             .write_all(
