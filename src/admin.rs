@@ -127,7 +127,12 @@ impl Admin {
             Some(_) => "not known yet",
         };
         let apps = self.gateway.catalog.load().len();
-        text(status, format!("waiting for: {waiting:?}\nidentity provider: {provider}\napps: {apps}\n"))
+        let configuration = match self.ready.configuration() {
+            what if what.is_empty() => "as at the start".to_owned(),
+            what => what,
+        };
+        let known = format!("identity provider: {provider}\napps: {apps}\nconfiguration: {configuration}\n");
+        text(status, format!("waiting for: {waiting:?}\n{known}"))
     }
 
     fn apps(&self) -> Response<Full<Bytes>> {

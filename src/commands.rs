@@ -5,6 +5,7 @@ pub mod crd;
 pub mod demo;
 pub mod explain;
 pub mod gateway;
+pub mod reload;
 
 use std::process::ExitCode;
 

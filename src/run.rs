@@ -3,6 +3,7 @@
 //! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
 
 use std::{
+    collections::HashMap,
     io,
     net::SocketAddr,
     rc::Rc,
@@ -36,7 +37,7 @@ use crate::{
         self, ListenError, connection,
         tls::{self, Certificates},
     },
-    model::clock::Clock,
+    model::{app::AppSpec, clock::Clock},
     session::store::Sessions,
     settings::Settings,
     telemetry::{lines::LineSink, metrics::Metrics},
@@ -94,9 +95,19 @@ pub struct Running {
     pub admin: SocketAddr,
     /// What the threads share.
     pub gateway: Arc<Gateway>,
+    feeds: Feeds,
     drain: Drain,
     finish: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What may change while it runs, and who is told.
+struct Feeds {
+    /// The apps of the configuration file.
+    own: watch::Sender<Vec<AppSpec>>,
+    /// A feeder publishes them together with those of a cluster.
+    has_cluster: bool,
+    ready: Ready,
 }
 
 /// Starts everything; to be called on the control runtime.
@@ -155,9 +166,11 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         Some(_) => Snapshot::incomplete(site.clone(), apps.clone()),
         None => Snapshot::new(site.clone(), apps.clone()),
     };
+    let has_cluster = cluster.is_some();
     let catalog = Catalog::new(snapshot, containers, alarm.clone(), metrics.clone());
+    let own = watch::Sender::new(apps);
     if let Some(cluster) = &cluster {
-        let feeder = Feeder::new(site, apps, forward.response_head, cluster.settings());
+        let feeder = Feeder::new(site, own.subscribe(), forward.response_head, cluster.settings());
         let first = ready.latch("the apps of the cluster");
         tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first, metrics.clone()));
     }
@@ -213,7 +226,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     drop(starting);
     tracing::info!(%address, admin = %admin_address, "listening");
-    Ok(Running { address, admin: admin_address, gateway, drain, finish, threads })
+    let feeds = Feeds { own, has_cluster, ready };
+    Ok(Running { address, admin: admin_address, gateway, feeds, drain, finish, threads })
 }
 
 /// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
@@ -237,6 +251,29 @@ async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<Metri
 }
 
 impl Running {
+    /// Publishes other apps of the configuration file in place of those before, all at once. Who streams one that is
+    /// gone, or is no longer theirs, is cut; nobody else notices.
+    pub fn replace_apps(&self, apps: Vec<AppSpec>) {
+        if !self.feeds.has_cluster {
+            let catalog = &self.gateway.catalog;
+            catalog.publish(catalog.load().followed_by(apps.clone(), Vec::new(), HashMap::new()));
+        }
+        self.feeds.own.send_replace(apps);
+    }
+
+    /// Says what became of a configuration that was read anew: the keys that need a restart, or what is wrong with it.
+    pub fn tell_configuration(&self, read: Result<&[String], &str>) {
+        let (fine, what) = match read {
+            Ok([]) => (1, "read anew, in force".to_owned()),
+            Ok(keys) => {
+                (1, format!("read anew, its apps are in force; needs a restart: {}", keys.join(", ")))
+            }
+            Err(mistakes) => (0, format!("read anew and refused, the one before is in force: {mistakes}")),
+        };
+        self.gateway.metrics.last_reload_success.set(fine);
+        self.feeds.ready.tell_configuration(what);
+    }
+
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
     /// Gives back whether everybody finished in time.
     pub async fn stop(self) -> bool {

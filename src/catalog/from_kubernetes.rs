@@ -18,7 +18,10 @@ use std::{
 };
 
 use kube::{ResourceExt, api::ApiResource};
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 
 use super::{
     Catalog,
@@ -52,7 +55,7 @@ const AGE_EVERY: Duration = Duration::from_secs(1);
 pub struct Feeder {
     site: Arc<Site>,
     /// The apps of the configuration file, which come before objects of their names.
-    own: Vec<AppSpec>,
+    own: watch::Receiver<Vec<AppSpec>>,
     /// How long an app has for its response head.
     timeout: Duration,
     isolation: Isolation,
@@ -61,7 +64,12 @@ pub struct Feeder {
 
 impl Feeder {
     /// Knows nothing of these namespaces yet.
-    pub fn new(site: Arc<Site>, own: Vec<AppSpec>, timeout: Duration, settings: &Settings) -> Feeder {
+    pub fn new(
+        site: Arc<Site>,
+        own: watch::Receiver<Vec<AppSpec>>,
+        timeout: Duration,
+        settings: &Settings,
+    ) -> Feeder {
         let namespaces = settings.namespaces.iter().map(|name| Namespace::new(name)).collect();
         Feeder { site, own, timeout, isolation: settings.isolation, namespaces }
     }
@@ -96,6 +104,9 @@ impl Feeder {
                             tracing::info!(apps = catalog.load().len(), "the apps of the cluster are known");
                         }
                     }
+                }
+                Ok(()) = self.own.changed() => {
+                    due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                 }
                 _ = tick.tick() => metrics.set_catalog_age(cluster.silence().as_secs_f64()),
             }
@@ -159,9 +170,10 @@ impl Feeder {
         }
         let mut problems = Vec::new();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut specs = self.own.clone();
+        let own = self.own.borrow().clone();
+        let mut specs = own.clone();
         let mut groups = HashMap::new();
-        taken.extend(self.own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));
+        taken.extend(own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));
         let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
             self.site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.'))
         });

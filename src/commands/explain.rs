@@ -97,6 +97,7 @@ fn of_cluster(
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let cluster = Cluster::new(settings, Clock::system()).await?;
+        let (_, own) = tokio::sync::watch::channel(own);
         let feeder = Feeder::new(site, own, timeout, cluster.settings());
         let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
         listed.map_err(|_| anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs()))

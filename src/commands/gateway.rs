@@ -1,9 +1,11 @@
 //! `ludgate gateway`: the data plane, until a signal.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{BAD_CONFIGURATION, DONE, FAILED};
+use super::{BAD_CONFIGURATION, DONE, FAILED, reload::Reload};
 use crate::{
     cli::GatewayArgs,
     listener::ListenError,
@@ -12,8 +14,13 @@ use crate::{
     telemetry::logging,
 };
 
+/// The configuration file is looked at this often.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
 /// Runs it.
 pub fn run(args: &GatewayArgs) -> u8 {
+    // Read before it is resolved: what is written in between is read anew.
+    let reload = Reload::new(&args.config);
     let settings = match settings::load(&args.config) {
         Ok(settings) => settings,
         Err(mistakes) => {
@@ -22,7 +29,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
         }
     };
     logging::start(&settings.log);
-    match serve(settings) {
+    match serve(settings, reload) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");
@@ -39,11 +46,20 @@ pub fn run(args: &GatewayArgs) -> u8 {
     }
 }
 
-fn serve(settings: settings::Settings) -> anyhow::Result<()> {
+fn serve(settings: settings::Settings, mut reload: Reload) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
         let running = run::start(settings, Options::of_this_machine()).await?;
-        until_signal().await.context("cannot wait for signals")?;
+        let mut asked = signal(SignalKind::hangup()).context("cannot wait for signals")?;
+        let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut stop = std::pin::pin!(until_signal());
+        loop {
+            tokio::select! {
+                told = stop.as_mut() => break told.context("cannot wait for signals")?,
+                _ = asked.recv() => reload.look(&running, true),
+                _ = look.tick() => reload.look(&running, false),
+            }
+        }
         tracing::info!("stopping");
         if !running.stop().await {
             tracing::warn!("some requests did not finish in time");

@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The latches of the process.
 #[derive(Clone, Debug, Default)]
-pub struct Ready(Arc<Mutex<Vec<&'static str>>>);
+pub struct Ready {
+    names: Arc<Mutex<Vec<&'static str>>>,
+    configuration: Arc<Mutex<String>>,
+}
 
 /// A latch that keeps the process unready until it is dropped.
 #[derive(Debug)]
@@ -25,8 +28,18 @@ impl Ready {
         self.names().clone()
     }
 
+    /// Says what became of the configuration that was read last. No reason for being unready: the one before it serves.
+    pub fn tell_configuration(&self, what: String) {
+        *self.configuration.lock().unwrap_or_else(PoisonError::into_inner) = what;
+    }
+
+    /// What became of it; empty when it was read once.
+    pub fn configuration(&self) -> String {
+        self.configuration.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn names(&self) -> std::sync::MutexGuard<'_, Vec<&'static str>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

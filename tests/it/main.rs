@@ -38,6 +38,7 @@ mod port_range;
 mod provider_trouble;
 mod real_clients;
 mod real_provider;
+mod reload;
 mod sessions;
 mod sidecar;
 mod sign_in;
