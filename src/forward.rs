@@ -11,6 +11,7 @@ pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
 pub mod set_cookie;
+pub mod tunnel;
 pub mod upgrade;
 
 use std::{

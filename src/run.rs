@@ -30,7 +30,7 @@ use crate::{
     kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
     lifecycle::{
         drain::{Drain, DrainWatcher},
-        ready::Ready,
+        ready::{Latch, Ready},
         streams::Alarm,
     },
     listener::{
@@ -124,6 +124,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         session,
         keys,
         forward,
+        stop_grace: _,
         log,
         apps,
         arvados,
@@ -272,6 +273,11 @@ impl Running {
         };
         self.gateway.metrics.last_reload_success.set(fine);
         self.feeds.ready.tell_configuration(what);
+    }
+
+    /// Is no longer ready, and goes on as before.
+    pub fn retire(&self) -> Latch {
+        self.feeds.ready.latch("the process stops soon")
     }
 
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.

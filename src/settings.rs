@@ -14,7 +14,7 @@ pub mod resolve_kubernetes;
 pub mod units;
 pub mod values;
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     admin, arvados, forward,
@@ -48,6 +48,8 @@ pub struct Settings {
     pub keys: Arc<KeyRing>,
     /// Deadlines towards apps.
     pub forward: forward::Settings,
+    /// How long a process that is told to stop still takes connections.
+    pub stop_grace: Duration,
     /// What is logged.
     pub log: logging::Settings,
     /// The static catalogue.

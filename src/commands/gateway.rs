@@ -47,18 +47,24 @@ pub fn run(args: &GatewayArgs) -> u8 {
 }
 
 fn serve(settings: settings::Settings, mut reload: Reload) -> anyhow::Result<()> {
+    let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
         let running = run::start(settings, Options::of_this_machine()).await?;
         let mut asked = signal(SignalKind::hangup()).context("cannot wait for signals")?;
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut stop = std::pin::pin!(until_signal());
-        loop {
+        let told = loop {
             tokio::select! {
                 told = stop.as_mut() => break told.context("cannot wait for signals")?,
                 _ = asked.recv() => reload.look(&running, true),
                 _ = look.tick() => reload.look(&running, false),
             }
+        };
+        if told == Told::Terminate && !grace.is_zero() {
+            tracing::info!(seconds = grace.as_secs(), "told to stop; still taking connections");
+            let _retired = running.retire();
+            tokio::time::sleep(grace).await;
         }
         tracing::info!("stopping");
         if !running.stop().await {
@@ -68,13 +74,22 @@ fn serve(settings: settings::Settings, mut reload: Reload) -> anyhow::Result<()>
     })
 }
 
+/// Which signal came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// SIGTERM: whoever runs the process.
+    Terminate,
+    /// SIGINT: somebody at a terminal, who does not want to wait.
+    Interrupt,
+}
+
 /// Waits for SIGTERM or SIGINT. A second one ends the process at once, as its default does.
-pub async fn until_signal() -> std::io::Result<()> {
+pub async fn until_signal() -> std::io::Result<Told> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let told = tokio::select! {
+        _ = terminate.recv() => Told::Terminate,
+        _ = interrupt.recv() => Told::Interrupt,
+    };
     tokio::spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -82,5 +97,5 @@ pub async fn until_signal() -> std::io::Result<()> {
         }
         std::process::exit(i32::from(FAILED));
     });
-    Ok(())
+    Ok(told)
 }

@@ -37,6 +37,28 @@ impl FrameWalk {
         data
     }
 
+    /// Whether the direction stands between two frames, where a control frame may be placed.
+    pub fn is_between_frames(&self) -> bool {
+        self.payload_left == 0 && (self.have == 0 || self.have >= self.header_len())
+    }
+
+    /// How many of these bytes still belong to the frame under way.
+    pub fn rest_of_frame(&self, bytes: &[u8]) -> usize {
+        let mut ahead = FrameWalk { header: self.header, ..*self };
+        for at in 0..bytes.len() {
+            if ahead.is_between_frames() {
+                return at;
+            }
+            match usize::try_from(ahead.payload_left).unwrap_or(usize::MAX) {
+                0 => {
+                    ahead.saw_data(&bytes[at..=at]);
+                }
+                left => return at + left.min(bytes.len() - at),
+            }
+        }
+        bytes.len()
+    }
+
     fn is_data(&self) -> bool {
         matches!(self.header[0] & 0x0f, 0x0..=0x2)
     }
@@ -86,6 +108,23 @@ mod tests {
         out.extend_from_slice(&[1, 2, 3, 4]);
         out.extend(std::iter::repeat_n(0x81, length));
         out
+    }
+
+    #[test]
+    fn wherever_a_frame_is_cut_its_end_is_found() {
+        for length in [0, 1, 125, 126, 65535, 65536] {
+            let (whole, next) = (frame(0x2, length), frame(0x1, 5));
+            for cut in [1, 2, 3, 5, 6, 7, 13, 14, whole.len() / 2, whole.len()] {
+                let cut = cut.min(whole.len());
+                let mut walk = FrameWalk::default();
+                assert!(walk.is_between_frames());
+                walk.saw_data(&whole[..cut]);
+                assert_eq!(walk.is_between_frames(), cut == whole.len(), "{length}, cut at {cut}");
+                let rest = [&whole[cut..], &next].concat();
+                assert_eq!(walk.rest_of_frame(&rest), whole.len() - cut, "{length}, cut at {cut}");
+                assert_eq!(walk.rest_of_frame(&rest[..rest.len().min(1)]), 1.min(whole.len() - cut));
+            }
+        }
     }
 
     #[test]

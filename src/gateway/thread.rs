@@ -35,7 +35,10 @@ use crate::{
         response_headers,
     },
     incoming::{self, class::prefers_html, host},
-    lifecycle::streams::{Cut, Streams},
+    lifecycle::{
+        drain::DrainWatcher,
+        streams::{Cut, Streams},
+    },
     listener::connection::{Seat, Serve},
     model::{
         arrival::{Arrival, Framing, Provenance, RequestClass},
@@ -67,6 +70,8 @@ pub struct Connection {
     cut: Rc<Cut>,
     /// Its place among the connections that may be open.
     seat: Rc<Seat>,
+    /// Tells that the process stops.
+    drain: DrainWatcher,
 }
 
 impl DataThread {
@@ -310,6 +315,7 @@ impl DataThread {
                         question,
                         streams: self.streams.clone(),
                         seat: connection.seat.clone(),
+                        drain: connection.drain.clone(),
                     })),
                     // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without it nothing
                     // can be tunnelled, and the app's side closes with its handle.
@@ -426,6 +432,7 @@ impl Serve for Service {
         &self,
         address: SocketAddr,
         seat: Seat,
+        drain: DrainWatcher,
     ) -> (ConnectionService, impl Future<Output = ()> + 'static) {
         let cut = Rc::new(Cut::default());
         let peer = Peer::new(address, &self.0.gateway.peers);
@@ -434,6 +441,7 @@ impl Serve for Service {
             forwarded: ForwardedCache::default(),
             cut: cut.clone(),
             seat: Rc::new(seat),
+            drain,
         });
         let ended = async move {
             cut.told().await;

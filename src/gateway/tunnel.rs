@@ -7,8 +7,11 @@ use hyper::upgrade::OnUpgrade;
 
 use super::{access_log::Record, answer::Answer, still_allowed::StillAllowed};
 use crate::{
-    forward::upgrade,
-    lifecycle::streams::{Cut, Streams},
+    forward::tunnel::tunnel,
+    lifecycle::{
+        drain::DrainWatcher,
+        streams::{Cut, Streams},
+    },
     listener::connection::Seat,
     session::usage::Usage,
 };
@@ -29,16 +32,18 @@ pub struct Tunnel {
     pub streams: Rc<Streams>,
     /// Its place among the open connections.
     pub seat: Rc<Seat>,
+    /// Tells that the process stops, and has it wait for a farewell.
+    pub drain: DrainWatcher,
 }
 
 impl Tunnel {
     /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
     pub fn start(self, mut record: Record) -> Response<Answer> {
-        let Tunnel { head, client, upstream, usage, question, streams, seat } = self;
+        let Tunnel { head, client, upstream, usage, question, streams, seat, drain } = self;
         tokio::task::spawn_local(async move {
             let cut = Rc::new(Cut::default());
             let _listed = streams.list(cut.clone(), move || question.ask());
-            let carried = upgrade::tunnel(client, upstream, usage, &cut).await;
+            let carried = tunnel(client, upstream, usage, &cut, drain).await;
             record.add_bytes(carried.down);
             drop(seat);
             if let Some(reason) = cut.reason() {

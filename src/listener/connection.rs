@@ -37,8 +37,13 @@ pub trait Serve: 'static {
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
     /// A new connection; the future resolves when it must be closed at once. The seat is kept for as long as
-    /// anything of the connection lives, a tunnel included.
-    fn connected(&self, peer: SocketAddr, seat: Seat) -> (Self::Service, impl Future<Output = ()> + 'static);
+    /// anything of the connection lives, a tunnel included; `drain` tells that the process stops.
+    fn connected(
+        &self,
+        peer: SocketAddr,
+        seat: Seat,
+        drain: DrainWatcher,
+    ) -> (Self::Service, impl Future<Output = ()> + 'static);
 }
 
 /// Takes connections until the drain; never ends before. Runs on one data thread.
@@ -119,7 +124,7 @@ async fn http<S: Serve>(
     mut drain: DrainWatcher,
 ) {
     let Arrived { stream, address, seat } = arrived;
-    let (service, ended) = serve.connected(address, seat);
+    let (service, ended) = serve.connected(address, seat, drain.clone());
     let mut ended = pin!(ended);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -73,6 +73,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         session,
         keys: Arc::new(keys?),
         forward,
+        stop_grace: limits.duration("stop_grace").unwrap_or(Duration::from_secs(5)),
         log,
         apps,
         arvados: arvados?,

@@ -22,6 +22,7 @@ mod cookies;
 mod crd;
 mod decision_table;
 mod demo;
+mod farewell;
 mod faults;
 mod forwarding;
 mod hand_over;

@@ -57,8 +57,8 @@ async fn other_apps_are_published_at_once_and_sessions_and_streams_of_the_rest_g
     world.running.replace_apps(apps(
         &[app("grp", "group:phusers"), app("strip", "group:other"), app("new", "user")].concat(),
     ));
-    assert!(gone.is_closed().await, "an app that is gone");
-    assert!(narrowed.is_closed().await, "an app that is hers no longer");
+    assert_eq!(gone.farewell().await, Some(1008), "an app that is gone");
+    assert_eq!(narrowed.farewell().await, Some(1008), "an app that is hers no longer");
     assert!(carries(&mut kept).await, "an app that is as it was");
     assert_eq!(alice.open("/apps/new/").await.status(), 200, "her sign-in goes on");
     assert_eq!(alice.open("/apps/usr/").await.status(), 404);
@@ -116,8 +116,12 @@ impl Process {
     }
 
     fn hang_up(&self) {
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, name: &str) {
         let id = self.child.id().expect("it runs").to_string();
-        let sent = std::process::Command::new("kill").args(["-HUP", &id]).status().expect("kill");
+        let sent = std::process::Command::new("kill").args([name, &id]).status().expect("kill");
         assert!(sent.success());
     }
 
@@ -196,4 +200,19 @@ async fn a_changed_file_is_put_in_force_and_a_bad_one_changes_nothing() {
     process.hang_up();
     process.until_said("cannot be used").await;
     assert_eq!(process.status("/apps/three/").await, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_told_to_stop_takes_connections_until_proxies_know() {
+    let backend = Backend::start("any").await;
+    let app =
+        format!("[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n", backend.address());
+    let mut process = Process::start(&format!("[limits]\nstop_grace = \"1s\"\n{app}")).await;
+    assert_eq!(process.get(process.admin, "/readyz").await.status(), 200);
+    process.signal("-TERM");
+    process.until_said("still taking connections").await;
+    assert_eq!(process.get(process.admin, "/readyz").await.status(), 503);
+    assert_eq!(process.status("/apps/one/").await, 200);
+    let ended = tokio::time::timeout(PATIENCE, process.child.wait()).await.expect("it ends");
+    assert_eq!(ended.expect("an exit").code(), Some(0));
 }

@@ -165,7 +165,7 @@ async fn the_console_s_streams_outlive_idle_time_and_the_session_that_ludgate_en
     for (round, seconds) in seconds.into_iter().enumerate() {
         world.hands.advance(Duration::from_secs(seconds));
         if seconds > 30 {
-            assert!(of_app.is_closed().await, "at an app the session counts");
+            assert_eq!(of_app.farewell().await, Some(1008), "at an app the session counts");
             assert_eq!(alice.fetch("/console/apps/grp/x").await.status(), 401);
         }
         let text = format!("round {round}");

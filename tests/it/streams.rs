@@ -58,7 +58,7 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = sessions.find_sign_in([cookie.as_bytes()].into_iter(), world.running.gateway.clock.now());
     sessions.end(&sign_in.expect("signed in"));
-    assert!(socket.is_closed().await, "the WebSocket ended");
+    assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
     assert!(carries(&mut others).await, "bob's goes on");
     let unread = tokio::time::timeout(Duration::from_millis(20), public.reader.some()).await;
@@ -82,7 +82,7 @@ async fn a_stream_ends_when_its_session_expires_and_pings_do_not_keep_it() {
         assert!(!socket.reader.some().await.expect("the echo").is_empty());
     }
     world.hands.advance(Duration::from_secs(2 * 60 + 1));
-    assert!(socket.is_closed().await && stream.is_closed().await);
+    assert!(socket.farewell().await == Some(1008) && stream.is_closed().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,7 +95,7 @@ async fn what_a_person_sends_on_a_websocket_keeps_the_session_until_its_lifetime
         assert!(carries(&mut socket).await, "{round}");
     }
     world.hands.advance(Duration::from_secs(20 * 60));
-    assert!(socket.is_closed().await, "12 h are over");
+    assert_eq!(socket.farewell().await, Some(1008), "12 h are over");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,13 +106,13 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
         (websocket(&world, &alice, "usr").await, websocket(&world, &bob, "usr").await);
     let mut public = events(&world, &world.browser(), "pub").await;
     world.running.gateway.catalog.publish(with_access(&world, "usr", Some("group:phusers")));
-    assert!(of_bob.is_closed().await, "bob is not in phusers");
+    assert_eq!(of_bob.farewell().await, Some(1008), "bob is not in phusers");
     assert!(carries(&mut of_alice).await, "alice notices nothing");
     assert_eq!(bob.clone().fetch("/apps/usr/").await.status(), 403);
     world.running.gateway.catalog.publish(with_access(&world, "pub", Some("user")));
     assert!(public.is_closed().await, "nobody is signed in there");
     world.running.gateway.catalog.publish(with_access(&world, "usr", None));
-    assert!(of_alice.is_closed().await, "the app is gone");
+    assert_eq!(of_alice.farewell().await, Some(1008), "the app is gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +129,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
     let claims = ludgate::model::principal::PersonClaims { subject: "alice".into(), ..Default::default() };
     sign_in.describe(std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])));
     gateway.alarm.ring();
-    assert!(grp.is_closed().await);
+    assert_eq!(grp.farewell().await, Some(1008));
     assert!(carries(&mut usr).await, "what needs no group goes on");
 }
 

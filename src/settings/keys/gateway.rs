@@ -128,6 +128,14 @@ pub const KEYS: &[Key] = &[
         "\"10s\"",
         "An unused connection to an app is kept this long.",
     ),
+    key(
+        "limits",
+        "stop_grace",
+        Kind::Duration,
+        "\"5s\"",
+        "\"5s\"",
+        "After SIGTERM new connections are still taken for this long, while /readyz says no and proxies look elsewhere. Not after Ctrl-C.",
+    ),
     key("log", "requests", Kind::Switch, "true", "true", "One JSON line per request on standard output."),
     key(
         "log",

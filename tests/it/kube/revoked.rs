@@ -61,7 +61,7 @@ async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_m
         let narrowed = application(name, "group", json!({})).to_string();
         namespace.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &narrowed).await;
         let applied = Instant::now();
-        assert!(before.is_closed().await, "the WebSocket ended");
+        assert_eq!(before.farewell().await, Some(1008), "the WebSocket ended");
         let refused = world.exchange(&format!("GET /apps/{name}/ HTTP/1.1\r\nHost: HOST\r\n\r\n")).await;
         assert_eq!(refused.status(), 401);
         assert!(applied.elapsed() < SOON, "{:?}", applied.elapsed());
@@ -91,11 +91,11 @@ async fn another_group_cuts_its_former_members_and_a_deletion_cuts_everybody() {
     assert!(carries(&mut hers).await, "alice is in both groups and notices nothing");
     let mut his = websocket(&world, &bob, "room").await;
     namespace.app("room", "group", json!({ "groupName": "phusers" })).await;
-    assert!(his.is_closed().await, "bob is in the first one no longer");
+    assert_eq!(his.farewell().await, Some(1008), "bob is in the first one no longer");
     assert!(carries(&mut hers).await);
     let gone = Instant::now();
     namespace.delete("room").await;
-    assert!(hers.is_closed().await, "nobody is left in an app that is gone");
+    assert_eq!(hers.farewell().await, Some(1008), "nobody is left in an app that is gone");
     assert!(gone.elapsed() < SOON, "{:?}", gone.elapsed());
     let mut alice = alice;
     assert_eq!(alice.open("/apps/room/").await.status(), 404);

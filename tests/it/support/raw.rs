@@ -41,6 +41,30 @@ impl Raw {
         raw.answer().await.expect("an answer")
     }
 
+    /// The code of the Close frame that a WebSocket ends with; `None`: it ended, or goes on, without one.
+    pub async fn farewell(&mut self) -> Option<u16> {
+        let rest = self.reader.rest().await.ok()?;
+        let mut rest = rest.as_slice();
+        while let [first, second, tail @ ..] = rest {
+            let (masked, short) = (second & 0x80 != 0, usize::from(second & 0x7f));
+            let (length, tail) = match short {
+                126 => (usize::from(u16::from_be_bytes(*tail.first_chunk()?)), tail.get(2..)?),
+                127 => (usize::try_from(u64::from_be_bytes(*tail.first_chunk()?)).ok()?, tail.get(8..)?),
+                short => (short, tail),
+            };
+            let tail = tail.get(if masked { 4 } else { 0 }..)?;
+            if first & 0x0f == 8 {
+                // The last word: nothing comes behind it.
+                return (tail.len() == length)
+                    .then(|| tail.first_chunk().copied())
+                    .flatten()
+                    .map(u16::from_be_bytes);
+            }
+            rest = tail.get(length..)?;
+        }
+        None
+    }
+
     /// O3: after a framing error nothing more is answered and the connection is closed.
     pub async fn is_closed(&mut self) -> bool {
         match self.reader.rest().await {

@@ -1,0 +1,209 @@
+//! Carries the bytes of a WebSocket both ways, and ends it as a WebSocket ends: with a Close frame between two frames
+//! (RFC 6455 section 5.5.1), to the client and to the app.
+
+use std::{cell::Cell, io, pin::pin, time::Duration};
+
+use aws_lc_rs::rand;
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Notify,
+};
+
+use super::frames::FrameWalk;
+use crate::{
+    lifecycle::{
+        drain::DrainWatcher,
+        streams::{Cut, CutReason},
+    },
+    session::usage::Usage,
+};
+
+/// Bytes held per direction at most.
+const BUFFER: usize = 16 * 1024;
+/// After one side has ended, the other may go on for this long.
+const LINGER: Duration = Duration::from_secs(30);
+/// A frame under way may come to its end for this long, and both sides may take leave; then they are cut.
+const POLITE: Duration = Duration::from_secs(1);
+
+/// What went through a tunnel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Carried {
+    /// Bytes from the client to the app.
+    pub up: u64,
+    /// Bytes from the app to the client.
+    pub down: u64,
+}
+
+/// What a Close frame says (RFC 6455 section 7.4).
+#[derive(Clone, Copy, Debug)]
+struct Farewell {
+    code: u16,
+    reason: &'static str,
+}
+
+/// The process stops.
+const GOING_AWAY: Farewell = Farewell { code: 1001, reason: "the gateway restarts" };
+
+impl From<CutReason> for Farewell {
+    fn from(reason: CutReason) -> Farewell {
+        let reason = match reason {
+            CutReason::SessionEnded => "the session has ended",
+            CutReason::NoLongerAllowed => "this app is no longer for you",
+            CutReason::AppGone => "this app is gone",
+        };
+        Farewell { code: 1008, reason }
+    }
+}
+
+impl Farewell {
+    /// The frame; what goes to an app is masked, as all that a client sends is (section 5.3).
+    fn frame(self, masked: bool) -> Vec<u8> {
+        let mut payload = self.code.to_be_bytes().to_vec();
+        payload.extend_from_slice(self.reason.as_bytes());
+        // All reasons are short enough for a control frame: 125 bytes.
+        let length = u8::try_from(payload.len()).unwrap_or_default() & 0x7f;
+        let mut frame = vec![0x88, length];
+        if masked {
+            let mut key = [0; 4];
+            // A key that can be guessed hides nothing here: nobody else chose what it is laid over.
+            let _ = rand::fill(&mut key);
+            frame[1] |= 0x80;
+            frame.extend_from_slice(&key);
+            for (at, byte) in payload.iter_mut().enumerate() {
+                *byte ^= key[at % 4];
+            }
+        }
+        frame.extend_from_slice(&payload);
+        frame
+    }
+}
+
+/// Tells both directions to end. Only one thread ever touches it.
+#[derive(Default)]
+struct Stop {
+    farewell: Cell<Option<Farewell>>,
+    told: Notify,
+}
+
+impl Stop {
+    fn tell(&self, farewell: Farewell) {
+        self.farewell.set(Some(farewell));
+        self.told.notify_waiters();
+    }
+}
+
+/// Carries bytes until both sides have ended, one failed, the stream is cut, or the process stops. In the last two cases
+/// both sides are told, between frames, and then both are closed.
+pub async fn tunnel(
+    client: OnUpgrade,
+    upstream: OnUpgrade,
+    usage: Option<Usage>,
+    cut: &Cut,
+    mut drain: DrainWatcher,
+) -> Carried {
+    let mut carried = Carried::default();
+    let stop = Stop::default();
+    {
+        let carry = async {
+            let (client, upstream) = (client.await?, upstream.await?);
+            let (client_read, client_write) = split(client);
+            let (upstream_read, upstream_write) = split(upstream);
+            let up = carry(client_read, upstream_write, Direction::ToApp(usage), &stop, &mut carried.up);
+            let down = carry(upstream_read, client_write, Direction::ToClient, &stop, &mut carried.down);
+            let (mut up, mut down) = (pin!(up), pin!(down));
+            // Half a close is honoured for a while; a side that never closes must not hold the other's socket.
+            let _ = tokio::select! {
+                result = &mut up => { result?; tokio::time::timeout(LINGER, down).await }
+                result = &mut down => { result?; tokio::time::timeout(LINGER, up).await }
+            };
+            Ok::<(), Box<dyn std::error::Error>>(())
+        };
+        let mut carry = pin!(carry);
+        let farewell = tokio::select! {
+            result = carry.as_mut() => {
+                if let Err(error) = result {
+                    tracing::debug!(%error, "tunnel ended");
+                }
+                None
+            }
+            reason = cut.told() => Some(Farewell::from(reason)),
+            () = drain.stopping() => Some(GOING_AWAY),
+        };
+        if let Some(farewell) = farewell {
+            stop.tell(farewell);
+            let _ = tokio::time::timeout(POLITE, carry).await;
+        }
+    }
+    carried
+}
+
+/// Which way bytes go.
+enum Direction {
+    /// What a person sends there is use of their session.
+    ToApp(Option<Usage>),
+    ToClient,
+}
+
+fn split(upgraded: Upgraded) -> (impl AsyncRead + Unpin, impl AsyncWrite + Unpin) {
+    tokio::io::split(TokioIo::new(upgraded))
+}
+
+async fn carry(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    direction: Direction,
+    stop: &Stop,
+    count: &mut u64,
+) -> io::Result<()> {
+    let (mut buffer, mut walk) = (vec![0; BUFFER], FrameWalk::default());
+    loop {
+        let farewell = stop.farewell.get();
+        if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
+            to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_)))).await?;
+            to.shutdown().await?;
+            // What comes still is not for the other side any more. Unread it would make the system reset the connection,
+            // and the farewell would be lost.
+            while from.read(&mut buffer).await? > 0 {}
+            return Ok(());
+        }
+        let read = tokio::select! {
+            read = from.read(&mut buffer) => read?,
+            () = stop.told.notified(), if farewell.is_none() => continue,
+        };
+        if read == 0 {
+            // Half a close is passed on as half a close; the other direction may still have something to say.
+            return to.shutdown().await;
+        }
+        // Behind the frame under way nothing goes through once the end is decided.
+        let passes = if farewell.is_some() { walk.rest_of_frame(&buffer[..read]) } else { read };
+        let bytes = &buffer[..passes];
+        // Only what a person sends is use; ping and pong are a browser left open.
+        let data = walk.saw_data(bytes);
+        if let (Direction::ToApp(Some(usage)), true, None) = (&direction, data, farewell) {
+            usage.touch();
+        }
+        to.write_all(bytes).await?;
+        to.flush().await?;
+        *count += passes as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_frame_says_why_and_is_masked_towards_an_app() {
+        let plain = Farewell::from(CutReason::SessionEnded).frame(false);
+        assert_eq!(plain[..4], [0x88, 23, 0x03, 0xf0]);
+        assert_eq!(&plain[4..], b"the session has ended");
+        let masked = GOING_AWAY.frame(true);
+        assert_eq!(masked[..2], [0x88, 0x80 | 22]);
+        let payload: Vec<u8> =
+            masked[6..].iter().zip(masked[2..6].iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+        assert_eq!(payload[..2], 1001_u16.to_be_bytes());
+        assert_eq!(&payload[2..], b"the gateway restarts");
+    }
+}
