@@ -4,6 +4,7 @@
 
 pub mod connection;
 pub mod tls;
+pub mod write_stall;
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -21,6 +22,8 @@ pub struct Settings {
     /// Deadline for a request head, counted from the end of the answer before; so also how long a
     /// connection may be idle.
     pub request_head: Duration,
+    /// A client may take nothing of an answer for this long.
+    pub write_stall: Duration,
     /// Largest request head, in bytes.
     pub head_bytes: usize,
     /// Most header fields of a request.

@@ -18,7 +18,7 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use super::{Settings, tls};
+use super::{Settings, tls, write_stall::WriteStall};
 use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
 
 /// Pause after an accept error that is not about one connection (no file descriptors left).
@@ -124,6 +124,7 @@ async fn http<S: Serve>(
     mut drain: DrainWatcher,
 ) {
     let Arrived { stream, address, seat } = arrived;
+    let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
     let (service, ended) = serve.connected(address, seat, drain.clone());
     let mut ended = pin!(ended);
     let connection = http1::Builder::new()

@@ -111,6 +111,7 @@ fn listen(
     Some(listener::Settings {
         handshake: limits.positive("handshake", Duration::from_secs(10)),
         request_head: limits.positive("request_head", MINUTE),
+        write_stall: limits.positive("write_stall", Duration::from_secs(30)),
         head_bytes,
         head_fields: count("head_fields", 100, 10..=1000),
         connections: count("connections", 20_000, 1..=1_000_000),

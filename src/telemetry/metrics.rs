@@ -58,6 +58,8 @@ pub struct Metrics {
     pub streams_cut: Counter,
     /// Sign-ins and app sessions in memory.
     pub sessions: Gauge,
+    /// Clients that were let go because they took nothing of their answer.
+    pub write_stalls: Counter,
     /// Apps in the catalogue.
     pub catalog_apps: Gauge,
     /// Apps that are not as their authors wrote them, or not there for it.
@@ -114,6 +116,7 @@ impl Metrics {
             streams: Gauge::default(),
             streams_cut: Counter::default(),
             sessions: Gauge::default(),
+            write_stalls: Counter::default(),
             catalog_apps: Gauge::default(),
             catalog_problems: Gauge::default(),
             upstream_connections: Gauge::default(),
@@ -143,6 +146,11 @@ impl Metrics {
             "certificates_last_read_success",
             "Whether the files of our certificates could be used when they last changed",
             metrics.certificates_fine.clone(),
+        );
+        registry.register(
+            "write_stalls",
+            "Clients let go because they took nothing of their answer",
+            metrics.write_stalls.clone(),
         );
         registry.register(
             "catalog_problems",

@@ -88,3 +88,25 @@ async fn an_upload_that_stands_still_is_408_and_holds_nothing_for_ever() {
     .await;
     assert_eq!(raw.answer().await.expect("an answer").status(), 408);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_takes_nothing_of_its_answer_is_let_go_and_so_is_its_app() {
+    let world = World::with("[limits]\nwrite_stall = \"300ms\"\n", |_| {}).await.ready().await;
+    let mut slow = world.raw().await;
+    // More than the sockets between app and client hold.
+    let many = "x".repeat(1 << 20);
+    slow.send(format!(
+        "POST /apps/pub/echo HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
+        world.host,
+        many.len() * 16
+    ))
+    .await;
+    for _ in 0..16 {
+        slow.send(&many).await;
+    }
+    let line = world.log.line_with("\"path\":\"/apps/pub/echo\"").await;
+    assert_eq!(line["status"], 200, "{line}");
+    assert!(world.admin("/metrics", "").await.text().contains("ludgate_write_stalls_total 1"));
+    let other = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    assert_eq!(other.status(), 200, "others notice nothing");
+}
