@@ -14,4 +14,5 @@ pub mod place;
 pub mod principal;
 pub mod secret;
 pub mod site;
+pub mod upstream_tls;
 pub mod uuid;

@@ -11,6 +11,7 @@ pub mod resolve;
 pub mod resolve_apps;
 pub mod resolve_hosts;
 pub mod resolve_kubernetes;
+pub mod resolve_upstream_tls;
 pub mod units;
 pub mod values;
 

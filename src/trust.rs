@@ -1,4 +1,7 @@
-//! Whom we believe when we are the TLS client: a CA file, or the system's authorities.
+//! Whom we believe when we are the TLS client: a CA file, or the system's authorities. What an app may ask for
+//! beyond that is in `app`.
+
+pub mod app;
 
 use std::sync::Arc;
 
@@ -19,6 +22,10 @@ pub struct NoCertificate;
 /// # Errors
 /// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the system's.
 pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
+    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots(ca)?).with_no_client_auth()))
+}
+
+fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(pem) => {
@@ -33,7 +40,7 @@ pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth()))
+    Ok(roots)
 }
 
 /// The client's side of TLS where the certificate says nothing: it is signed by nobody, and the caller has it

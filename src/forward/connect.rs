@@ -24,7 +24,10 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{Settings, body::Upload, fault::Fault, proof::Proof};
-use crate::model::app::{App, UpstreamScheme};
+use crate::{
+    model::app::{App, UpstreamScheme},
+    trust::app::Distrust,
+};
 
 /// A quiet connection is probed after this long.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
@@ -55,38 +58,30 @@ pub async fn open(
 ) -> Result<Opened, Fault> {
     let connecting = async {
         let upstream = &app.spec.upstream;
-        let connected = match &upstream.scheme {
-            UpstreamScheme::Pods(pods) => to_one_of(pods, near, settings.connect).await,
-            UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_) => {
-                TcpStream::connect((&*upstream.host, upstream.port)).await
-            }
-        };
-        let tcp = connected.map_err(|error| {
-            let fault =
-                if error.kind() == io::ErrorKind::TimedOut { Fault::ConnectTimeout } else { Fault::Refused };
-            because(app, fault, &error)
-        })?;
-        // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
-        let _ = tcp.set_nodelay(true);
-        // An app that vanished without a word is noticed, also behind an idle WebSocket.
-        let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
         match (&upstream.scheme, tls) {
-            (UpstreamScheme::Http | UpstreamScheme::Pods(_), _) => {
+            (UpstreamScheme::Http, _) => {
+                handshake(to_host(app).await?, None, settings, open_connections).await
+            }
+            (UpstreamScheme::Pods(pods), _) => {
+                let tcp = to_one_of(pods, near, settings.connect).await;
+                let tcp = tcp.map(tuned).map_err(|error| refused(app, &error))?;
                 handshake(tcp, None, settings, open_connections).await
             }
-            (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => Err(Fault::Tls),
+            (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => {
+                Err(Fault::Tls(Distrust::Handshake))
+            }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
-                let name = ServerName::try_from(upstream.host.to_string()).map_err(|_| Fault::Tls)?;
+                let tcp = to_host(app).await?;
                 let stream = TlsConnector::from(config)
-                    .connect(name, tcp)
+                    .connect(server_name(app)?, tcp)
                     .await
-                    .map_err(|error| because(app, Fault::Tls, &error))?;
+                    .map_err(|error| because(app, Fault::Tls(Distrust::said_by(&error)), &error))?;
                 let proof = match app.container() {
                     None => None,
                     Some(gateway) => {
                         let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                        let certificate = certificates.first().ok_or(Fault::Tls)?;
-                        Some(Proof::new(gateway, certificate).ok_or(Fault::Tls)?)
+                        let certificate = certificates.first().ok_or(Fault::Tls(Distrust::Handshake))?;
+                        Some(Proof::new(gateway, certificate).ok_or(Fault::Tls(Distrust::Handshake))?)
                     }
                 };
                 handshake(stream, proof, settings, open_connections).await
@@ -94,6 +89,30 @@ pub async fn open(
         }
     };
     tokio::time::timeout(settings.connect, connecting).await.unwrap_or(Err(Fault::ConnectTimeout))
+}
+
+/// Who the other side must be, by its certificate.
+fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
+    match &app.spec.tls.server_name {
+        Some(name) => Ok(name.clone()),
+        None => {
+            ServerName::try_from(app.spec.upstream.host.to_string()).map_err(|_| Fault::Tls(Distrust::Name))
+        }
+    }
+}
+
+async fn to_host(app: &App) -> Result<TcpStream, Fault> {
+    let upstream = &app.spec.upstream;
+    let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await;
+    tcp.map(tuned).map_err(|error| refused(app, &error))
+}
+
+fn tuned(tcp: TcpStream) -> TcpStream {
+    // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
+    let _ = tcp.set_nodelay(true);
+    // An app that vanished without a word is noticed, also behind an idle WebSocket.
+    let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    tcp
 }
 
 /// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is sent twice. Each
@@ -120,6 +139,12 @@ fn is_own(tcp: &TcpStream) -> bool {
         (Ok(near), Ok(far)) => near.ip() == far.ip(),
         (_, _) => true,
     }
+}
+
+/// No connection: nobody listens, or the system gave up waiting before we did.
+fn refused(app: &App, error: &io::Error) -> Fault {
+    let fault = if error.kind() == io::ErrorKind::TimedOut { Fault::ConnectTimeout } else { Fault::Refused };
+    because(app, fault, error)
 }
 
 /// The fault, its cause left in the log.

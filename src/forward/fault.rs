@@ -2,6 +2,8 @@
 
 use http::StatusCode;
 
+use crate::trust::app::Distrust;
+
 /// Why no answer of the app can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -11,9 +13,9 @@ pub enum Fault {
     /// No connection within the deadline.
     #[error("the app could not be reached in time")]
     ConnectTimeout,
-    /// TLS towards the app failed.
-    #[error("the app's certificate or TLS was not accepted")]
-    Tls,
+    /// TLS towards the app failed: one side did not believe the other, or they do not speak the same.
+    #[error("TLS with the app was not established")]
+    Tls(Distrust),
     /// What answers for a container is not its gateway.
     #[error("what answered is not the container's gateway")]
     WrongProof,
@@ -48,7 +50,7 @@ impl Fault {
     pub fn status(self) -> StatusCode {
         match self {
             Fault::Refused
-            | Fault::Tls
+            | Fault::Tls(_)
             | Fault::WrongProof
             | Fault::Died
             | Fault::DiedUnanswered
@@ -65,7 +67,11 @@ impl Fault {
         match self {
             Fault::Refused => "upstream_refused",
             Fault::ConnectTimeout => "upstream_connect_timeout",
-            Fault::Tls => "upstream_tls",
+            Fault::Tls(Distrust::Issuer) => "upstream_tls_ca",
+            Fault::Tls(Distrust::Name) => "upstream_tls_name",
+            Fault::Tls(Distrust::Key) => "upstream_tls_pin",
+            Fault::Tls(Distrust::OurCertificate) => "upstream_tls_client_certificate",
+            Fault::Tls(Distrust::Handshake) => "upstream_tls",
             Fault::WrongProof => "upstream_proof",
             Fault::Died | Fault::DiedUnanswered => "upstream_closed",
             Fault::HeadTimeout => "upstream_head_timeout",
@@ -83,7 +89,7 @@ impl Fault {
             Fault::ClientBody | Fault::UploadStalled | Fault::TooLarge => true,
             Fault::Refused
             | Fault::ConnectTimeout
-            | Fault::Tls
+            | Fault::Tls(_)
             | Fault::WrongProof
             | Fault::Died
             | Fault::DiedUnanswered

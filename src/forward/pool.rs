@@ -28,7 +28,7 @@ use super::{
 };
 use crate::{
     model::app::{App, UpstreamScheme},
-    trust,
+    trust::{self, app::Distrust},
 };
 
 /// The connections of one data thread.
@@ -138,7 +138,11 @@ impl Pool {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         if of_app.tls.is_none() {
-            of_app.tls = Some(trust::client(app.spec.ca.as_deref()).map_err(|_| Fault::Tls)?);
+            let config = trust::app::client(&app.spec.tls).map_err(|error| {
+                tracing::debug!(app = %app.id(), %error, "no TLS towards the app");
+                Fault::Tls(Distrust::Handshake)
+            });
+            of_app.tls = Some(config?);
         }
         Ok(of_app.tls.clone())
     }
@@ -216,6 +220,11 @@ impl Lease {
                     UploadProgress::Running | UploadProgress::Done if error.is_parse() => Fault::BadAnswer,
                     UploadProgress::Running | UploadProgress::Done if self.used_before && !heard => {
                         Fault::DiedUnanswered
+                    }
+                    UploadProgress::Running | UploadProgress::Done
+                        if !heard && Distrust::is_of_our_certificate(error) =>
+                    {
+                        Fault::Tls(Distrust::OurCertificate)
                     }
                     UploadProgress::Running | UploadProgress::Done => Fault::Died,
                 };

@@ -183,7 +183,7 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         Fault::TooLarge => "Too large",
         Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
         Fault::Refused
-        | Fault::Tls
+        | Fault::Tls(_)
         | Fault::WrongProof
         | Fault::Died
         | Fault::DiedUnanswered

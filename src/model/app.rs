@@ -6,7 +6,9 @@ use std::{borrow::Borrow, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
-use super::{access::Access, container::ContainerGateway, place::HostLabel, uuid::Uuid};
+use super::{
+    access::Access, container::ContainerGateway, place::HostLabel, upstream_tls::UpstreamTls, uuid::Uuid,
+};
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -204,8 +206,8 @@ pub struct AppSpec {
     pub timeout: Duration,
     /// Largest request body, in bytes; `None`: no limit.
     pub max_body: Option<u64>,
-    /// PEM file content of the CA that signed the upstream's certificate; `None`: the system's.
-    pub ca: Option<Arc<[u8]>>,
+    /// What TLS towards it must hold, on its https upstreams.
+    pub tls: UpstreamTls,
     /// Where its first page is, from its root: `/lab`; `None`: at its root.
     pub first_page: Option<Box<str>>,
     /// Whether it can be reached now.
@@ -231,7 +233,7 @@ impl AppSpec {
             keep_authorization: false,
             timeout,
             max_body: None,
-            ca: None,
+            tls: UpstreamTls::default(),
             first_page: None,
             state: AppState::Running,
             message: None,

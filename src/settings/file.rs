@@ -205,6 +205,11 @@ fn variable(name: &str) -> Option<(String, String)> {
 }
 
 impl Section<'_> {
+    /// Whether the key was written, whatever its value is.
+    pub fn has(&self, name: &str) -> bool {
+        self.value(name).is_some()
+    }
+
     /// A text.
     pub fn text(&self, name: &'static str) -> Option<String> {
         self.scalar(name, |value| value.as_str().map(str::to_owned), |text| Some(text.to_owned()))

@@ -4,7 +4,8 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
     file::{File, Section},
-    values::{ca_file, isolation, upstream},
+    resolve_upstream_tls::upstream_tls,
+    values::{isolation, upstream},
 };
 use crate::{
     catalog::snapshot::published_label,
@@ -54,6 +55,8 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
     if own_timeout.is_some_and(|timeout| timeout.is_zero()) {
         section.wrong("timeout", "must be longer than nothing", None);
     }
+    let elsewhere = published_ports.iter().filter_map(|port| port.upstream.as_ref());
+    let tls = upstream_tls(section, folder, upstream.iter().chain(elsewhere));
     let spec = AppSpec {
         name: section.text("name").filter(|name| !name.is_empty()),
         icon,
@@ -65,7 +68,7 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         keep_authorization: section.switch("keep_authorization").unwrap_or(false),
         timeout: own_timeout.unwrap_or(timeout),
         max_body: section.size("max_body"),
-        ca: ca_file(section, folder),
+        tls,
         ..AppSpec::new(id?, upstream?, access?, timeout)
     };
     Some(spec)

@@ -45,4 +45,7 @@ mod sidecar;
 mod sign_in;
 mod sign_out;
 mod streams;
+mod upstream_configuration;
+mod upstream_tls;
+mod upstreams;
 mod websockets;

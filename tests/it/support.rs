@@ -12,4 +12,5 @@ pub mod oracles;
 pub mod origins;
 pub mod raw;
 pub mod secure;
+pub mod tls_app;
 pub mod world;

@@ -167,7 +167,31 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"app-ca.crt\"",
-        "PEM file of the CA behind an https upstream's certificate. Absent: the system's.",
+        "PEM file of the CA behind an https upstream's certificate. Absent: the system's. This and the next three hold for published ports too.",
+    ),
+    key(
+        "apps",
+        "server_name",
+        Kind::Text,
+        "the upstream's host",
+        "\"app.internal\"",
+        "What an https upstream is asked for (SNI), and the name that its certificate must hold.",
+    ),
+    key(
+        "apps",
+        "certificate_pin",
+        Kind::Text,
+        "",
+        "\"sha256:d6qzRu9zOECb90Uez27xWltNsj0e1Md7GkYYkVoZWmM=\"",
+        "The key that an https upstream's certificate must have: base64 of the SHA-256 of its public key, as pin-sha256 of RFC 7469. It outlives renewals for the same key. With ca both must hold; without, the pin is enough, whoever signed, for whatever name and time (but a server_name that is written must be held). To get it: openssl x509 -in app.crt -noout -pubkey | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64",
+    ),
+    key(
+        "apps",
+        "client_certificate",
+        Kind::Table,
+        "",
+        "{ certificate = \"client.crt\", key = \"client.key\" }",
+        "PEM files of the certificate chain and its key that an https upstream is shown when it asks.",
     ),
 ];
 

@@ -10,8 +10,8 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use tokio::{
-    io::AsyncWriteExt,
-    net::{TcpListener, TcpStream},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    net::TcpListener,
 };
 
 use super::message::{Message, Reader};
@@ -38,22 +38,26 @@ impl Backend {
     pub fn on(name: &'static str, listener: std::net::TcpListener) -> Backend {
         listener.set_nonblocking(true).expect("a socket");
         let listener = TcpListener::from_std(listener).expect("a socket");
-        let backend = Backend(Arc::new(Inner {
-            name,
-            address: listener.local_addr().expect("an address"),
-            seen: Mutex::default(),
-            connections: AtomicUsize::new(0),
-            script: Mutex::new(None),
-        }));
+        let backend = Backend::nowhere(name, listener.local_addr().expect("an address"));
         let serving = backend.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                serving.0.connections.fetch_add(1, Ordering::SeqCst);
                 let backend = serving.clone();
                 tokio::spawn(async move { backend.serve(stream).await });
             }
         });
         backend
+    }
+
+    /// That listens nowhere: somebody else accepts its connections.
+    pub fn nowhere(name: &'static str, address: SocketAddr) -> Backend {
+        Backend(Arc::new(Inner {
+            name,
+            address,
+            seen: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            script: Mutex::new(None),
+        }))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -86,8 +90,10 @@ impl Backend {
         self.0.seen.lock().expect("no panic").push(message.clone());
     }
 
-    async fn serve(&self, stream: TcpStream) {
-        let (read, mut write) = stream.into_split();
+    /// Answers on one connection until it ends.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite) {
+        self.0.connections.fetch_add(1, Ordering::SeqCst);
+        let (read, mut write) = tokio::io::split(stream);
         let mut reader = Reader::new(read);
         loop {
             // A streaming answer begins before the body is complete, so `early` is answered from the head.
@@ -144,7 +150,7 @@ impl Backend {
             let head_only = message.start.starts_with("HEAD ");
             let end = answer.windows(4).position(|w| w == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
             let answer = if head_only { &answer[..end] } else { &answer[..] };
-            if write.write_all(answer).await.is_err() {
+            if write.write_all(answer).await.is_err() || write.flush().await.is_err() {
                 return;
             }
         }
@@ -154,8 +160,8 @@ impl Backend {
     async fn websocket(
         &self,
         message: &Message,
-        reader: &mut Reader<tokio::net::tcp::OwnedReadHalf>,
-        write: &mut tokio::net::tcp::OwnedWriteHalf,
+        reader: &mut Reader<impl AsyncRead + Unpin>,
+        write: &mut (impl AsyncWrite + Unpin),
         speaks_first: bool,
     ) {
         let accept = accept_of(&message.header("sec-websocket-key").unwrap_or_default());

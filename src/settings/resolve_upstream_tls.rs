@@ -1,0 +1,72 @@
+//! What an app's table says about TLS towards it. Files are read and tried out here: what could only fail when
+//! somebody opens the app is a mistake now.
+
+use std::{fs, path::Path, sync::Arc};
+
+use rustls::pki_types::ServerName;
+
+use super::{file::Section, keys, values::ca_file};
+use crate::{
+    model::{
+        app::{Upstream, UpstreamScheme},
+        secret::Secret,
+        upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
+    },
+    trust::app::certified_key,
+};
+
+const CLIENT_CERTIFICATE: &str = "client_certificate";
+const PIN: &str = "certificate_pin";
+
+/// Every key that is for TLS only.
+const KEYS: [&str; 4] = ["ca", "server_name", PIN, CLIENT_CERTIFICATE];
+
+/// Resolves it for an app that runs at these places.
+pub fn upstream_tls<'u>(
+    section: &Section<'_>,
+    folder: &Path,
+    mut upstreams: impl Iterator<Item = &'u Upstream>,
+) -> UpstreamTls {
+    let tls = UpstreamTls {
+        ca: ca_file(section, folder),
+        server_name: section.text("server_name").and_then(|text| {
+            let name = ServerName::try_from(text.clone());
+            name.map_err(|_| section.wrong("server_name", format!("{text:?} is no host name"), None)).ok()
+        }),
+        pin: section.text(PIN).and_then(|text| pin(section, &text)),
+        client_certificate: client_certificate(section, folder),
+    };
+    // Whoever wrote one of these believes that the app is reached over TLS.
+    if !upstreams.any(|upstream| upstream.scheme == UpstreamScheme::Https) {
+        for name in KEYS.into_iter().filter(|name| section.has(name)) {
+            section.wrong(name, "is for an https upstream, and there is none", None);
+        }
+    }
+    tls
+}
+
+fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
+    let pin = KeyPin::parse(text);
+    if pin.is_none() {
+        let example = keys::find("apps", PIN).map(|key| format!("for example {PIN} = {}", key.example));
+        let what = "must be sha256: and the base64 of the SHA-256 of the certificate's public key";
+        section.wrong(PIN, what, example);
+    }
+    pin
+}
+
+fn client_certificate(section: &Section<'_>, folder: &Path) -> Option<Arc<ClientCertificate>> {
+    let (certificate, key) = section.pair(CLIENT_CERTIFICATE, "certificate", "key")?;
+    let wrong = |what: String| section.wrong(CLIENT_CERTIFICATE, what, None);
+    let unreadable = |file: &str, error: std::io::Error| wrong(format!("{file} cannot be read: {error}"));
+    let chain = fs::read(folder.join(&certificate)).map_err(|error| unreadable(&certificate, error)).ok();
+    let secret = fs::read_to_string(folder.join(&key)).map_err(|error| unreadable(&key, error)).ok();
+    let ours = ClientCertificate { chain: chain?.into(), key: Secret::new(secret?) };
+    match certified_key(&ours) {
+        Ok(_) => Some(Arc::new(ours)),
+        Err(error) => {
+            wrong(format!("{certificate}, {key}: {error}"));
+            None
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! TLS towards one app: its own CA, name and pin, our certificate, and why a handshake came to nothing.
+//!
+//! What was written for an app must all hold; nothing of it is a suggestion. Signatures, chains and names are
+//! verified by rustls alone: here is only decided which of them count.
+
+use std::{error::Error as StdError, io, sync::Arc};
+
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError,
+    SignatureScheme,
+    client::{
+        WebPkiServerVerifier,
+        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        verify_server_name,
+    },
+    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    server::ParsedCertificate,
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+
+use super::{NoCertificate, roots};
+use crate::model::upstream_tls::{ClientCertificate, KeyPin, UpstreamTls};
+
+/// What was written for an app cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// The CA file.
+    #[error(transparent)]
+    Ca(#[from] NoCertificate),
+    /// The certificate file of the client certificate.
+    #[error("no PEM certificate in the file")]
+    NoClientCertificate,
+    /// Its key file.
+    #[error("no PEM private key in the file")]
+    NoClientKey,
+    /// They cannot be used, or not together.
+    #[error("the certificate and key cannot be used: {0}")]
+    ClientCertificate(#[source] Error),
+}
+
+/// The client's side of TLS towards this app.
+///
+/// # Errors
+/// See [`Unusable`].
+pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
+    let builder = ClientConfig::builder();
+    let builder = match tls.pin {
+        None => builder.with_root_certificates(roots(tls.ca.as_deref())?),
+        Some(pin) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(PinnedCertificate::new(pin, tls)?))
+        }
+    };
+    Ok(Arc::new(match &tls.client_certificate {
+        None => builder.with_no_client_auth(),
+        Some(ours) => {
+            let ours = SingleCertAndKey::from(certified_key(ours)?);
+            builder.with_client_cert_resolver(Arc::new(ours))
+        }
+    }))
+}
+
+/// A certificate of ours with its key, which must be that of the certificate.
+///
+/// # Errors
+/// See [`Unusable`].
+pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, Unusable> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&ours.chain).collect();
+    let chain = chain.unwrap_or_default();
+    if chain.is_empty() {
+        return Err(Unusable::NoClientCertificate);
+    }
+    let key = ours.key.expose().as_bytes();
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Unusable::NoClientKey)?;
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(Unusable::ClientCertificate)
+}
+
+/// A certificate with a certain key; of a certain authority and with a certain name, where that was asked for.
+#[derive(Debug)]
+struct PinnedCertificate {
+    pin: KeyPin,
+    /// With a CA the pin is one condition more, and the certificate is looked at as any other.
+    authority: Option<Arc<WebPkiServerVerifier>>,
+    /// Without a CA the name counts only where it was written: who signs for themselves often holds none.
+    must_hold_name: bool,
+    provider: CryptoProvider,
+}
+
+impl PinnedCertificate {
+    fn new(pin: KeyPin, tls: &UpstreamTls) -> Result<PinnedCertificate, NoCertificate> {
+        let provider = aws_lc_rs::default_provider();
+        let authority = match &tls.ca {
+            None => None,
+            Some(ca) => {
+                let roots = Arc::new(roots(Some(ca))?);
+                let verifier =
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::new(provider.clone())).build();
+                Some(verifier.map_err(|_| NoCertificate)?)
+            }
+        };
+        Ok(PinnedCertificate { pin, authority, must_hold_name: tls.server_name.is_some(), provider })
+    }
+}
+
+impl ServerCertVerifier for PinnedCertificate {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        if !self.pin.holds(&parsed.subject_public_key_info()) {
+            return Err(CertificateError::Other(OtherError(Arc::new(WrongKey))).into());
+        }
+        match &self.authority {
+            Some(authority) => {
+                authority.verify_server_cert(certificate, intermediates, name, ocsp, now)?;
+            }
+            None if self.must_hold_name => verify_server_name(&parsed, name)?,
+            None => {}
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// How a wrong pin travels through rustls, which knows of none.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the certificate's key is not the pinned one")]
+struct WrongKey;
+
+/// Why an app and we did not come to terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// Its certificate is signed by nobody whom we believe.
+    Issuer,
+    /// Its certificate is for another name.
+    Name,
+    /// Its certificate has another key than the pinned one.
+    Key,
+    /// It wants another certificate from us, or one at all.
+    OurCertificate,
+    /// Anything else: an expired certificate, no common version, no TLS at all.
+    Handshake,
+}
+
+impl Distrust {
+    /// What an error says, wherever in it TLS speaks.
+    pub fn said_by(error: &(dyn StdError + 'static)) -> Distrust {
+        tls_error(error).map_or(Distrust::Handshake, Distrust::of)
+    }
+
+    /// Whether an error, on a connection that was open already, says that our certificate is not wanted: in TLS 1.3
+    /// an app looks at it only after we have begun to speak (RFC 8446 section 4.4.2.4).
+    pub fn is_of_our_certificate(error: &(dyn StdError + 'static)) -> bool {
+        tls_error(error).is_some_and(|error| Distrust::of(error) == Distrust::OurCertificate)
+    }
+
+    fn of(error: &Error) -> Distrust {
+        if let Error::AlertReceived(alert) = error {
+            return if is_about_a_certificate(*alert) {
+                Distrust::OurCertificate
+            } else {
+                Distrust::Handshake
+            };
+        }
+        let Error::InvalidCertificate(why) = error else { return Distrust::Handshake };
+        // An authority of the same name with another key is found out by its signature.
+        if matches!(why, CertificateError::UnknownIssuer | CertificateError::BadSignature) {
+            return Distrust::Issuer;
+        }
+        if matches!(why, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
+        {
+            return Distrust::Name;
+        }
+        let is_wrong_key =
+            matches!(why, CertificateError::Other(OtherError(other)) if other.is::<WrongKey>());
+        if is_wrong_key { Distrust::Key } else { Distrust::Handshake }
+    }
+}
+
+/// The alerts of RFC 8446 section 6.2 with which a server refuses the client's certificate; the first is for none.
+fn is_about_a_certificate(alert: AlertDescription) -> bool {
+    matches!(
+        alert,
+        AlertDescription::CertificateRequired
+            | AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+    )
+}
+
+/// The error of rustls within another one.
+fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<Error>() {
+            return Some(found);
+        }
+        // An io::Error names as its source that of the error in it, and so leaves this one out.
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
