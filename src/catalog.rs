@@ -97,7 +97,10 @@ impl Catalog {
 fn is_same_service(one: &App, other: &App) -> bool {
     let service = |app: &App| match &app.spec.upstream.scheme {
         UpstreamScheme::Pods(_) => Some(app.spec.upstream.host.clone()),
-        UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Container(_) => None,
+        UpstreamScheme::Http
+        | UpstreamScheme::Https
+        | UpstreamScheme::Unix(_)
+        | UpstreamScheme::Container(_) => None,
     };
     service(one) == service(other)
 }

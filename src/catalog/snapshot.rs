@@ -87,7 +87,7 @@ impl Snapshot {
                 let ports = spec.published_ports.iter();
                 hosts.extend(ports.filter_map(|published| {
                     let label = published_label(&spec.id, published.port)?;
-                    Some((label, on_host(&label, &spec.port(published))))
+                    Some((label, on_host(&label, &spec.port(published)?)))
                 }));
             }
         }

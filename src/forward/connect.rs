@@ -1,8 +1,10 @@
-//! Opening a connection to an app: TCP, TLS when the app says so, and the HTTP/1.1 handshake of hyper.
+//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP/1.1 handshake of
+//! hyper.
 
 use std::{
     io,
     net::SocketAddr,
+    path::Path,
     pin::Pin,
     sync::{
         Arc,
@@ -19,7 +21,7 @@ use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
+    net::{TcpStream, UnixStream},
 };
 use tokio_rustls::TlsConnector;
 
@@ -34,6 +36,11 @@ const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// Most pods that are tried for one request.
 const MOST_TRIED: usize = 3;
+
+/// A socket with a full queue is asked again after this long,
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// and each time after twice as long, up to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// A fresh connection.
 pub struct Opened {
@@ -59,6 +66,10 @@ pub async fn open(
     let connecting = async {
         let upstream = &app.spec.upstream;
         match (&upstream.scheme, tls) {
+            (UpstreamScheme::Unix(path), _) => {
+                let socket = to_socket(path).await.map_err(|error| refused(app, &error))?;
+                handshake(socket, None, settings, open_connections).await
+            }
             (UpstreamScheme::Http, _) => {
                 handshake(to_host(app).await?, None, settings, open_connections).await
             }
@@ -113,6 +124,19 @@ fn tuned(tcp: TcpStream) -> TcpStream {
     // An app that vanished without a word is noticed, also behind an idle WebSocket.
     let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     tcp
+}
+
+/// A socket whose queue is full says so at once (EAGAIN of connect(2)), where TCP waits for a place in it. An app
+/// that is merely busy is waited for here as there, until the deadline; no event tells of the place.
+async fn to_socket(path: &Path) -> io::Result<UnixStream> {
+    let mut pause = SHORTEST_PAUSE;
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(pause).await,
+            connected_or_refused => return connected_or_refused,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
 }
 
 /// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is sent twice. Each

@@ -128,7 +128,7 @@ impl Pool {
 
     fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
         match app.spec.upstream.scheme {
-            UpstreamScheme::Http | UpstreamScheme::Pods(_) => return Ok(None),
+            UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => return Ok(None),
             UpstreamScheme::Container(_) => {
                 let containers = || trust::of_any_certificate();
                 return Ok(Some(self.containers.get_or_init(containers).clone()));

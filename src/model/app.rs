@@ -2,7 +2,7 @@
 //!
 //! Everything a request needs of an app is computed here once, when the app is loaded.
 
-use std::{borrow::Borrow, fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
@@ -66,6 +66,8 @@ pub enum UpstreamScheme {
     Http,
     /// HTTP/1.1 in TLS.
     Https,
+    /// Plain HTTP/1.1 over the unix socket at this path.
+    Unix(Arc<Path>),
     /// Plain HTTP/1.1 with the ready pods of a Kubernetes Service, whose name the host is: never looked up.
     Pods(Arc<[SocketAddr]>),
     /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
@@ -79,16 +81,35 @@ pub struct Upstream {
     pub scheme: UpstreamScheme,
     /// A name or an address; IPv6 without brackets.
     pub host: Box<str>,
-    /// TCP port.
+    /// TCP port; 0 for a unix socket, which has none.
     pub port: u16,
 }
 
 impl Upstream {
+    /// At a unix socket. It has no name of its own, and a Host header must say one (RFC 9112 section 3.2): the
+    /// machine's for itself, as everybody does who speaks HTTP over such sockets.
+    pub fn unix(path: &Path) -> Upstream {
+        Upstream { scheme: UpstreamScheme::Unix(path.into()), host: "localhost".into(), port: 0 }
+    }
+
+    /// The same host at another port; `None` for a unix socket, where there is no such thing.
+    pub fn at_port(&self, port: u16) -> Option<Upstream> {
+        match self.scheme {
+            UpstreamScheme::Unix(_) => None,
+            UpstreamScheme::Http
+            | UpstreamScheme::Https
+            | UpstreamScheme::Pods(_)
+            | UpstreamScheme::Container(_) => Some(Upstream { port, ..self.clone() }),
+        }
+    }
+
     /// `host:port` as it stands in a Host header, the default port left out.
     pub fn authority(&self) -> String {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
         match (&self.scheme, self.port) {
-            (UpstreamScheme::Http | UpstreamScheme::Pods(_), 80) | (UpstreamScheme::Https, 443) => host,
+            (UpstreamScheme::Http | UpstreamScheme::Pods(_), 80)
+            | (UpstreamScheme::Https, 443)
+            | (UpstreamScheme::Unix(_), _) => host,
             (
                 UpstreamScheme::Http
                 | UpstreamScheme::Https
@@ -104,10 +125,11 @@ impl Upstream {
 
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme {
+        let scheme = match &self.scheme {
             UpstreamScheme::Http | UpstreamScheme::Pods(_) => "http",
             UpstreamScheme::Https => "https",
             UpstreamScheme::Container(_) => "container",
+            UpstreamScheme::Unix(path) => return write!(f, "unix:{}", path.display()),
         };
         write!(f, "{scheme}://{}", self.authority())
     }
@@ -240,20 +262,20 @@ impl AppSpec {
         }
     }
 
-    /// One published port of this app, as an app.
-    pub fn port(&self, published: &PublishedPort) -> AppSpec {
+    /// One published port of this app, as an app; `None` where the app has no ports and this one is nowhere
+    /// else. It must not lead to the app itself, whose access rule is another.
+    pub fn port(&self, published: &PublishedPort) -> Option<AppSpec> {
         let port = published.port;
-        let upstream = published.upstream.clone();
         let title = self.name.as_deref().unwrap_or(self.id.as_str());
-        AppSpec {
+        Some(AppSpec {
             id: self.id.with_port(port),
             name: Some(published.label.clone().unwrap_or_else(|| format!("{title}, port {port}"))),
-            upstream: upstream.unwrap_or_else(|| Upstream { port, ..self.upstream.clone() }),
+            upstream: published.upstream.clone().or_else(|| self.upstream.at_port(port))?,
             access: published.access.clone(),
             published_ports: Vec::new(),
             first_page: None,
             ..self.clone()
-        }
+        })
     }
 }
 
@@ -312,7 +334,10 @@ impl App {
     pub fn container(&self) -> Option<&ContainerGateway> {
         match &self.spec.upstream.scheme {
             UpstreamScheme::Container(gateway) => Some(gateway),
-            UpstreamScheme::Http | UpstreamScheme::Https | UpstreamScheme::Pods(_) => None,
+            UpstreamScheme::Http
+            | UpstreamScheme::Https
+            | UpstreamScheme::Unix(_)
+            | UpstreamScheme::Pods(_) => None,
         }
     }
 

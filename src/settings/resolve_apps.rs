@@ -11,7 +11,7 @@ use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, PublishedPort},
+        app::{AppId, AppSpec, PublishedPort, Upstream},
         place::{self, HostLabel},
     },
     route::{self, host::Named},
@@ -46,7 +46,7 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
     let upstream = section.required("upstream", upstream);
     let access = section.required("access", access);
     let isolation = isolation(section);
-    let published_ports = published_ports(section, id.as_ref(), access.as_ref());
+    let published_ports = published_ports(section, id.as_ref(), access.as_ref(), upstream.as_ref());
     let icon = section.text("icon");
     if icon.as_ref().is_some_and(|icon| icon.len() > MAX_ICON) {
         section.wrong("icon", "is longer than 32 bytes", None);
@@ -89,6 +89,7 @@ fn published_ports(
     section: &Section<'_>,
     id: Option<&AppId>,
     of_the_app: Option<&Access>,
+    app_runs_at: Option<&Upstream>,
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
@@ -106,6 +107,11 @@ fn published_ports(
         };
         let elsewhere = match table.text("upstream") {
             Some(_) => table.required("upstream", upstream).map(Some),
+            None if app_runs_at.is_some_and(|upstream| upstream.at_port(port).is_none()) => {
+                // A socket has no ports beside it.
+                table.missing("upstream");
+                None
+            }
             None => Some(None),
         };
         if let (Some(access), Some(upstream)) = (own, elsewhere) {

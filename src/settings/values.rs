@@ -1,6 +1,6 @@
 //! Values that several tables hold: origins, upstreams, and files beside the configuration.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
 use url::Url;
 
@@ -33,16 +33,19 @@ pub fn origin(text: &str) -> Result<WebOrigin, String> {
     Ok(WebOrigin::new(secure, host, url.port_or_known_default().unwrap_or_default()))
 }
 
-/// Reads an upstream: http or https, host, port, nothing else.
+/// Reads an upstream: http or https, host, port, nothing else; or the path of a unix socket.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn upstream(text: &str) -> Result<Upstream, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return socket(path).map(|path| Upstream::unix(Path::new(path)));
+    }
     let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
     let scheme = match url.scheme() {
         "http" => UpstreamScheme::Http,
         "https" => UpstreamScheme::Https,
-        _ => return Err("must begin with http:// or https://".into()),
+        _ => return Err("must begin with http://, https:// or unix:/".into()),
     };
     if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
         return Err("must not have a path: an app gets the path of the request".into());
@@ -56,6 +59,30 @@ pub fn upstream(text: &str) -> Result<Upstream, String> {
         return Err("must have a port other than 0".into());
     }
     Ok(Upstream { scheme, host: host.into(), port })
+}
+
+/// Reads the path of a unix socket. Other programs write more behind it, or escape what is in it: none of that is
+/// guessed at.
+fn socket(path: &str) -> Result<&str, String> {
+    let Some(below) = path.strip_prefix('/') else {
+        return Err("must be unix: and an absolute path".into());
+    };
+    if below.starts_with('/') {
+        return Err("must be unix: and a path with one slash before it: no host, no //".into());
+    }
+    if path.contains(|c: char| matches!(c, '?' | '#' | '%' | ':' | '\\') || c.is_control()) {
+        return Err(
+            "must not hold anything but the socket's path: an app gets the path of the request".into()
+        );
+    }
+    if below.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return Err("must be the plain path of a socket: no empty names, no . and no .. in it".into());
+    }
+    // The system has 108 bytes for it and its end (sun_path of unix(7)); fewer on some.
+    match SocketAddr::from_pathname(path) {
+        Ok(_) => Ok(path),
+        Err(_) => Err("is longer than the path of a socket can be".into()),
+    }
 }
 
 /// On its path or on its host.

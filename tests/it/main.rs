@@ -47,5 +47,6 @@ mod sign_out;
 mod streams;
 mod upstream_configuration;
 mod upstream_tls;
+mod upstream_unix;
 mod upstreams;
 mod websockets;

@@ -13,4 +13,5 @@ pub mod origins;
 pub mod raw;
 pub mod secure;
 pub mod tls_app;
+pub mod unix_app;
 pub mod world;

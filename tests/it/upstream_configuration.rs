@@ -1,4 +1,5 @@
-//! Upstreams in the configuration: what is said about TLS, and every mistake in the words of whoever wrote it.
+//! Upstreams in the configuration: how a socket is written, what is said about TLS, and every mistake in the words
+//! of whoever wrote it.
 
 use std::path::Path;
 
@@ -15,6 +16,74 @@ fn app(upstream: &str, more: &str) -> String {
 }
 
 const HOSTS: &str = "[site]\nurl = \"https://hub.example.com\"\napps_domain = \"apps.example.net\"\n";
+
+#[test]
+fn a_socket_is_unix_and_one_absolute_path() {
+    let longest = format!("unix:/{}", "s".repeat(106));
+    for good in ["unix:/run/app/app.sock", "unix:/s", "unix:/srv/Ä b/..x/.sock", &longest] {
+        let settings = parse(Path::new("."), &app(good, "")).unwrap_or_else(|m| panic!("{good}: {m}"));
+        assert_eq!(settings.apps[0].upstream.to_string(), good);
+        assert_eq!(settings.apps[0].upstream.authority(), "localhost");
+        let console = format!("[site]\nconsole = \"{good}\"\n");
+        assert!(parse(Path::new("."), &console).is_ok_and(|settings| settings.site.console.is_some()));
+    }
+    let too_long = format!("unix:/{}", "s".repeat(107));
+    for (bad, what) in [
+        ("unix:", "an absolute path"),
+        ("unix:app.sock", "an absolute path"),
+        ("unix:./app.sock", "an absolute path"),
+        ("unix:@app", "an absolute path"),
+        ("unix://app/app.sock", "one slash before it"),
+        ("unix:///run/app.sock", "one slash before it"),
+        ("unix:/", "no empty names"),
+        ("unix:/run/", "no empty names"),
+        ("unix:/run//app.sock", "no empty names"),
+        ("unix:/run/../app.sock", "no .. in it"),
+        ("unix:/run/./app.sock", "no . and"),
+        ("unix:/run/app.sock:/base", "anything but the socket's path"),
+        ("unix:/run/app.sock?x", "anything but the socket's path"),
+        ("unix:/run/app.sock#x", "anything but the socket's path"),
+        ("unix:/run/app%2Esock", "anything but the socket's path"),
+        ("unix:/run/app\\u0000.sock", "anything but the socket's path"),
+        ("unix:/run/app\\n.sock", "anything but the socket's path"),
+        ("UNIX:/run/app.sock", "must begin with"),
+        ("http+unix:/run/app.sock", "must begin with"),
+        (&too_long, "longer than"),
+    ] {
+        for (text, key) in [
+            (app(bad, ""), "apps[0].upstream"),
+            (format!("[site]\nconsole = \"{bad}\"\n"), "site.console"),
+            (
+                format!(
+                    "{HOSTS}{}published_ports = {{ \"80\" = {{ upstream = \"{bad}\" }} }}\n",
+                    app("http://10.0.0.1", "")
+                ),
+                "apps[0].published_ports.80.upstream",
+            ),
+        ] {
+            let mistakes = parse(Path::new("."), &text).expect_err(bad);
+            assert_eq!(mistakes.0.len(), 1, "{bad}: {mistakes}");
+            assert_eq!(mistakes.0[0].key, key, "{bad}");
+            assert!(mistakes.0[0].what.contains(what), "{bad}: {mistakes}");
+        }
+    }
+}
+
+#[test]
+fn a_port_beside_a_socket_says_where_it_is() {
+    let port =
+        |table: &str| format!("{HOSTS}{}published_ports = {{ \"80\" = {table} }}\n", app("unix:/s", ""));
+    let mistakes = parse(Path::new("."), &port("{}")).expect_err("nowhere");
+    assert_eq!(mistakes.0[0].key, "apps[0].published_ports.80.upstream");
+    assert_eq!(mistakes.0[0].what, "is required");
+    let fine = parse(Path::new("."), &port("{ upstream = \"unix:/t\" }")).unwrap_or_else(|m| panic!("{m}"));
+    let (spec, published) = (&fine.apps[0], &fine.apps[0].published_ports[0]);
+    assert_eq!(spec.port(published).expect("somewhere").upstream.to_string(), "unix:/t");
+    // However it came to be without one: it does not lead to the app, which others may reach.
+    let mut nowhere = published.clone();
+    nowhere.upstream = None;
+    assert_eq!(spec.port(&nowhere), None);
+}
 
 #[test]
 fn what_tls_towards_an_app_must_hold_is_tried_out_at_once() {
@@ -78,8 +147,7 @@ fn what_tls_towards_an_app_must_hold_is_tried_out_at_once() {
         assert!(mistakes.0[0].what.contains(what), "{more}: {mistakes}");
         assert!(!mistakes.to_string().contains(&secret), "a key is not repeated");
     }
-    {
-        let upstream = "http://10.0.0.1";
+    for upstream in ["http://10.0.0.1", "unix:/s"] {
         let mistakes = parse(folder.path(), &app(upstream, &all)).expect_err("nothing to hold it against");
         let keys: Vec<_> = mistakes.0.iter().map(|mistake| mistake.key.as_str()).collect();
         assert_eq!(

@@ -4,6 +4,7 @@ use crate::support::{
     backend::{Backend, accept_of},
     raw::Raw,
     tls_app::Authority,
+    unix_app::Sockets,
     world::World,
 };
 
@@ -66,18 +67,36 @@ async fn websocket(world: &World, id: &str) {
     }
 }
 
+/// Row 37: what dies on a kept connection is sent once more when it is safe, and never otherwise.
+async fn dying(world: &World, id: &str, backend: &Backend) {
+    let mut raw = world.raw().await;
+    for (method, more, times) in [("GET", "", 2), ("POST", "Content-Length: 0\r\n", 1), ("HEAD", "", 2)] {
+        for (method, verb, more, status, times) in
+            [("GET", "warm", "", 200, 1), (method, "close", more, 502, times)]
+        {
+            let before = backend.count();
+            let host = &world.host;
+            raw.send(format!("{method} /apps/{id}/{verb} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n")).await;
+            let answer = raw.reader.message(method == "HEAD").await.expect("readable").expect("an answer");
+            assert_eq!((answer.status(), backend.count() - before), (status, times), "{id}: {method} {verb}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn row_38_plain_chunked_events_and_websockets_over_tcp_and_tls() {
-    let (folder, authority) = (tempfile::tempdir().expect("a folder"), Authority::new());
+async fn row_38_plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
+    let (sockets, authority) = (Sockets::new(), Authority::new());
     let tcp = Backend::start("tcp").await;
     let tls = authority.sign(&["127.0.0.1"]).app("tls").await;
-    std::fs::write(folder.path().join("ca.crt"), authority.pem()).expect("written");
+    let unix = sockets.app("unix");
+    std::fs::write(sockets.path("ca.crt"), authority.pem()).expect("written");
     let apps = [
         ("tcp", format!("http://{}", tcp.address()), String::new(), tcp.clone()),
+        ("unix", sockets.upstream("unix"), String::new(), unix),
         (
             "tls",
             format!("https://{}", tls.address()),
-            format!("ca = \"{}\"", folder.path().join("ca.crt").display()),
+            format!("ca = \"{}\"", sockets.path("ca.crt").display()),
             tls.backend.clone(),
         ),
     ];
@@ -93,6 +112,7 @@ async fn row_38_plain_chunked_events_and_websockets_over_tcp_and_tls() {
         chunked(&world, id, backend).await;
         events(&world, id).await;
         websocket(&world, id).await;
+        dying(&world, id, backend).await;
     }
     for (id, _, _, backend) in apps {
         world = world.and_backend(id, backend);

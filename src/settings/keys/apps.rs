@@ -106,7 +106,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"http://127.0.0.1:5000\"",
-        "Where it runs: http or https, host and port, no path.",
+        "Where it runs: http or https, host and port, no path. Or unix: and the path of a socket that Ludgate may write to, \"unix:/run/app/app.sock\".",
     ),
     key(
         "apps",
@@ -212,6 +212,6 @@ pub const PORT_KEYS: &[Key] = &[
         Kind::Text,
         "the app's host at this port",
         "\"http://127.0.0.1:8080\"",
-        "Where it runs, when that is somewhere else.",
+        "Where it runs, when that is somewhere else. Required beside a unix socket, which has no ports.",
     ),
 ];

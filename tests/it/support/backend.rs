@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,7 @@ struct Inner {
     connections: AtomicUsize,
     /// Raw bytes to answer every request with, instead of the usual answers.
     script: Mutex<Option<Vec<u8>>>,
+    dying: AtomicBool,
 }
 
 impl Backend {
@@ -57,6 +58,7 @@ impl Backend {
             seen: Mutex::default(),
             connections: AtomicUsize::new(0),
             script: Mutex::new(None),
+            dying: AtomicBool::new(false),
         }))
     }
 
@@ -86,6 +88,11 @@ impl Backend {
         *self.0.script.lock().expect("no panic") = bytes.into();
     }
 
+    /// From now on a connection ends without a word when a request comes on it, as if the process had gone.
+    pub fn die(&self) {
+        self.0.dying.store(true, Ordering::SeqCst);
+    }
+
     fn record(&self, message: &Message) {
         self.0.seen.lock().expect("no panic").push(message.clone());
     }
@@ -104,6 +111,9 @@ impl Backend {
             }
             let script = self.0.script.lock().expect("no panic").clone();
             self.record(&message);
+            if self.0.dying.load(Ordering::SeqCst) {
+                return;
+            }
             if let Some(script) = script {
                 let _ = write.write_all(&script).await;
                 if script.windows(17).any(|w| w.eq_ignore_ascii_case(b"connection: close")) {
