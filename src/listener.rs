@@ -3,11 +3,14 @@
 //! Nothing here knows what a request means; a [`Service`](hyper::service::Service) is called with it.
 
 pub mod connection;
+pub mod descriptors;
+pub mod seats;
 pub mod tls;
 pub mod write_stall;
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use ipnet::IpNet;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How connections are taken.
@@ -17,6 +20,8 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Plain or TLS.
     pub tls: tls::Settings,
+    /// Proxies, which may have as many connections as there are.
+    pub trusted_proxies: Vec<IpNet>,
     /// Deadline for the TLS handshake.
     pub handshake: Duration,
     /// Deadline for a request head, counted from the end of the answer before; so also how long a
@@ -30,6 +35,8 @@ pub struct Settings {
     pub head_fields: usize,
     /// Open connections of this listener, all threads together.
     pub connections: usize,
+    /// Of these, those of one client.
+    pub connections_per_client: usize,
 }
 
 /// Why no listener could be opened.
@@ -90,4 +97,24 @@ fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
         socket.listen(1)?;
     }
     Ok(socket)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Something to start from.
+    pub(crate) fn settings() -> Settings {
+        Settings {
+            address: SocketAddr::from(([127, 0, 0, 1], 0)),
+            tls: tls::Settings::Off,
+            trusted_proxies: vec![],
+            handshake: Duration::from_secs(10),
+            request_head: Duration::from_secs(10),
+            head_bytes: 64 << 10,
+            head_fields: 100,
+            connections: 100,
+            connections_per_client: 100,
+        }
+    }
 }

@@ -2,15 +2,7 @@
 //!
 //! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
 
-use std::{
-    collections::HashMap,
-    io,
-    net::SocketAddr,
-    rc::Rc,
-    sync::{Arc, atomic::AtomicUsize},
-    thread::JoinHandle,
-    time::Duration,
-};
+use std::{collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, thread::JoinHandle, time::Duration};
 
 use tokio::{
     net::TcpListener,
@@ -34,7 +26,8 @@ use crate::{
         streams::Alarm,
     },
     listener::{
-        self, ListenError, connection,
+        self, ListenError, connection, descriptors,
+        seats::Seats,
         tls::{self, Certificates},
     },
     model::{app::AppSpec, clock::Clock},
@@ -204,14 +197,14 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
     let (finish, finished) = watch::channel(false);
-    let open = Arc::new(AtomicUsize::new(0));
+    let seats = Seats::new(&listen, descriptors::room(options.threads), metrics.clone());
     let mut threads = Vec::new();
     for (index, socket) in sockets.into_iter().enumerate() {
         let thread = Plan {
             socket,
             listen: listen.clone(),
             gateway: gateway.clone(),
-            open: open.clone(),
+            seats: seats.clone(),
             drain: drain.watcher(),
             finished: finished.clone(),
         };
@@ -302,7 +295,7 @@ struct Plan {
     socket: std::net::TcpListener,
     listen: listener::Settings,
     gateway: Arc<Gateway>,
-    open: Arc<AtomicUsize>,
+    seats: Arc<Seats>,
     drain: DrainWatcher,
     finished: watch::Receiver<bool>,
 }
@@ -317,7 +310,7 @@ impl Plan {
     }
 
     async fn serve(self) {
-        let Plan { socket, listen, gateway, open, drain, mut finished } = self;
+        let Plan { socket, listen, gateway, seats, drain, mut finished } = self;
         let listener = match TcpListener::from_std(socket) {
             Ok(listener) => listener,
             Err(error) => {
@@ -327,7 +320,7 @@ impl Plan {
         };
         let metrics = gateway.metrics.clone();
         let service = Rc::new(Service(DataThread::start(gateway)));
-        connection::accept(listener, Rc::new(listen), service, open, metrics, drain).await;
+        connection::accept(listener, Rc::new(listen), service, seats, metrics, drain).await;
         // Connections still finishing live on this runtime; it goes when all had their time.
         let _ = finished.wait_for(|finished| *finished).await;
     }

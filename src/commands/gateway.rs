@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{BAD_CONFIGURATION, DONE, FAILED, reload::Reload};
 use crate::{
     cli::GatewayArgs,
-    listener::ListenError,
+    listener::{ListenError, descriptors},
     run::{self, Options, StartError},
     settings,
     telemetry::logging,
@@ -29,6 +29,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
         }
     };
     logging::start(&settings.log);
+    descriptors::raise();
     match serve(settings, reload) {
         Ok(()) => DONE,
         Err(error) => {

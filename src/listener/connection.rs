@@ -1,28 +1,25 @@
 //! Accepting, and one connection from its first byte to its last.
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::pin,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
 use hyper::{body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::{Instant, sleep, timeout},
+};
 use tokio_rustls::TlsAcceptor;
 
-use super::{Settings, tls, write_stall::WriteStall};
+pub use super::seats::Seat;
+use super::{Settings, seats::Seats, tls, write_stall::WriteStall};
 use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
 
-/// Pause after an accept error that is not about one connection (no file descriptors left).
+/// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
+/// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often that is said in the log.
+const TELL_EVERY: Duration = Duration::from_secs(10);
 /// A quiet connection is probed after this long.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
@@ -51,10 +48,11 @@ pub async fn accept(
     listener: TcpListener,
     settings: Rc<Settings>,
     serve: Rc<impl Serve>,
-    open: Arc<AtomicUsize>,
+    seats: Arc<Seats>,
     metrics: Arc<Metrics>,
     mut drain: DrainWatcher,
 ) {
+    let mut told: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -64,16 +62,22 @@ pub async fn accept(
             Ok(accepted) => accepted,
             Err(error) if is_about_one_connection(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept connections");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
+                metrics.accept_failures.inc();
+                // Counted each time, but said seldom: a log that fills helps nobody.
+                if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
+                    tracing::warn!(%error, "cannot accept connections, trying again");
+                    told = Some(Instant::now());
+                }
+                tokio::select! {
+                    () = sleep(ACCEPT_PAUSE) => continue,
+                    () = drain.stopping() => return,
+                }
             }
         };
-        let Some(seat) = Seat::take(&open, settings.connections) else {
-            // Closing without an answer: an answer costs more than a full gateway can give.
-            drop(stream);
-            continue;
-        };
+        // Without a seat the stream is closed without an answer: an answer costs more than a full gateway
+        // can give.
+        let Some(seat) = seats.take() else { continue };
+        let Some(seat) = seat.of_client(address.ip()) else { continue };
         let arrived = Arrived { stream, address, seat };
         let connection = connection(arrived, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
         tokio::task::spawn_local(connection);
@@ -105,7 +109,7 @@ async fn connection(
         }
         tls::Settings::On { config, .. } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
-            match tokio::time::timeout(settings.handshake, handshake).await {
+            match timeout(settings.handshake, handshake).await {
                 Ok(Ok(stream)) => {
                     http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
                 }
@@ -162,21 +166,4 @@ fn is_about_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
     )
-}
-
-/// One of the connections that may be open; given back by drop.
-pub struct Seat(Arc<AtomicUsize>);
-
-impl Seat {
-    fn take(open: &Arc<AtomicUsize>, limit: usize) -> Option<Seat> {
-        let seat = Seat(open.clone());
-        // Taken before it is known to be free: the drop of `seat` gives it back either way.
-        (open.fetch_add(1, Ordering::Relaxed) < limit).then_some(seat)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }

@@ -44,7 +44,6 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         head_bytes,
     };
     let listen = listen(file, &limits, head_bytes, folder);
-    let peers = peers(&file.section("listen"));
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let serves_logs = matches!(&kubernetes, Some(Some(cluster)) if cluster.logs);
     let site = site(file, response_head).map(|site| Arc::new(Site { serves_logs, ..site }));
@@ -64,9 +63,10 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
     let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
+    let listen = listen?;
     Some(Settings {
-        listen: listen?,
-        peers,
+        peers: peer::Settings { trusted: listen.trusted_proxies.clone() },
+        listen,
         admin: admin?,
         site: site?,
         identity,
@@ -115,6 +115,8 @@ fn listen(
         head_bytes,
         head_fields: count("head_fields", 100, 10..=1000),
         connections: count("connections", 20_000, 1..=1_000_000),
+        connections_per_client: count("connections_per_client", 512, 1..=1_000_000),
+        trusted_proxies: networks(&listen, "trusted_proxies"),
         address: address?,
         tls: tls?,
     })
@@ -130,23 +132,24 @@ fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
     parsed.ok()
 }
 
-fn peers(listen: &Section<'_>) -> peer::Settings {
-    let mut trusted: Vec<ipnet::IpNet> = Vec::new();
-    for text in listen.texts("trusted_proxies").unwrap_or_default() {
+/// Networks that are believed something, so never everybody.
+fn networks(listen: &Section<'_>, name: &'static str) -> Vec<ipnet::IpNet> {
+    let mut networks: Vec<ipnet::IpNet> = Vec::new();
+    for text in listen.texts(name).unwrap_or_default() {
         let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from));
         match network {
             Ok(network) if network.prefix_len() == 0 => {
                 let suggestion = Some("name the networks of your own proxies".to_owned());
-                listen.wrong("trusted_proxies", format!("{text} is everybody"), suggestion);
+                listen.wrong(name, format!("{text} is everybody"), suggestion);
             }
-            Ok(network) => trusted.push(network),
+            Ok(network) => networks.push(network),
             Err(_) => {
                 let suggestion = Some("for example \"10.0.0.0/8\"".to_owned());
-                listen.wrong("trusted_proxies", format!("{text:?} is no network"), suggestion);
+                listen.wrong(name, format!("{text:?} is no network"), suggestion);
             }
         }
     }
-    peer::Settings { trusted }
+    networks
 }
 
 fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {

@@ -40,6 +40,31 @@ struct CallLabels {
     result: &'static str,
 }
 
+/// Why a connection was closed before its first request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// All seats are taken.
+    Limit,
+    /// Its client has as many as it may.
+    LimitPerClient,
+}
+
+impl Refused {
+    /// The word in the metric.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Refused::Limit => "limit",
+            Refused::LimitPerClient => "limit_per_client",
+        }
+    }
+}
+
+/// `reason` of a connection that was closed before its first request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RefusedLabels {
+    reason: &'static str,
+}
+
 /// The metrics of one process.
 pub struct Metrics {
     registry: Registry,
@@ -48,6 +73,11 @@ pub struct Metrics {
     lookups: Family<LookupLabels, Counter>,
     oidc: Family<CallLabels, Counter>,
     arvados: Family<CallLabels, Counter>,
+    refused: Family<RefusedLabels, Counter>,
+    /// Open connections of clients.
+    pub connections: Gauge,
+    /// Tries to accept connections that failed for want of file descriptors or memory.
+    pub accept_failures: Counter,
     /// Request duration in seconds, head to last byte.
     pub duration: Histogram,
     /// Requests being answered now.
@@ -111,6 +141,9 @@ impl Metrics {
             lookups,
             oidc: Family::default(),
             arvados: Family::default(),
+            refused: Family::default(),
+            connections: Gauge::default(),
+            accept_failures: Counter::default(),
             duration: Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0]),
             in_flight: Gauge::default(),
             streams: Gauge::default(),
@@ -141,6 +174,17 @@ impl Metrics {
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
         registry.register("arvados_requests", "Calls to the Arvados API server", metrics.arvados.clone());
+        registry.register("connections", "Open connections of clients", metrics.connections.clone());
+        registry.register(
+            "connections_refused",
+            "Connections closed before their first request",
+            metrics.refused.clone(),
+        );
+        registry.register(
+            "accept_failures",
+            "Tries to accept connections that failed for want of descriptors",
+            metrics.accept_failures.clone(),
+        );
         registry.register("catalog_apps", "Apps in the catalogue", metrics.catalog_apps.clone());
         registry.register(
             "certificates_last_read_success",
@@ -217,6 +261,11 @@ impl Metrics {
     /// Counts a call to the Arvados API server.
     pub fn arvados(&self, endpoint: &'static str, result: &'static str) {
         self.arvados.get_or_create(&CallLabels { endpoint, result }).inc();
+    }
+
+    /// Counts a connection that was closed before its first request.
+    pub fn connection_refused(&self, reason: Refused) {
+        self.refused.get_or_create(&RefusedLabels { reason: reason.as_str() }).inc();
     }
 
     /// Sets how long the source of the catalogue was not heard from, in seconds.

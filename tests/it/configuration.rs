@@ -156,6 +156,7 @@ fn what_could_only_fail_later_is_a_mistake_now() {
         ("[limits]\nrequest_head = \"0s\"\n", "limits.request_head"),
         ("[listen]\naddress = \"127.0.0.1:1\"\n[admin]\naddress = \"127.0.0.1:1\"\n", "admin.address"),
         ("[log]\nlevel = \"warning\"\n", "log.level"),
+        ("[limits]\nconnections_per_client = 0\n", "limits.connections_per_client"),
         ("[site]\napps_prefix = \"/a\"\nendpoints = \"/a/b\"\n", "site.endpoints"),
     ] {
         let mistakes = parse(text).expect_err(text);

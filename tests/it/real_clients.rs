@@ -1,18 +1,8 @@
 //! A real HTTP client against the real binary: curl, over plain HTTP and over TLS.
 
-use std::process::{Child, Command};
+use std::process::Command;
 
-use crate::support::{backend::Backend, message::PATIENCE, world::free_port};
-
-/// Ends the process it holds.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::support::{backend::Backend, process::gateway, world::free_port};
 
 fn left_out(part: &str) -> bool {
     let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
@@ -28,21 +18,6 @@ fn curl(arguments: &[&str]) -> (i32, String) {
         Command::new("curl").args(["--silent", "--include", "--max-time", "10"]).args(arguments).output();
     let output = output.expect("curl is installed; `make test` installs it");
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Starts the real binary with a configuration and waits until it listens.
-async fn gateway(folder: &std::path::Path, text: &str, port: u16) -> Running {
-    std::fs::write(folder.join("ludgate.toml"), text).expect("written");
-    let child = Command::new(env!("CARGO_BIN_EXE_ludgate"))
-        .args(["gateway", "--config"])
-        .arg(folder.join("ludgate.toml"))
-        .stdout(std::fs::File::create(folder.join("requests.log")).expect("a file"))
-        .spawn()
-        .expect("the binary runs");
-    let running = Running(child);
-    let listening = async { while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {} };
-    tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
-    running
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ pub mod kubernetes_api;
 pub mod message;
 pub mod oracles;
 pub mod origins;
+pub mod process;
 pub mod raw;
 pub mod secure;
 pub mod tls_app;

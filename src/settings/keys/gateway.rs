@@ -111,7 +111,22 @@ pub const KEYS: &[Key] = &[
     ),
     key("limits", "head_bytes", Kind::Size, "\"64KiB\"", "\"64KiB\"", "Largest request or response head."),
     key("limits", "head_fields", Kind::Number, "100", "100", "Most header fields of a request."),
-    key("limits", "connections", Kind::Number, "20000", "20000", "Open client connections."),
+    key(
+        "limits",
+        "connections",
+        Kind::Number,
+        "20000",
+        "20000",
+        "Open client connections; never more than half of what the limit of open files leaves.",
+    ),
+    key(
+        "limits",
+        "connections_per_client",
+        Kind::Number,
+        "512",
+        "512",
+        "Open connections of one IPv4 address or one /64 of IPv6. Not applied to listen.trusted_proxies: name a proxy in front there.",
+    ),
     key(
         "limits",
         "connect",

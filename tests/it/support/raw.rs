@@ -1,11 +1,11 @@
 //! Hand-written bytes in, whatever comes out: for everything that no well-behaved client would send.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tokio::{
     io::AsyncWriteExt,
     net::{
-        TcpStream,
+        TcpSocket, TcpStream,
         tcp::{OwnedReadHalf, OwnedWriteHalf},
     },
 };
@@ -20,7 +20,22 @@ pub struct Raw {
 
 impl Raw {
     pub async fn connect(address: SocketAddr) -> Raw {
-        let (read, write) = TcpStream::connect(address).await.expect("the gateway listens").into_split();
+        Raw::on(TcpStream::connect(address).await.expect("the gateway listens"))
+    }
+
+    /// From an address of the test's own: all of 127.0.0.0/8 is this machine's.
+    pub async fn connect_from(source: &str, address: SocketAddr) -> Raw {
+        let source: IpAddr = source.parse().expect("an address");
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
+        let stream = socket.connect(address).await.expect("the gateway listens");
+        // Bytes that are sent one by one arrive one by one.
+        stream.set_nodelay(true).expect("a connection");
+        Raw::on(stream)
+    }
+
+    fn on(stream: TcpStream) -> Raw {
+        let (read, write) = stream.into_split();
         Raw { reader: Reader::new(read), writer: write }
     }
 

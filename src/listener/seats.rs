@@ -1,0 +1,239 @@
+//! How many connections may be open: all together, and those of one client. A seat is given back by drop.
+//!
+//! Counted when a connection is accepted and when it ends, for all data threads together; a request touches
+//! nothing of this.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    hash::{BuildHasher, RandomState},
+    net::{IpAddr, Ipv6Addr},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use ipnet::IpNet;
+
+use super::Settings;
+use crate::telemetry::metrics::{Metrics, Refused};
+
+/// Clients are counted in this many tables, so that data threads seldom meet at one.
+const SHARDS: usize = 16;
+
+/// All seats of one listener.
+#[derive(Debug)]
+pub struct Seats {
+    limit: usize,
+    limit_per_client: usize,
+    /// Proxies: behind one address there are many clients.
+    uncounted: Vec<IpNet>,
+    open: AtomicUsize,
+    /// How many each client has; never zero. Which table a client is in is nothing it can choose: the hasher
+    /// has random keys.
+    clients: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
+    hasher: RandomState,
+    told: AtomicBool,
+    metrics: Arc<Metrics>,
+}
+
+impl Seats {
+    /// As many as the settings say, or as there is room for.
+    pub fn new(settings: &Settings, room: usize, metrics: Arc<Metrics>) -> Arc<Seats> {
+        if room < settings.connections {
+            let wanted = settings.connections;
+            tracing::info!(
+                wanted,
+                room,
+                "the limit of open files has room for fewer than limits.connections"
+            );
+        }
+        Arc::new(Seats {
+            limit: settings.connections.min(room),
+            limit_per_client: settings.connections_per_client,
+            uncounted: settings.trusted_proxies.clone(),
+            open: AtomicUsize::new(0),
+            clients: Default::default(),
+            hasher: RandomState::new(),
+            told: AtomicBool::new(false),
+            metrics,
+        })
+    }
+
+    /// A seat for a connection whose client is not known yet, if one is free.
+    pub fn take(self: &Arc<Self>) -> Option<Seat> {
+        let seat = Seat { seats: self.clone(), client: None };
+        self.metrics.connections.inc();
+        // Taken before it is known to be free: the drop of `seat` gives it back either way.
+        if self.open.fetch_add(1, Ordering::Relaxed) < self.limit {
+            return Some(seat);
+        }
+        self.metrics.connection_refused(Refused::Limit);
+        None
+    }
+
+    fn table(&self, client: &IpAddr) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        let shard = usize::try_from(self.hasher.hash_one(client) % SHARDS as u64).unwrap_or(0);
+        // Nothing that is done under the lock can panic, and a count is right after every step of it.
+        self.clients[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says once what the operator of a proxy that is not named as one has to know.
+    fn tell(&self, client: IpAddr) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            let limit = self.limit_per_client;
+            tracing::warn!(
+                %client, limit,
+                "a client has more connections than limits.connections_per_client; if it is a proxy, name it in \
+                 listen.trusted_proxies. Said once, counted in ludgate_connections_refused_total"
+            );
+        }
+    }
+}
+
+/// One of the connections that may be open.
+#[derive(Debug)]
+pub struct Seat {
+    seats: Arc<Seats>,
+    client: Option<IpAddr>,
+}
+
+impl Seat {
+    /// The same seat, counted for its client; `None` when the client has as many as it may.
+    pub fn of_client(mut self, address: IpAddr) -> Option<Seat> {
+        let address = address.to_canonical();
+        if self.seats.uncounted.iter().any(|net| net.contains(&address)) {
+            return Some(self);
+        }
+        let client = one_client(address);
+        let free = {
+            let mut table = self.seats.table(&client);
+            let count = table.entry(client).or_default();
+            let free = *count < self.seats.limit_per_client;
+            // Full means at least one, so no entry of zero is left behind.
+            *count += usize::from(free);
+            free
+        };
+        if free {
+            self.client = Some(client);
+            return Some(self);
+        }
+        self.seats.metrics.connection_refused(Refused::LimitPerClient);
+        self.seats.tell(client);
+        None
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.seats.open.fetch_sub(1, Ordering::Relaxed);
+        self.seats.metrics.connections.dec();
+        let Some(client) = self.client else { return };
+        if let Entry::Occupied(mut count) = self.seats.table(&client).entry(client) {
+            match *count.get() {
+                0 | 1 => {
+                    count.remove();
+                }
+                more => *count.get_mut() = more - 1,
+            }
+        }
+    }
+}
+
+/// Who counts as one: an IPv4 address, or a /64 of IPv6, of which one subscriber has all addresses.
+fn one_client(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::listener::tests::settings;
+
+    fn seats(limit: usize, per_client: usize) -> Arc<Seats> {
+        let settings = Settings {
+            connections: limit,
+            connections_per_client: per_client,
+            trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
+            ..settings()
+        };
+        Seats::new(&settings, usize::MAX, Metrics::new())
+    }
+
+    fn seat(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
+        seats.take()?.of_client(address.parse().expect("an address"))
+    }
+
+    fn is_empty(seats: &Seats) -> bool {
+        seats.open.load(Ordering::Relaxed) == 0
+            && seats.clients.iter().all(|table| table.lock().expect("no panic").is_empty())
+    }
+
+    #[test]
+    fn a_client_has_as_many_as_it_may_and_another_one_when_one_is_given_back() {
+        for (first, same, other) in [
+            ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
+            ("192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"),
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:3::1"),
+        ] {
+            let seats = seats(100, 2);
+            let held = (seat(&seats, first).expect("one"), seat(&seats, same).expect("two"));
+            assert!(seat(&seats, same).is_none() && seat(&seats, first).is_none(), "{first}: a third");
+            assert!(seat(&seats, other).is_some(), "{other} is another client");
+            drop(held.0);
+            let again = seat(&seats, same).expect("one was given back");
+            assert!(seat(&seats, first).is_none(), "{first}: full again");
+            drop((held.1, again));
+            assert!(is_empty(&seats), "nothing is kept of {first}");
+        }
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_bounded_by_the_limit_for_all_only() {
+        let seats = seats(3, 1);
+        let held: Vec<_> = (0..3).map(|_| seat(&seats, "10.1.2.3").expect("a seat")).collect();
+        assert!(seat(&seats, "10.1.2.3").is_none() && seats.take().is_none(), "the limit for all");
+        drop(held);
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn a_refusal_is_counted_and_takes_no_seat() {
+        let seats = seats(2, 1);
+        let held = seat(&seats, "192.0.2.1").expect("one");
+        assert!(seat(&seats, "192.0.2.1").is_none());
+        let second = seat(&seats, "192.0.2.2").expect("the refused one took none");
+        assert!(seat(&seats, "192.0.2.3").is_none());
+        let metrics = seats.metrics.render();
+        for line in [
+            "ludgate_connections 2",
+            "ludgate_connections_refused_total{reason=\"limit\"} 1",
+            "ludgate_connections_refused_total{reason=\"limit_per_client\"} 1",
+        ] {
+            assert!(metrics.contains(line), "{line}\n{metrics}");
+        }
+        drop((held, second));
+        assert!(is_empty(&seats));
+    }
+
+    #[test]
+    fn the_count_holds_across_threads() {
+        let seats = seats(1000, 50);
+        let all_at_once = || -> Vec<Vec<Seat>> {
+            std::thread::scope(|scope| {
+                let take = || (0..100).filter_map(|_| seat(&seats, "192.0.2.1")).collect();
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+            })
+        };
+        for _ in 0..20 {
+            let granted = all_at_once();
+            assert_eq!(granted.iter().map(Vec::len).sum::<usize>(), 50);
+            std::thread::scope(|scope| granted.into_iter().for_each(|part| drop(scope.spawn(|| drop(part)))));
+            assert!(is_empty(&seats));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The real binary as a process of its own.
+
+use std::{
+    path::Path,
+    process::{Child, Command},
+};
+
+use super::message::PATIENCE;
+
+/// Ends the process it holds.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts the real binary with a configuration and waits until it listens.
+pub async fn gateway(folder: &Path, text: &str, port: u16) -> Running {
+    start(Command::new(env!("CARGO_BIN_EXE_ludgate")), folder, text, port).await
+}
+
+/// The same with room for so many open files and no more.
+pub async fn gateway_with_files(files: usize, folder: &Path, text: &str, port: u16) -> Running {
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
+    shell.arg(env!("CARGO_BIN_EXE_ludgate"));
+    start(shell, folder, text, port).await
+}
+
+async fn start(mut command: Command, folder: &Path, text: &str, port: u16) -> Running {
+    std::fs::write(folder.join("ludgate.toml"), text).expect("written");
+    let child = command
+        .args(["gateway", "--config"])
+        .arg(folder.join("ludgate.toml"))
+        .stdout(std::fs::File::create(folder.join("requests.log")).expect("a file"))
+        .spawn()
+        .expect("the binary runs");
+    let running = Running(child);
+    let listening = async { while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {} };
+    tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
+    running
+}
