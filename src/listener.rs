@@ -4,6 +4,7 @@
 
 pub mod connection;
 pub mod descriptors;
+mod proxy_protocol;
 pub mod seats;
 pub mod tls;
 pub mod write_stall;
@@ -20,9 +21,11 @@ pub struct Settings {
     pub address: SocketAddr,
     /// Plain or TLS.
     pub tls: tls::Settings,
+    /// Balancers whose connections begin with a PROXY protocol header; never everybody.
+    pub proxy_protocol_from: Vec<IpNet>,
     /// Proxies, which may have as many connections as there are.
     pub trusted_proxies: Vec<IpNet>,
-    /// Deadline for the TLS handshake.
+    /// Deadline for the PROXY protocol header and the TLS handshake together.
     pub handshake: Duration,
     /// Deadline for a request head, counted from the end of the answer before; so also how long a
     /// connection may be idle.
@@ -37,6 +40,14 @@ pub struct Settings {
     pub connections: usize,
     /// Of these, those of one client.
     pub connections_per_client: usize,
+}
+
+impl Settings {
+    /// Whether a connection from there must begin with a PROXY protocol header.
+    fn is_introduced(&self, peer: SocketAddr) -> bool {
+        let address = peer.ip().to_canonical();
+        self.proxy_protocol_from.iter().any(|net| net.contains(&address))
+    }
 }
 
 /// Why no listener could be opened.
@@ -108,13 +119,30 @@ pub(crate) mod tests {
         Settings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
             tls: tls::Settings::Off,
+            proxy_protocol_from: vec![],
             trusted_proxies: vec![],
             handshake: Duration::from_secs(10),
             request_head: Duration::from_secs(10),
+            write_stall: Duration::from_secs(10),
             head_bytes: 64 << 10,
             head_fields: 100,
             connections: 100,
             connections_per_client: 100,
+        }
+    }
+
+    #[test]
+    fn only_listed_peers_introduce_their_connections() {
+        let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().expect("a network"));
+        let settings = Settings { proxy_protocol_from: networks.into(), ..settings() };
+        for (peer, introduced) in [
+            ("10.1.2.3:4", true),
+            ("[::ffff:10.1.2.3]:4", true),
+            ("[2001:db8::1]:4", true),
+            ("11.1.2.3:4", false),
+            ("[::1]:4", false),
+        ] {
+            assert_eq!(settings.is_introduced(peer.parse().expect("an address")), introduced, "{peer}");
         }
     }
 }

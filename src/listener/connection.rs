@@ -7,13 +7,22 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpStream},
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout_at},
 };
 use tokio_rustls::TlsAcceptor;
 
 pub use super::seats::Seat;
-use super::{Settings, seats::Seats, tls, write_stall::WriteStall};
-use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
+use super::{
+    Settings,
+    proxy_protocol::{self, Broken},
+    seats::Seats,
+    tls,
+    write_stall::WriteStall,
+};
+use crate::{
+    lifecycle::drain::DrainWatcher,
+    telemetry::metrics::{Metrics, Refused},
+};
 
 /// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
 /// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
@@ -75,9 +84,10 @@ pub async fn accept(
             }
         };
         // Without a seat the stream is closed without an answer: an answer costs more than a full gateway
-        // can give.
+        // can give. Who is introduced is counted under the address that will be named.
         let Some(seat) = seats.take() else { continue };
-        let Some(seat) = seat.of_client(address.ip()) else { continue };
+        let seat = if settings.is_introduced(address) { Some(seat) } else { seat.of_client(address.ip()) };
+        let Some(seat) = seat else { continue };
         let arrived = Arrived { stream, address, seat };
         let connection = connection(arrived, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
         tokio::task::spawn_local(connection);
@@ -98,6 +108,8 @@ async fn connection(
     metrics: Arc<Metrics>,
     drain: DrainWatcher,
 ) {
+    let deadline = Instant::now() + settings.handshake;
+    let Some(arrived) = introduced(arrived, &settings, deadline, &metrics).await else { return };
     let Arrived { stream, address, seat } = arrived;
     // Answers are written whole; waiting to fill a segment only delays the last one.
     let _ = stream.set_nodelay(true);
@@ -109,7 +121,7 @@ async fn connection(
         }
         tls::Settings::On { config, .. } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
-            match timeout(settings.handshake, handshake).await {
+            match timeout_at(deadline, handshake).await {
                 Ok(Ok(stream)) => {
                     http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
                 }
@@ -118,6 +130,37 @@ async fn connection(
             }
         }
     }
+}
+
+/// With the address of the client that a balancer names, before anything else is read. From here on that is
+/// the peer: also whether its forwarded headers are believed is asked of the named address. What a balancer
+/// carries was written by the client that it names, who is no proxy of ours because the balancer is one.
+async fn introduced(
+    mut arrived: Arrived<TcpStream>,
+    settings: &Settings,
+    deadline: Instant,
+    metrics: &Metrics,
+) -> Option<Arrived<TcpStream>> {
+    if !settings.is_introduced(arrived.address) {
+        return Some(arrived);
+    }
+    let peer = arrived.address;
+    let reason = match timeout_at(deadline, proxy_protocol::read(&mut arrived.stream)).await {
+        Ok(Ok(Some(address))) => {
+            let seat = arrived.seat.of_client(address.ip())?;
+            return Some(Arrived { address, seat, ..arrived });
+        }
+        // The balancer's own connection, or one whose client has no address: behind it there may be many.
+        Ok(Ok(None)) => return Some(arrived),
+        Ok(Err(Broken::Missing)) => Refused::ProxyHeaderMissing,
+        Ok(Err(Broken::Malformed)) => Refused::ProxyHeaderMalformed,
+        Ok(Err(Broken::TooLong)) => Refused::ProxyHeaderTooLong,
+        Ok(Err(Broken::Unfinished)) => Refused::ProxyHeaderUnfinished,
+        Err(_) => Refused::ProxyHeaderSlow,
+    };
+    metrics.connection_refused(reason);
+    tracing::debug!(%peer, reason = reason.as_str(), "connection closed");
+    None
 }
 
 async fn http<S: Serve>(

@@ -111,13 +111,8 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 
 /// Keys that belong to the contract and that this version does not serve yet: named, so that nobody takes
 /// them for a slip of the pen, and refused, so that nobody believes them to be in force.
-pub const NOT_YET: &[(&str, &str)] = &[
-    ("listen", "proxy_protocol_from"),
-    ("listen", "takeover"),
-    ("identity", "introspection"),
-    ("apps", "protocol"),
-    ("apps", "bearer"),
-];
+pub const NOT_YET: &[(&str, &str)] =
+    &[("listen", "takeover"), ("identity", "introspection"), ("apps", "protocol"), ("apps", "bearer")];
 
 /// The key of that name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {

@@ -116,6 +116,7 @@ fn listen(
         head_fields: count("head_fields", 100, 10..=1000),
         connections: count("connections", 20_000, 1..=1_000_000),
         connections_per_client: count("connections_per_client", 512, 1..=1_000_000),
+        proxy_protocol_from: networks(&listen, "proxy_protocol_from"),
         trusted_proxies: networks(&listen, "trusted_proxies"),
         address: address?,
         tls: tls?,

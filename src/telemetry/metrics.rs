@@ -47,6 +47,16 @@ pub enum Refused {
     Limit,
     /// Its client has as many as it may.
     LimitPerClient,
+    /// A PROXY protocol header was due, and something else came.
+    ProxyHeaderMissing,
+    /// There was one, and it is not understood.
+    ProxyHeaderMalformed,
+    /// There was one, longer than may be.
+    ProxyHeaderTooLong,
+    /// The peer closed before its end.
+    ProxyHeaderUnfinished,
+    /// It did not come in time.
+    ProxyHeaderSlow,
 }
 
 impl Refused {
@@ -55,6 +65,11 @@ impl Refused {
         match self {
             Refused::Limit => "limit",
             Refused::LimitPerClient => "limit_per_client",
+            Refused::ProxyHeaderMissing => "proxy_header_missing",
+            Refused::ProxyHeaderMalformed => "proxy_header_malformed",
+            Refused::ProxyHeaderTooLong => "proxy_header_too_long",
+            Refused::ProxyHeaderUnfinished => "proxy_header_unfinished",
+            Refused::ProxyHeaderSlow => "proxy_header_slow",
         }
     }
 }

@@ -156,6 +156,9 @@ fn what_could_only_fail_later_is_a_mistake_now() {
         ("[limits]\nrequest_head = \"0s\"\n", "limits.request_head"),
         ("[listen]\naddress = \"127.0.0.1:1\"\n[admin]\naddress = \"127.0.0.1:1\"\n", "admin.address"),
         ("[log]\nlevel = \"warning\"\n", "log.level"),
+        ("[listen]\nproxy_protocol_from = [\"0.0.0.0/0\"]\n", "listen.proxy_protocol_from"),
+        ("[listen]\nproxy_protocol_from = [\"::/0\"]\n", "listen.proxy_protocol_from"),
+        ("[listen]\nproxy_protocol_from = [\"balancer\"]\n", "listen.proxy_protocol_from"),
         ("[limits]\nconnections_per_client = 0\n", "limits.connections_per_client"),
         ("[site]\napps_prefix = \"/a\"\nendpoints = \"/a/b\"\n", "site.endpoints"),
     ] {

@@ -39,6 +39,7 @@ mod malformed;
 mod paths;
 mod port_range;
 mod provider_trouble;
+mod proxy_protocol;
 mod real_clients;
 mod real_provider;
 mod reload;

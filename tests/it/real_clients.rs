@@ -88,3 +88,43 @@ async fn curl_is_served_over_tls_with_the_configured_certificate() {
     let (code, _) = curl(&["--resolve", &resolve, &url]);
     assert_eq!(code, 60, "a certificate that is not trusted is not accepted by the client");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
+    if left_out("curl") {
+        return;
+    }
+    let backend = Backend::start("app").await;
+    for tls in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let made = rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
+        let certificate = folder.path().join("tls.crt");
+        std::fs::write(&certificate, made.cert.pem()).expect("written");
+        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+        let port = free_port();
+        let (listen, origin) = match tls {
+            true => {
+                let pair = "tls = { certificate = \"tls.crt\", key = \"tls.key\" }\n";
+                (pair, format!("https://gw.test:{port}"))
+            }
+            false => ("", format!("http://127.0.0.1:{port}")),
+        };
+        let text = format!(
+            "[listen]\naddress = \"127.0.0.1:{port}\"\n{listen}proxy_protocol_from = [\"127.0.0.0/8\"]\n\
+             [admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"{origin}\"\n\
+             [[apps]]\nid = \"open\"\naccess = \"public\"\nupstream = \"http://{}\"\n",
+            backend.address()
+        );
+        let _running = gateway(folder.path(), &text, port).await;
+        let (url, resolve) = (format!("{origin}/apps/open/x"), format!("gw.test:{port}:127.0.0.1"));
+        let certificate = certificate.to_str().expect("a path");
+        let plain = ["--resolve", resolve.as_str(), "--cacert", certificate, url.as_str()];
+        let (code, said) = curl(&[&["--haproxy-protocol"], &plain[..]].concat());
+        assert!(code == 0 && said.starts_with("HTTP/1.1 200"), "{code} {said}");
+        assert_eq!(backend.last().header("x-forwarded-for").as_deref(), Some("127.0.0.1"));
+        let seen = backend.count();
+        let (code, said) = curl(&plain);
+        assert!(code != 0 && said.is_empty(), "without the header nobody is answered: {code} {said}");
+        assert_eq!(backend.count(), seen);
+    }
+}

@@ -22,6 +22,14 @@ pub const KEYS: &[Key] = &[
         "Networks whose X-Forwarded-For and X-Request-Id are believed. Nobody unless listed; everybody cannot be listed.",
     ),
     key(
+        "listen",
+        "proxy_protocol_from",
+        Kind::Texts,
+        "[]",
+        "[\"10.0.0.0/8\"]",
+        "Networks of balancers that must begin each connection with a PROXY protocol header, version 1 or 2. The address it names is the client: for logs, apps, limits, and for trusted_proxies.",
+    ),
+    key(
         "admin",
         "address",
         Kind::Text,
@@ -99,7 +107,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"10s\"",
         "\"10s\"",
-        "A client has this long for the TLS handshake.",
+        "A client has this long for the TLS handshake, with the PROXY protocol header where there is one.",
     ),
     key(
         "limits",
