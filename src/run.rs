@@ -248,9 +248,13 @@ impl Running {
     /// Publishes other apps of the configuration file in place of those before, all at once. Who streams one that is
     /// gone, or is no longer theirs, is cut; nobody else notices.
     pub fn replace_apps(&self, apps: Vec<AppSpec>) {
+        let catalog = &self.gateway.catalog;
+        let now = catalog.load();
         if !self.feeds.has_cluster {
-            let catalog = &self.gateway.catalog;
-            catalog.publish(catalog.load().followed_by(apps.clone(), Vec::new(), HashMap::new()));
+            catalog.publish(now.followed_by(apps.clone(), Vec::new(), HashMap::new()));
+        } else if !now.is_complete() {
+            // Until the cluster has told its apps the feeder publishes nothing, and a rule that was narrowed would wait.
+            catalog.publish(now.still_incomplete(apps.clone()));
         }
         self.feeds.own.send_replace(apps);
     }

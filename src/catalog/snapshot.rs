@@ -68,6 +68,11 @@ impl Snapshot {
         Snapshot { problems, groups, named, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
     }
 
+    /// The one that follows with other apps of the file, while the source of the others has not told everything yet.
+    pub fn still_incomplete(&self, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
+        Snapshot { complete: false, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+    }
+
     fn build(
         site: Arc<Site>,
         specs: impl IntoIterator<Item = AppSpec>,

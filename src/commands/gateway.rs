@@ -19,9 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Runs it.
 pub fn run(args: &GatewayArgs) -> u8 {
-    // Read before it is resolved: what is written in between is read anew.
     let reload = Reload::new(&args.config);
-    let settings = match settings::load(&args.config) {
+    let settings = match reload.settings() {
         Ok(settings) => settings,
         Err(mistakes) => {
             eprintln!("{}:\n{mistakes}", args.config.display());
@@ -62,13 +61,23 @@ fn serve(settings: settings::Settings, mut reload: Reload) -> anyhow::Result<()>
                 _ = look.tick() => reload.look(&running, false),
             }
         };
+        let retired = running.retire();
         if told == Told::Terminate && !grace.is_zero() {
             tracing::info!(seconds = grace.as_secs(), "told to stop; still taking connections");
-            let _retired = running.retire();
-            tokio::time::sleep(grace).await;
+            let end = tokio::time::sleep(grace);
+            let mut end = std::pin::pin!(end);
+            loop {
+                tokio::select! {
+                    () = end.as_mut() => break,
+                    _ = asked.recv() => reload.look(&running, true),
+                    _ = look.tick() => reload.look(&running, false),
+                }
+            }
         }
         tracing::info!("stopping");
-        if !running.stop().await {
+        let in_time = running.stop().await;
+        drop(retired);
+        if !in_time {
             tracing::warn!("some requests did not finish in time");
         }
         Ok(())

@@ -11,7 +11,10 @@ use std::{
 
 use toml::Table;
 
-use crate::{run::Running, settings};
+use crate::{
+    run::Running,
+    settings::{self, Mistakes, Settings},
+};
 
 /// The table whose content may change without a restart.
 const LIVE: &str = "apps";
@@ -20,42 +23,53 @@ const LIVE: &str = "apps";
 pub struct Reload {
     path: PathBuf,
     /// What it said at the start: that is in force but for the apps.
-    first: Table,
-    /// What it said last.
-    last: Option<String>,
+    first: Option<String>,
+    /// What it said when its apps were last put in force.
+    in_force: Option<String>,
+    /// What it said at the last look: one that is being written is looked at once more.
+    seen: Option<String>,
+    /// What was last said to be wrong with it.
+    wrong: Option<String>,
 }
 
 impl Reload {
-    /// Of the file that the gateway was started with.
+    /// Of the file that the gateway is started with.
     pub fn new(path: &Path) -> Reload {
-        let last = fs::read_to_string(path).ok();
-        let first = last.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default();
-        Reload { path: path.to_owned(), first, last }
+        let first = fs::read_to_string(path).ok();
+        Reload { path: path.to_owned(), in_force: first.clone(), seen: first.clone(), first, wrong: None }
     }
 
-    /// Puts the file in force when it has changed, or when somebody asks for it.
+    /// What it means at the start.
+    ///
+    /// # Errors
+    /// All mistakes at once; an unreadable file is one.
+    pub fn settings(&self) -> Result<Settings, Mistakes> {
+        match &self.first {
+            Some(text) => settings::parse(text, self.folder(), std::env::vars()),
+            None => settings::load(&self.path),
+        }
+    }
+
+    /// Puts the file in force when it has changed and stands still, or when somebody asks for it. One that cannot be used is
+    /// tried again and again: what it names may come later than the file itself.
     pub fn look(&mut self, running: &Running, asked: bool) {
         let text = fs::read_to_string(&self.path);
-        if let (Ok(text), Some(last), false) = (&text, &self.last, asked)
-            && text == last
-        {
+        let before = std::mem::replace(&mut self.seen, text.as_ref().ok().cloned());
+        if !asked && (self.seen != before || (self.wrong.is_none() && self.seen == self.in_force)) {
             return;
         }
-        if let (Err(_), None, false) = (&text, &self.last, asked) {
-            // Still unreadable, as was said.
-            return;
-        }
-        let folder = self.path.parent().unwrap_or(Path::new("."));
         let read = match &text {
-            Ok(text) => {
-                settings::parse(text, folder, std::env::vars()).map_err(|mistakes| mistakes.to_string())
-            }
+            Ok(text) => settings::parse(text, self.folder(), std::env::vars())
+                .map_err(|mistakes| mistakes.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match read {
             Ok(settings) => {
-                let table: Table = text.as_deref().unwrap_or_default().parse().unwrap_or_default();
-                let (count, waiting) = (settings.apps.len(), changed(&self.first, &table));
+                let table = |text: &Option<String>| -> Table {
+                    text.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default()
+                };
+                let (count, waiting) =
+                    (settings.apps.len(), changed(&table(&self.first), &table(&self.seen)));
                 running.replace_apps(settings.apps);
                 running.tell_configuration(Ok(&waiting));
                 if waiting.is_empty() {
@@ -68,13 +82,21 @@ impl Reload {
                         "the configuration was read anew; its apps are in force"
                     );
                 }
+                self.in_force.clone_from(&self.seen);
+                self.wrong = None;
             }
             Err(mistakes) => {
-                running.tell_configuration(Err(&mistakes));
-                tracing::warn!(%mistakes, "the configuration was read anew and cannot be used; nothing has changed");
+                if asked || self.wrong.as_ref() != Some(&mistakes) {
+                    running.tell_configuration(Err(&mistakes));
+                    tracing::warn!(%mistakes, "the configuration was read anew and cannot be used; nothing has changed");
+                }
+                self.wrong = Some(mistakes);
             }
         }
-        self.last = text.ok();
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
     }
 }
 

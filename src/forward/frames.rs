@@ -8,6 +8,7 @@ pub struct FrameWalk {
     header: [u8; 14],
     have: usize,
     payload_left: u64,
+    closed: bool,
 }
 
 impl FrameWalk {
@@ -31,10 +32,16 @@ impl FrameWalk {
             bytes = &bytes[1..];
             if self.have >= 2 && self.have == self.header_len() {
                 self.payload_left = self.payload_len();
+                self.closed |= self.header[0] & 0x0f == 0x8;
                 data |= self.is_data();
             }
         }
         data
+    }
+
+    /// Whether a Close frame has passed.
+    pub fn saw_close(&self) -> bool {
+        self.closed
     }
 
     /// Whether the direction stands between two frames, where a control frame may be placed.

@@ -114,9 +114,16 @@ pub async fn tunnel(
             let down = carry(upstream_read, client_write, Direction::ToClient, &stop, &mut carried.down);
             let (mut up, mut down) = (pin!(up), pin!(down));
             // Half a close is honoured for a while; a side that never closes must not hold the other's socket.
+            // Once told to end, each takes leave by itself, whatever becomes of the other.
+            let goes_on = |result: io::Result<()>| {
+                result.or_else(|error| match stop.farewell.get() {
+                    Some(_) => Ok(()),
+                    None => Err(error),
+                })
+            };
             let _ = tokio::select! {
-                result = &mut up => { result?; tokio::time::timeout(LINGER, down).await }
-                result = &mut down => { result?; tokio::time::timeout(LINGER, up).await }
+                result = &mut up => { goes_on(result)?; tokio::time::timeout(LINGER, down).await }
+                result = &mut down => { goes_on(result)?; tokio::time::timeout(LINGER, up).await }
             };
             Ok::<(), Box<dyn std::error::Error>>(())
         };
@@ -161,7 +168,10 @@ async fn carry(
     loop {
         let farewell = stop.farewell.get();
         if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
-            to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_)))).await?;
+            // Who has said goodbye already says nothing more (section 5.5.1).
+            if !walk.saw_close() {
+                to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_)))).await?;
+            }
             to.shutdown().await?;
             // What comes still is not for the other side any more. Unread it would make the system reset the connection,
             // and the farewell would be lost.
@@ -176,6 +186,8 @@ async fn carry(
             // Half a close is passed on as half a close; the other direction may still have something to say.
             return to.shutdown().await;
         }
+        // It may have been told while this came.
+        let farewell = stop.farewell.get();
         // Behind the frame under way nothing goes through once the end is decided.
         let passes = if farewell.is_some() { walk.rest_of_frame(&buffer[..read]) } else { read };
         let bytes = &buffer[..passes];

@@ -115,6 +115,8 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     // A peer that vanished without a word is noticed, also behind an idle WebSocket.
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    // Below TLS, which takes some bytes also when the client takes none.
+    let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
     match &settings.tls {
         tls::Settings::Off => {
             http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
@@ -171,7 +173,6 @@ async fn http<S: Serve>(
     mut drain: DrainWatcher,
 ) {
     let Arrived { stream, address, seat } = arrived;
-    let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
     let (service, ended) = serve.connected(address, seat, drain.clone());
     let mut ended = pin!(ended);
     let connection = http1::Builder::new()

@@ -84,7 +84,7 @@ pub struct Certificates {
     current: ArcSwap<Vec<Arc<CertifiedKey>>>,
     /// What the files held when they were last looked at, so that nothing is read into what did not change. Locked by
     /// the one task that looks.
-    seen: Mutex<Option<Digest>>,
+    seen: Mutex<Digest>,
 }
 
 type Digest = [u8; 32];
@@ -101,11 +101,12 @@ impl Settings {
     /// # Errors
     /// See [`TlsError`].
     pub fn from_files(files: Vec<Files>) -> Result<Settings, TlsError> {
-        let (certificates, seen) = read(&files)?;
+        let (seen, read) = look(&files);
+        let certificates = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         let certificates = Arc::new(Certificates {
             files,
             current: ArcSwap::from_pointee(certificates),
-            seen: Mutex::new(Some(seen)),
+            seen: Mutex::new(seen),
         });
         let mut config =
             ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates.clone());
@@ -118,26 +119,24 @@ impl Certificates {
     /// Looks at the files again: changed ones are shown from the next handshake on. Gives back whether they changed.
     ///
     /// # Errors
-    /// When what is there now cannot be used, half-written files among it: then all stays as it was. Said once for each
-    /// content.
+    /// When what is there now for a certificate cannot be used, half-written files among it: then the old one is shown, and
+    /// the others are renewed all the same. Said once for each content.
     pub fn renew(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = digest_of(&self.files);
-        if now.is_some() && now == *seen {
+        let (now, read) = look(&self.files);
+        if now == *seen {
             return Ok(false);
         }
-        let unread = now.is_none() && seen.is_none();
         *seen = now;
-        match read(&self.files) {
-            Ok((certificates, read)) => {
-                *seen = Some(read);
-                self.current.store(Arc::new(certificates));
-                Ok(true)
-            }
-            // Still unreadable, as was said.
-            Err(_) if unread => Ok(false),
-            Err(error) => Err(error),
-        }
+        let (before, mut wrong) = (self.current.load_full(), None);
+        let next = before.iter().zip(read).map(|(old, new)| {
+            new.unwrap_or_else(|error| {
+                wrong.get_or_insert(error);
+                old.clone()
+            })
+        });
+        self.current.store(Arc::new(next.collect()));
+        wrong.map_or(Ok(true), Err)
     }
 
     fn pick(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
@@ -160,38 +159,33 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-fn digest_of(files: &[Files]) -> Option<Digest> {
+/// What the files hold, and what can be made of it: one result for each certificate.
+fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     let mut all = digest::Context::new(&digest::SHA256);
-    for file in files.iter().flat_map(|files| [&files.certificate, &files.key]) {
-        all.update(&fs::read(file).ok()?);
-    }
-    all.finish().as_ref().try_into().ok()
-}
-
-fn read(files: &[Files]) -> Result<(Vec<Arc<CertifiedKey>>, Digest), TlsError> {
-    let mut all = digest::Context::new(&digest::SHA256);
-    let mut certificates = Vec::new();
-    for files in files {
-        let mut content = |file: &PathBuf| {
-            let name = file.display().to_string();
-            let content = fs::read(file).map_err(|error| TlsError::Unreadable { file: name, error })?;
-            all.update(&content);
-            Ok(content)
-        };
-        let (chain, key) = (content(&files.certificate)?, content(&files.key)?);
-        let name = || files.certificate.display().to_string();
-        let chain: Vec<CertificateDer<'static>> =
-            CertificateDer::pem_slice_iter(&chain).collect::<Result<_, _>>().unwrap_or_default();
-        if chain.is_empty() {
-            return Err(TlsError::NoCertificate(name()));
-        }
-        let key = PrivateKeyDer::from_pem_slice(&key)
-            .map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
-        // That they belong together is checked: of files that are being replaced one may be the old one.
-        let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
-        certificates.push(Arc::new(made.map_err(|error| TlsError::Unusable { file: name(), error })?));
-    }
+    let mut content = |file: &PathBuf| {
+        let content = fs::read(file);
+        // That one cannot be read is a state like any other.
+        all.update(content.as_ref().map_or(&b"unreadable"[..], Vec::as_slice));
+        let name = file.display().to_string();
+        content.map_err(|error| TlsError::Unreadable { file: name, error })
+    };
+    let read: Vec<_> = files.iter().map(|files| (content(&files.certificate), content(&files.key))).collect();
+    let made = files.iter().zip(read).map(|(files, (chain, key))| certified(files, &chain?, &key?)).collect();
     let mut seen = [0; 32];
     seen.copy_from_slice(all.finish().as_ref());
-    Ok((certificates, seen))
+    (seen, made)
+}
+
+fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
+    let name = || files.certificate.display().to_string();
+    let chain: Vec<CertificateDer<'static>> =
+        CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().unwrap_or_default();
+    if chain.is_empty() {
+        return Err(TlsError::NoCertificate(name()));
+    }
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
+    // That they belong together is checked: of files that are being replaced one may be the old one.
+    let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
+    made.map(Arc::new).map_err(|error| TlsError::Unusable { file: name(), error })
 }

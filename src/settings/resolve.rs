@@ -2,6 +2,7 @@
 
 use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
+use ipnet::IpNet;
 use openidconnect::IssuerUrl;
 
 use super::{
@@ -62,7 +63,14 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         resolve_hosts::check_apps(file, site, &apps);
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
-    let warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
+    let mut warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
+    if let Some(listen) = &listen
+        && overlap(&listen.proxy_protocol_from, &listen.trusted_proxies)
+    {
+        let what = "listen.proxy_protocol_from and trusted_proxies overlap: where a balancer names no client, what that client \
+                    says about itself in X-Forwarded-For is believed";
+        warnings.push(what.to_owned());
+    }
     let listen = listen?;
     Some(Settings {
         peers: peer::Settings { trusted: listen.trusted_proxies.clone() },
@@ -134,10 +142,10 @@ fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
 }
 
 /// Networks that are believed something, so never everybody.
-fn networks(listen: &Section<'_>, name: &'static str) -> Vec<ipnet::IpNet> {
-    let mut networks: Vec<ipnet::IpNet> = Vec::new();
+fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
+    let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
-        let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from));
+        let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
         match network {
             Ok(network) if network.prefix_len() == 0 => {
                 let suggestion = Some("name the networks of your own proxies".to_owned());
@@ -228,6 +236,12 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         endpoints: endpoints?.into(),
         console: console?,
     })
+}
+
+/// Whether any network of one list has an address of the other.
+fn overlap(one: &[IpNet], other: &[IpNet]) -> bool {
+    let meet = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
+    one.iter().any(|a| other.iter().any(|b| meet(a, b)))
 }
 
 /// Whether one path is the other or lies below it.

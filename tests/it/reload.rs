@@ -13,7 +13,7 @@ use ludgate::{catalog::snapshot::Snapshot, model::access::Access, settings};
 use crate::support::{
     backend::Backend,
     browser::Browser,
-    kubernetes_api::KubernetesApi,
+    kubernetes_api::{Asked, Fault, KubernetesApi, SLICES},
     message::{Message, PATIENCE},
     raw::Raw,
     world::{World, free_port},
@@ -80,6 +80,23 @@ async fn apps_of_the_file_change_beside_those_of_a_cluster_and_come_before_them(
     world.until(|snapshot| access(snapshot, "both") == Some("user")).await;
     let now = world.running.gateway.catalog.load();
     assert_eq!((access(&now, "theirs"), access(&now, "grp")), (Some("public"), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_of_the_file_is_narrowed_also_while_the_cluster_has_not_told_its_apps() {
+    let api = KubernetesApi::start().await;
+    api.script(Asked::List(SLICES), 1, Fault::Hang);
+    let world = api.gateway("").await;
+    let text = "[[apps]]\nid = \"pub\"\naccess = \"public\"\nupstream = \"http://127.0.0.1:9\"\n";
+    let mut apps = settings::parse(text, Path::new("."), std::iter::empty()).expect("settings").apps;
+    apps[0].access = Access::User;
+    let status = async |app: &str| {
+        world.exchange(&format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\n\r\n")).await.status()
+    };
+    assert_eq!(status("pub").await, 200);
+    world.running.replace_apps(apps);
+    assert_eq!(status("pub").await, 401);
+    assert_eq!(status("theirs").await, 503, "it is still not known what there is");
 }
 
 /// `ludgate gateway` with a file of the test's own.

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use ludgate::kubernetes::endpoint_slices;
+use ludgate::{kubernetes::endpoint_slices, model::app::AppState};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -18,6 +18,9 @@ use kube::{
 
 use super::pods::Pods;
 use crate::support::{backend::Backend, world::World};
+
+/// The app that is written last before a gateway starts.
+const LAST: &str = "written-last";
 
 pub struct Namespace {
     pub name: String,
@@ -66,8 +69,13 @@ impl Namespace {
 
     /// With more keys of the table.
     pub async fn world_with(&self, more: &str) -> World {
+        // The first list may be a moment old. Changes come in their order: who knows of these knows of all before.
+        self.app(LAST, "public", json!({})).await;
+        self.endpoints(LAST, &[SocketAddr::new(self.pods.nobody(), 1)]).await;
         let world = World::with(&format!("{}{more}\n", self.toml()), |_| {}).await.ready().await;
-        world.until(|snapshot| snapshot.is_complete()).await;
+        world
+            .until(|snapshot| snapshot.find(LAST).is_some_and(|app| app.spec.state == AppState::Running))
+            .await;
         world
     }
 
