@@ -5,6 +5,9 @@ address = "0.0.0.0:8080"
 {{- with .Values.config.trustedProxies }}
 trusted_proxies = {{ toJson . }}
 {{- end }}
+{{- with .Values.config.proxyProtocolFrom }}
+proxy_protocol_from = {{ toJson . }}
+{{- end }}
 
 [admin]
 address = "0.0.0.0:9090"
@@ -66,6 +69,9 @@ access_token_cookie = {{ toJson . }}
 namespaces = {{ uniq .namespaces | toJson }}
 {{- else }}
 namespace = {{ default $.Release.Namespace .namespace | toJson }}
+{{- end }}
+{{- with .isolation }}
+isolation = {{ toJson . }}
 {{- end }}
 {{- if .logs }}
 logs = true

@@ -34,7 +34,7 @@ EVERYTHING = merged(with_config(
     accessTokenCookie="accessToken", appsPrefix="/console/apps", endpoints="/gate", appsDomain="apps.example.net",
     console="http://primehub-console", consoleCookies=["accessToken", "refreshToken"],
     cookieName="phapplication-session-id", namespaces=[NAMESPACE, NAMESPACE + "-b"], logs=True,
-    trustedProxies=["10.0.0.0/8"], adminTokenSecret="hub-admin", sessionKeysSecret="hub-keys",
+    trustedProxies=["10.0.0.0/8"], proxyProtocolFrom=["192.0.2.0/24"], isolation="host", adminTokenSecret="hub-admin", sessionKeysSecret="hub-keys",
     session={"idle": "15m"}, limits={"connections": 20000}, log={"requests": False, "level": "warn"},
     extra='[[apps]]\nid = "docs"\nupstream = "http://docs:80"\naccess = "public"\n',
 ), {
@@ -88,7 +88,8 @@ SETS = {
         merged(MINIMAL, {"allowSeparateSessions": True, "replicaCount": 3, "fullnameOverride": "gate"}),
         LISTEN | SITE | WATCHED),
     "everything": (EVERYTHING, {
-        "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"]},
+        "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"],
+                   "proxy_protocol_from": ["192.0.2.0/24"]},
         "admin": {"address": "0.0.0.0:9090", "token_file": "/etc/ludgate/admin/token"},
         "site": {
             "url": "https://hub.example.com", "apps_prefix": "/console/apps", "endpoints": "/gate",
@@ -99,7 +100,7 @@ SETS = {
             "groups_claim": "/realm_access/roles",
             "admin_groups": ["admins", 'with "quotes" & <more>'], "audiences": ["ludgate", "cli"],
             "access_token_cookie": "accessToken"},
-        "kubernetes": {"namespaces": [NAMESPACE, NAMESPACE + "-b"], "logs": True},
+        "kubernetes": {"namespaces": [NAMESPACE, NAMESPACE + "-b"], "isolation": "host", "logs": True},
         "session": {"idle": "15m", "cookie": "phapplication-session-id",
                     "keys_file": "/etc/ludgate/session-keys/session-keys"},
         "limits": {"connections": 20000},
