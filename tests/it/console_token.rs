@@ -8,7 +8,6 @@ use serde_json::json;
 use crate::support::{
     browser::{Browser, From},
     message::Message,
-    raw::Raw,
     world::World,
 };
 
@@ -158,9 +157,9 @@ async fn a_stream_goes_on_as_long_as_the_token_that_proved_it_and_no_longer() {
     let mut browser = world.browser();
     hold(&mut browser, &token(&world, "alice", &["phusers"], 8 * 60));
     assert_eq!(fetch(&mut browser, "grp").await.status(), 200);
-    let (mut grp, mut usr) = (events(&world, &browser, "grp").await, events(&world, &browser, "usr").await);
+    let (mut grp, mut usr) = (world.events(&browser, "grp").await, world.events(&browser, "usr").await);
     world.hands.advance(7 * MINUTE);
-    let mut probe = events(&world, &browser, "usr").await;
+    let mut probe = world.events(&browser, "usr").await;
     let silent = tokio::time::timeout(Duration::from_millis(20), grp.reader.some()).await;
     assert!(silent.is_err(), "older than recheck, but the token still holds");
     // Recheck is due again, five minutes after the probe brought the token, and the token is over.
@@ -170,15 +169,6 @@ async fn a_stream_goes_on_as_long_as_the_token_that_proved_it_and_no_longer() {
         let silent = tokio::time::timeout(Duration::from_millis(20), stream.reader.some()).await;
         assert!(silent.is_err(), "an app of everybody goes on");
     }
-}
-
-async fn events(world: &World, browser: &Browser, app: &str) -> Raw {
-    let mut raw = world.raw().await;
-    let cookies = browser.cookie_line(&format!("/apps/{app}/"));
-    raw.send(format!("GET /apps/{app}/sse HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n", world.host)).await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
-    raw.reader.some().await.expect("the first event");
-    raw
 }
 
 #[tokio::test(flavor = "multi_thread")]

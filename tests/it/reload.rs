@@ -12,39 +12,20 @@ use ludgate::{catalog::snapshot::Snapshot, model::access::Access, settings};
 
 use crate::support::{
     backend::Backend,
-    browser::Browser,
     kubernetes_api::{Asked, Fault, KubernetesApi, SLICES},
     message::{Message, PATIENCE},
     raw::Raw,
     world::{World, free_port},
 };
 
-async fn websocket(world: &World, browser: &Browser, app: &str) -> Raw {
-    let mut raw = world.raw().await;
-    let cookies = browser.cookie_line(&format!("/apps/{app}/"));
-    raw.send(format!(
-        "GET /apps/{app}/ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://{host}\r\n{cookies}\r\n",
-        host = world.host,
-    ))
-    .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
-    raw
-}
-
-async fn carries(raw: &mut Raw) -> bool {
-    raw.send(b"\x82\x80\x01\x02\x03\x04").await;
-    raw.reader.some().await.is_ok_and(|bytes| !bytes.is_empty())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn other_apps_are_published_at_once_and_sessions_and_streams_of_the_rest_go_on() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let (mut kept, mut gone, mut narrowed) = (
-        websocket(&world, &alice, "grp").await,
-        websocket(&world, &alice, "usr").await,
-        websocket(&world, &alice, "strip").await,
+        world.websocket(&alice, "grp").await,
+        world.websocket(&alice, "usr").await,
+        world.websocket(&alice, "strip").await,
     );
     let apps = |text: &str| {
         let whole = format!("[identity]\nissuer = \"http://127.0.0.1:9\"\nclient_id = \"x\"\n{text}");
@@ -59,7 +40,7 @@ async fn other_apps_are_published_at_once_and_sessions_and_streams_of_the_rest_g
     ));
     assert_eq!(gone.farewell().await, Some(1008), "an app that is gone");
     assert_eq!(narrowed.farewell().await, Some(1008), "an app that is hers no longer");
-    assert!(carries(&mut kept).await, "an app that is as it was");
+    assert!(kept.carries().await, "an app that is as it was");
     assert_eq!(alice.open("/apps/new/").await.status(), 200, "her sign-in goes on");
     assert_eq!(alice.open("/apps/usr/").await.status(), 404);
     assert_eq!(alice.open("/apps/strip/").await.status(), 403);

@@ -4,34 +4,7 @@ use std::time::Duration;
 
 use ludgate::{catalog::snapshot::Snapshot, model::access::Access};
 
-use crate::support::{browser::Browser, raw::Raw, world::World};
-
-async fn websocket(world: &World, browser: &Browser, app: &str) -> Raw {
-    let mut raw = world.raw().await;
-    raw.send(format!(
-        "GET /apps/{app}/ws HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://{}\r\n{}\r\n",
-        world.host, world.host, browser.cookie_line(&format!("/apps/{app}/"))
-    ))
-    .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
-    raw
-}
-
-async fn events(world: &World, browser: &Browser, app: &str) -> Raw {
-    let mut raw = world.raw().await;
-    let cookies = browser.cookie_line(&format!("/apps/{app}/"));
-    raw.send(format!("GET /apps/{app}/sse HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n", world.host)).await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
-    raw.reader.some().await.expect("the first event");
-    raw
-}
-
-/// Whether bytes still go through.
-async fn carries(raw: &mut Raw) -> bool {
-    raw.send(b"\x82\x80\x01\x02\x03\x04").await;
-    raw.reader.some().await.is_ok_and(|bytes| !bytes.is_empty())
-}
+use crate::support::world::World;
 
 fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
     let now = world.running.gateway.catalog.load();
@@ -49,18 +22,17 @@ fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
 async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of_nobody_else() {
     let world = World::new().await.ready().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
-    let (mut socket, mut stream) =
-        (websocket(&world, &alice, "grp").await, events(&world, &alice, "usr").await);
+    let (mut socket, mut stream) = (world.websocket(&alice, "grp").await, world.events(&alice, "usr").await);
     let (mut others, mut public) =
-        (websocket(&world, &bob, "usr").await, events(&world, &world.browser(), "pub").await);
-    assert!(carries(&mut socket).await && carries(&mut others).await);
+        (world.websocket(&bob, "usr").await, world.events(&world.browser(), "pub").await);
+    assert!(socket.carries().await && others.carries().await);
     let sessions = &world.running.gateway.sessions;
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = sessions.find_sign_in([cookie.as_bytes()].into_iter(), world.running.gateway.clock.now());
     sessions.end(&sign_in.expect("signed in"));
     assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
-    assert!(carries(&mut others).await, "bob's goes on");
+    assert!(others.carries().await, "bob's goes on");
     let unread = tokio::time::timeout(Duration::from_millis(20), public.reader.some()).await;
     assert!(unread.is_err(), "the public stream goes on, silently");
     for app in ["grp", "usr"] {
@@ -73,8 +45,8 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
 async fn a_stream_ends_when_its_session_expires_and_pings_do_not_keep_it() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
-    let mut socket = websocket(&world, &alice, "grp").await;
-    let mut stream = events(&world, &alice, "usr").await;
+    let mut socket = world.websocket(&alice, "grp").await;
+    let mut stream = world.events(&alice, "usr").await;
     for _ in 0..2 {
         world.hands.advance(Duration::from_secs(14 * 60));
         // A ping comes back from the app's echo, and is no use.
@@ -89,10 +61,10 @@ async fn a_stream_ends_when_its_session_expires_and_pings_do_not_keep_it() {
 async fn what_a_person_sends_on_a_websocket_keeps_the_session_until_its_lifetime() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
-    let mut socket = websocket(&world, &alice, "grp").await;
+    let mut socket = world.websocket(&alice, "grp").await;
     for round in 0..35 {
         world.hands.advance(Duration::from_secs(20 * 60));
-        assert!(carries(&mut socket).await, "{round}");
+        assert!(socket.carries().await, "{round}");
     }
     world.hands.advance(Duration::from_secs(20 * 60));
     assert_eq!(socket.farewell().await, Some(1008), "12 h are over");
@@ -103,11 +75,11 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
     let world = World::new().await.ready().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
     let (mut of_alice, mut of_bob) =
-        (websocket(&world, &alice, "usr").await, websocket(&world, &bob, "usr").await);
-    let mut public = events(&world, &world.browser(), "pub").await;
+        (world.websocket(&alice, "usr").await, world.websocket(&bob, "usr").await);
+    let mut public = world.events(&world.browser(), "pub").await;
     world.running.gateway.catalog.publish(with_access(&world, "usr", Some("group:phusers")));
     assert_eq!(of_bob.farewell().await, Some(1008), "bob is not in phusers");
-    assert!(carries(&mut of_alice).await, "alice notices nothing");
+    assert!(of_alice.carries().await, "alice notices nothing");
     assert_eq!(bob.clone().fetch("/apps/usr/").await.status(), 403);
     world.running.gateway.catalog.publish(with_access(&world, "pub", Some("user")));
     assert!(public.is_closed().await, "nobody is signed in there");
@@ -119,7 +91,7 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
 async fn a_lost_group_ends_the_streams_that_needed_it() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
-    let (mut grp, mut usr) = (websocket(&world, &alice, "grp").await, websocket(&world, &alice, "usr").await);
+    let (mut grp, mut usr) = (world.websocket(&alice, "grp").await, world.websocket(&alice, "usr").await);
     let gateway = &world.running.gateway;
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = gateway
@@ -130,7 +102,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
     sign_in.describe(std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])));
     gateway.alarm.ring();
     assert_eq!(grp.farewell().await, Some(1008));
-    assert!(carries(&mut usr).await, "what needs no group goes on");
+    assert!(usr.carries().await, "what needs no group goes on");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,7 +125,7 @@ async fn a_stream_opened_with_a_token_ends_when_the_token_expires() {
 async fn ended_streams_leave_the_table() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
-    let socket = websocket(&world, &alice, "grp").await;
+    let socket = world.websocket(&alice, "grp").await;
     let listed = || world.running.gateway.metrics.streams.get();
     // The tunnel is listed just after its 101 went out.
     while listed() != 1 {

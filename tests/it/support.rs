@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod console;
 pub mod kubernetes_api;
 pub mod message;
+pub mod open_streams;
 pub mod oracles;
 pub mod origins;
 pub mod process;

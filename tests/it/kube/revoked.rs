@@ -8,31 +8,10 @@ use tokio::io::AsyncWriteExt;
 use super::namespace::{Namespace, application};
 use crate::support::{
     backend::Backend,
-    browser::Browser,
     message::{PATIENCE, Reader},
-    raw::Raw,
-    world::World,
 };
 
 const SOON: Duration = Duration::from_secs(1);
-
-async fn websocket(world: &World, browser: &Browser, app: &str) -> Raw {
-    let mut raw = world.raw().await;
-    let cookies = browser.cookie_line(&format!("/apps/{app}/"));
-    raw.send(format!(
-        "GET /apps/{app}/ws HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://{host}\r\n{cookies}\r\n",
-        host = world.host,
-    ))
-    .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
-    raw
-}
-
-async fn carries(raw: &mut Raw) -> bool {
-    raw.send(b"\x82\x80\x01\x02\x03\x04").await;
-    raw.reader.some().await.is_ok_and(|bytes| !bytes.is_empty())
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_members_download_goes_on() {
@@ -43,8 +22,8 @@ async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_m
     namespace.app("files", "public", json!({})).await;
     let world = namespace.world().await;
     let (alice, nobody) = (world.signed_in("alice").await, world.browser());
-    let mut socket = websocket(&world, &nobody, "flip").await;
-    assert!(carries(&mut socket).await);
+    let mut socket = world.websocket(&nobody, "flip").await;
+    assert!(socket.carries().await);
     // A member's download, begun while the app was everybody's but for her sign-in.
     namespace.app("files", "primehub", json!({})).await;
     world.until(|snapshot| snapshot.find("files").is_some_and(|app| app.spec.access.kind() == "user")).await;
@@ -81,18 +60,18 @@ async fn another_group_cuts_its_former_members_and_a_deletion_cuts_everybody() {
     namespace.app("room", "group", json!({ "groupName": "phusers" })).await;
     let world = namespace.world().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
-    let mut hers = websocket(&world, &alice, "room").await;
+    let mut hers = world.websocket(&alice, "room").await;
     namespace.app("room", "group", json!({ "groupName": "friends" })).await;
     world
         .until(|snapshot| {
             snapshot.find("room").is_some_and(|app| app.spec.access.to_string() == "group:friends")
         })
         .await;
-    assert!(carries(&mut hers).await, "alice is in both groups and notices nothing");
-    let mut his = websocket(&world, &bob, "room").await;
+    assert!(hers.carries().await, "alice is in both groups and notices nothing");
+    let mut his = world.websocket(&bob, "room").await;
     namespace.app("room", "group", json!({ "groupName": "phusers" })).await;
     assert_eq!(his.farewell().await, Some(1008), "bob is in the first one no longer");
-    assert!(carries(&mut hers).await);
+    assert!(hers.carries().await);
     let gone = Instant::now();
     namespace.delete("room").await;
     assert_eq!(hers.farewell().await, Some(1008), "nobody is left in an app that is gone");
