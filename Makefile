@@ -11,7 +11,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube install fmt lint deny docs
+.PHONY: help demo test test-kube test-long install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,10 @@ test-kube: ## against a real Kubernetes API server: catalogue, rights, chart (De
 	tests/real/kube/install.sh >/dev/null
 	cargo build --bins --tests
 	tests/real/kube/run.sh tests/real/kube/all.sh
+
+# About two minutes: the same suite as in `make test`, fifty times as many cases.
+test-long: ## 100,000 generated messages through the gateway and straight
+	LUDGATE_DIFFERENTIAL=100000 cargo test --test it differential:: -- --nocapture
 
 install: ## what the tests need beside Rust, where it is missing
 	tests/install.sh

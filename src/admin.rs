@@ -2,6 +2,8 @@
 //!
 //! Never on the public listener. Runs on the control runtime; a slow scrape delays no request.
 
+mod sessions;
+
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -15,7 +17,7 @@ use tokio::{net::TcpListener, sync::watch};
 use crate::{
     catalog::snapshot::{Problem, Snapshot},
     gateway::Gateway,
-    lifecycle::ready::Ready,
+    lifecycle::{drain::Phase, ready::Ready},
     model::{access::Access, app::App, place::Place, secret::Secret},
 };
 
@@ -36,7 +38,7 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 pub struct Admin {
     gateway: Arc<Gateway>,
     ready: Ready,
-    stopping: watch::Receiver<bool>,
+    stopping: watch::Receiver<Phase>,
     token: Option<Secret>,
 }
 
@@ -45,7 +47,7 @@ impl Admin {
     pub fn new(
         gateway: Arc<Gateway>,
         ready: Ready,
-        stopping: watch::Receiver<bool>,
+        stopping: watch::Receiver<Phase>,
         token: Option<Secret>,
     ) -> Arc<Admin> {
         Arc::new(Admin { gateway, ready, stopping, token })
@@ -62,7 +64,7 @@ impl Admin {
             tokio::spawn(async move {
                 let service = service_fn(move |request| {
                     let admin = admin.clone();
-                    async move { Ok::<_, Infallible>(admin.answer(&request)) }
+                    async move { Ok::<_, Infallible>(admin.answer(&request).await) }
                 });
                 let _ = http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -73,11 +75,20 @@ impl Admin {
         }
     }
 
-    fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        let is_of_sessions = path == "/sessions" && self.token.is_some();
+        let reads = request.method() == Method::GET || request.method() == Method::HEAD;
+        let ends = is_of_sessions && request.method() == Method::DELETE;
+        if !(reads || ends) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
         }
-        match request.uri().path() {
+        match path {
+            "/sessions" if is_of_sessions => match self.admits(request) {
+                true if reads => self.sessions(request),
+                true => self.end_sessions(request).await,
+                false => unauthorized(),
+            },
             "/livez" => text(StatusCode::OK, "ok\n"),
             "/readyz" => self.readiness(request.uri().query() == Some("verbose")),
             "/metrics" => {
@@ -89,12 +100,7 @@ impl Admin {
             }
             "/apps" if self.token.is_some() => match self.admits(request) {
                 true => self.apps(),
-                false => {
-                    let mut response = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
-                    let challenge = HeaderValue::from_static("Bearer realm=\"ludgate admin\"");
-                    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-                    response
-                }
+                false => unauthorized(),
             },
             _ => text(StatusCode::NOT_FOUND, "nothing here\n"),
         }
@@ -113,7 +119,7 @@ impl Admin {
 
     fn readiness(&self, verbose: bool) -> Response<Full<Bytes>> {
         let mut waiting = self.ready.waiting_for();
-        if *self.stopping.borrow() {
+        if *self.stopping.borrow() == Phase::Stopping {
             waiting.push("draining");
         }
         let status = if waiting.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -171,10 +177,7 @@ impl Admin {
             })
             .collect();
         let body = json!({ "apps": list, "problems": problems, "complete": snapshot.is_complete() });
-        let mut response = text(StatusCode::OK, body.to_string());
-        let kind = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, kind);
-        response
+        json_text(&body)
     }
 }
 
@@ -189,6 +192,19 @@ fn ports(snapshot: &Snapshot, app: &App) -> Vec<serde_json::Value> {
         })
     });
     ports.collect()
+}
+
+fn unauthorized() -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
+    let challenge = HeaderValue::from_static("Bearer realm=\"ludgate admin\"");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+}
+
+fn json_text(body: &serde_json::Value) -> Response<Full<Bytes>> {
+    let mut response = text(StatusCode::OK, body.to_string());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {

@@ -6,6 +6,8 @@ pub mod body;
 pub mod connect;
 pub mod fault;
 pub mod frames;
+pub mod lease;
+pub mod pace;
 pub mod pool;
 pub mod proof;
 pub mod request_headers;
@@ -16,25 +18,32 @@ pub mod upgrade;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    net::IpAddr,
+    net::SocketAddr,
     rc::Rc,
     time::Duration,
 };
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header, uri::Scheme};
 use hyper::body::Incoming;
 
 use crate::{
     authorize::Permit,
     model::{
-        app::UpstreamScheme,
-        arrival::{Arrival, RequestClass},
+        app::{App, Protocol, UpstreamScheme},
+        arrival::{Arrival, Framing, RequestClass},
+        grpc::Grpc,
     },
     session::usage::Usage,
 };
-use body::{Download, Upload};
+use body::{Download, Terms, Upload, UploadState};
 use fault::Fault;
-use pool::{Failed, Lease, Pool};
+use lease::{Failed, Lease};
+use pace::Pace;
+use pool::{Near, Pool};
+use tokio::time::Instant;
+
+/// However long a client says that it waits for a call, in the end it is over.
+const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Deadlines and bounds towards apps.
 #[derive(Clone, Debug)]
@@ -47,6 +56,18 @@ pub struct Settings {
     pub idle: Duration,
     /// Largest response head, in bytes.
     pub head_bytes: usize,
+    /// A client may send nothing of a body for so long, until its answer begins.
+    pub body_gap: Duration,
+    /// What a client must have sent, in bytes for each second that it was waited for.
+    pub body_rate: u64,
+    /// An app may send nothing of an answer for so long.
+    pub response_gap: Duration,
+    /// The same for what is silent by its nature: event streams, gRPC calls, WebSockets.
+    pub stream_idle: Duration,
+    /// Requests that wait for the answer of one app.
+    pub requests_per_app: usize,
+    /// Open connections to one app.
+    pub connections_per_app: usize,
 }
 
 impl Default for Settings {
@@ -56,6 +77,12 @@ impl Default for Settings {
             response_head: Duration::from_secs(60),
             idle: Duration::from_secs(10),
             head_bytes: 64 * 1024,
+            body_gap: Duration::from_secs(30),
+            body_rate: 1024,
+            response_gap: Duration::from_secs(300),
+            stream_idle: Duration::from_secs(3600),
+            requests_per_app: 256,
+            connections_per_app: 1024,
         }
     }
 }
@@ -70,6 +97,8 @@ pub enum Forwarded {
         head: Response<()>,
         /// The app's side.
         upstream: hyper::upgrade::OnUpgrade,
+        /// Its place on the connection, until the tunnel ends.
+        lease: Lease,
     },
 }
 
@@ -83,14 +112,19 @@ pub struct Outgoing<'r> {
     pub headers: &'r dyn Fn() -> HeaderMap,
     /// Keeps the session alive while bytes move.
     pub usage: Option<Usage>,
-    /// Who sends it.
-    pub client: IpAddr,
+    /// Who sends it; the port is that of the connection, 0 when it is somebody else's.
+    pub client: SocketAddr,
 }
 
 impl Outgoing<'_> {
     /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever they are, and
     /// who is nobody in particular goes by their address.
-    fn near(&self) -> usize {
+    fn near(&self) -> Near {
+        let told = self.permit.app().spec.proxy_protocol;
+        Near { pod: self.pod(), client: told.then_some(self.client) }
+    }
+
+    fn pod(&self) -> usize {
         let UpstreamScheme::Pods(pods) = &self.permit.app().spec.upstream.scheme else { return 0 };
         if pods.len() < 2 {
             return 0;
@@ -99,7 +133,7 @@ impl Outgoing<'_> {
         let mut hasher = DefaultHasher::new();
         match self.permit.principal() {
             Some(person) => person.subject.hash(&mut hasher),
-            None => self.client.hash(&mut hasher),
+            None => self.client.ip().hash(&mut hasher),
         }
         // Smaller than the number of pods, which is a usize.
         (hasher.finish() % pods.len() as u64) as usize
@@ -131,54 +165,113 @@ impl Forwarder {
         let near = outgoing.near();
         let Outgoing { permit, arrival, headers, usage, .. } = outgoing;
         let app = permit.app();
+        let settings = &self.pool.settings;
         let target = permit.destination().upstream_target().ok_or(Fault::Unsendable)?;
-        let uri = Uri::from(target);
         let limit = app.spec.max_body;
-        if let (Some(limit), crate::model::arrival::Framing::Length(length)) = (limit, arrival.framing)
+        if let (Some(limit), Framing::Length(length)) = (limit, arrival.framing)
             && length > limit
         {
             return Err(Fault::TooLarge);
         }
+        let assemble =
+            |headers, upload| assemble(app, arrival.method.clone(), target.clone(), headers, upload);
+        let waiting = self.pool.wait(app)?;
         if arrival.class == RequestClass::WebSocket {
-            return upgrade::handshake(&self.pool, app, near, uri, headers(), usage).await;
+            let request = assemble(headers(), Upload::empty())?;
+            return upgrade::handshake(&self.pool, app, near, request, usage).await;
         }
-        let lease = match self.pool.take(app, near) {
-            Some(lease) => lease,
-            None => self.pool.connect(app, near).await?,
+        let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
+        let kept = if may_use_kept { self.pool.take(app, near) } else { None };
+        let lease = match (kept, app.spec.protocol) {
+            (Some(lease), _) => lease,
+            (None, Protocol::Http1) => self.pool.connect(app, near).await?,
+            (None, Protocol::Http2) => self.pool.share(app, near).await?,
         };
-        let (upload, state) = Upload::new(body, arrival.framing, limit, usage.clone());
-        let request = assemble(arrival.method.clone(), uri.clone(), headers(), upload);
-        let deadline = app.spec.timeout;
-        let failed = match lease.send(request, &state, deadline).await {
-            Ok((response, lease)) => return relay(response, lease, usage),
-            Err(failed) => failed,
-        };
-        let once_more = match failed {
-            // Not a byte of it was written: whatever it is, it was not sent.
-            Failed { unsent: Some(request), .. } => *request,
-            Failed { fault: Fault::DiedUnanswered, unsent: None } if arrival.is_safe_to_repeat() => {
-                assemble(arrival.method.clone(), uri, headers(), Upload::empty())
+        // What only says so is no call: an app that cannot take one has its usual deadlines.
+        let call = arrival.grpc.filter(|_| app.spec.protocol == Protocol::Http2);
+        let (upload, state) = match arrival.framing {
+            Framing::None | Framing::Length(0) => (Upload::empty(), UploadState::none()),
+            Framing::Length(_) | Framing::Chunked => {
+                // A call of gRPC may say nothing for as long as it likes, in both directions.
+                let pace = || Pace::new(settings.body_gap, settings.body_rate);
+                let terms = Terms {
+                    limit,
+                    usage: usage.clone(),
+                    pace: call.is_none().then(pace),
+                    keeps_trailers: call.is_some(),
+                    metrics: self.pool.metrics.clone(),
+                };
+                Upload::new(body, terms)
             }
-            Failed { fault, unsent: None } => return Err(fault),
         };
-        let lease = self.pool.connect(app, near).await?;
-        let (response, lease) =
-            lease.send(once_more, &state, deadline).await.map_err(|failed| failed.fault)?;
-        relay(response, lease, usage)
+        let patience = match call {
+            None => app.spec.timeout,
+            Some(Grpc { timeout }) => timeout.unwrap_or(settings.stream_idle).min(settings.stream_idle),
+        };
+        // Of the whole call, where its client says one.
+        let deadline = call.and_then(|call| Some(Instant::now() + call.timeout?.min(LONGEST_CALL)));
+        let request = assemble(headers(), upload)?;
+        let sent = match lease.send(request, &state, patience).await {
+            Ok(sent) => sent,
+            Err(failed) => {
+                let once_more = match failed {
+                    // Not a byte of it was written: whatever it is, it was not sent.
+                    Failed { unsent: Some(request), .. } => *request,
+                    Failed { fault: Fault::DiedUnanswered, unsent: None } if arrival.is_safe_to_repeat() => {
+                        assemble(headers(), Upload::empty())?
+                    }
+                    Failed { fault, unsent: None } => return Err(fault),
+                };
+                let lease = match app.spec.protocol {
+                    Protocol::Http1 => self.pool.connect(app, near).await?,
+                    Protocol::Http2 => self.pool.share(app, near).await?,
+                };
+                lease.send(once_more, &state, patience).await.map_err(|failed| failed.fault)?
+            }
+        };
+        drop(waiting);
+        state.answered();
+        relay(sent, usage, state, settings, deadline)
     }
 }
 
-fn assemble(method: Method, uri: Uri, headers: HeaderMap, body: Upload) -> Request<Upload> {
+/// The request as it is sent: on HTTP/2 the host is part of the address, and the message frames itself.
+fn assemble(
+    app: &App,
+    method: Method,
+    target: http::uri::PathAndQuery,
+    mut headers: HeaderMap,
+    body: Upload,
+) -> Result<Request<Upload>, Fault> {
     let mut request = Request::new(body);
+    let (version, uri) = match app.spec.protocol {
+        Protocol::Http1 => (Version::HTTP_11, Uri::from(target)),
+        Protocol::Http2 => {
+            let host = headers.remove(header::HOST).ok_or(Fault::Unsendable)?;
+            headers.remove(header::TRANSFER_ENCODING);
+            let scheme = match app.spec.upstream.scheme {
+                UpstreamScheme::Https | UpstreamScheme::Container(_) => Scheme::HTTPS,
+                UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => Scheme::HTTP,
+            };
+            let whole = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(target);
+            (Version::HTTP_2, whole.build().map_err(|_| Fault::Unsendable)?)
+        }
+    };
     *request.method_mut() = method;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;
-    *request.version_mut() = Version::HTTP_11;
-    request
+    *request.version_mut() = version;
+    Ok(request)
 }
 
 /// Checks that the answer is one that may be relayed.
-fn relay(mut response: Response<Incoming>, lease: Lease, usage: Option<Usage>) -> Result<Forwarded, Fault> {
+fn relay(
+    (mut response, lease): (Response<Incoming>, Lease),
+    usage: Option<Usage>,
+    upload: UploadState,
+    settings: &Settings,
+    deadline: Option<Instant>,
+) -> Result<Forwarded, Fault> {
     let status = response.status();
     let strange = status == StatusCode::SWITCHING_PROTOCOLS
         || status.as_u16() >= 600
@@ -189,6 +282,17 @@ fn relay(mut response: Response<Incoming>, lease: Lease, usage: Option<Usage>) -
     }
     // Our own version: an app of HTTP/1.0 must not make our answer one whose end nobody can see.
     *response.version_mut() = Version::HTTP_11;
-    let finite = response.headers().contains_key(http::header::CONTENT_LENGTH);
-    Ok(Forwarded::Answer(response.map(|body| Download::new(body, lease, usage.filter(|_| finite)))))
+    let finite = response.headers().contains_key(header::CONTENT_LENGTH);
+    let gap =
+        if is_silent_by_nature(response.headers()) { settings.stream_idle } else { settings.response_gap };
+    Ok(Forwarded::Answer(
+        response.map(|body| Download::new(body, lease, usage.filter(|_| finite), upload, gap, deadline)),
+    ))
+}
+
+/// Whether an answer may say nothing for long without being stuck: events, and calls.
+fn is_silent_by_nature(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
+    let begins = |name: &[u8]| kind.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    begins(b"text/event-stream") || begins(b"application/grpc")
 }

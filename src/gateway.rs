@@ -7,6 +7,7 @@
 pub mod access_log;
 pub mod address_token;
 pub mod answer;
+pub mod connection;
 pub mod console_token;
 pub mod consult;
 pub mod decide;
@@ -17,6 +18,7 @@ pub mod pages;
 pub mod request_id;
 pub mod respond;
 pub mod return_to;
+pub mod sign_in_rate;
 pub mod still_allowed;
 pub mod tenant;
 pub mod thread;
@@ -29,14 +31,14 @@ use tokio::runtime::Handle;
 use crate::{
     catalog::Catalog,
     forward,
-    identity::{arvados_token::ArvadosTokens, oidc::Oidc},
+    identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
     kubernetes::pod_logs::PodLogs,
     lifecycle::streams::Alarm,
     model::clock::Clock,
-    peer,
     session::store::Sessions,
     telemetry::{lines::LineSink, metrics::Metrics},
 };
+use sign_in_rate::SignInRate;
 
 /// What every data thread shares.
 #[derive(Debug)]
@@ -47,10 +49,14 @@ pub struct Gateway {
     pub sessions: Arc<Sessions>,
     /// The provider's client; `None`: nobody can sign in, public apps only.
     pub oidc: Option<Arc<Oidc>>,
+    /// Asks the provider again about who is signed in; `None`: nobody can sign in.
+    pub rechecks: Option<Arc<Rechecks>>,
     /// Tokens of Arvados; `None`: they are no credentials.
     pub arvados: Option<Arc<ArvadosTokens>>,
     /// The logs of apps' pods; `None`: they are not served.
     pub logs: Option<PodLogs>,
+    /// How often one client may sign in.
+    pub sign_in_rate: SignInRate,
     /// Time.
     pub clock: Clock,
     /// Numbers.
@@ -59,8 +65,6 @@ pub struct Gateway {
     pub alarm: Alarm,
     /// Where request lines go.
     pub log: LineSink,
-    /// Whose forwarded headers are believed.
-    pub peers: peer::Settings,
     /// Deadlines towards apps.
     pub forward: forward::Settings,
     /// The runtime for everything that is not a request.

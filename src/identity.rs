@@ -2,3 +2,4 @@
 
 pub mod arvados_token;
 pub mod oidc;
+pub mod rechecks;

@@ -6,12 +6,17 @@ pub mod class;
 pub mod cookies;
 pub mod framing;
 pub mod host;
+pub mod http2;
 pub mod path;
 pub mod query;
 
 use http::{Method, StatusCode, header, request::Parts};
 
-use crate::model::{arrival::Arrival, arrival::RequestClass, site::Site};
+use crate::model::{
+    arrival::{Arrival, RequestClass},
+    grpc::Grpc,
+    site::Site,
+};
 
 /// Longest method we pass on; the grammar has no limit, apps need none longer.
 const MAX_METHOD: usize = 32;
@@ -60,6 +65,15 @@ pub enum Malformed {
     /// A WebSocket handshake that is not one.
     #[error("the WebSocket handshake is malformed")]
     Handshake,
+    /// A header field of HTTP/2 that HTTP/1.1 cannot carry.
+    #[error("a header field is malformed")]
+    Field,
+    /// More header fields than may be.
+    #[error("too many header fields")]
+    Fields,
+    /// The certificate of this connection does not speak for the host.
+    #[error("this connection is for another host")]
+    Misdirected,
     /// The request passed through this gateway before.
     #[error("the request is going in circles")]
     Loop,
@@ -76,12 +90,13 @@ impl Malformed {
             | Malformed::Climbs
             | Malformed::Framing
             | Malformed::Authorization
+            | Malformed::Field
             | Malformed::Handshake => StatusCode::BAD_REQUEST,
-            Malformed::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
+            Malformed::UnknownHost | Malformed::Misdirected => StatusCode::MISDIRECTED_REQUEST,
             Malformed::TooLong => StatusCode::URI_TOO_LONG,
             Malformed::Method => StatusCode::METHOD_NOT_ALLOWED,
             Malformed::Expectation => StatusCode::EXPECTATION_FAILED,
-            Malformed::Cookies => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Malformed::Cookies | Malformed::Fields => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Malformed::Loop => StatusCode::LOOP_DETECTED,
         }
     }
@@ -102,16 +117,19 @@ impl Malformed {
             Malformed::Authorization => "two_authorizations",
             Malformed::Cookies => "too_many_cookies",
             Malformed::Handshake => "bad_handshake",
+            Malformed::Field => "bad_field",
+            Malformed::Fields => "too_many_fields",
+            Malformed::Misdirected => "misdirected",
             Malformed::Loop => "loop",
         }
     }
 }
 
-/// Reads a request head.
+/// Reads a request head; `ends`: nothing follows it.
 ///
 /// # Errors
 /// The first reason for refusing it; nothing of it may then be forwarded.
-pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
+pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malformed> {
     let method = parts.method.clone();
     if method == Method::CONNECT || method == Method::TRACE || method.as_str().len() > MAX_METHOD {
         return Err(Malformed::Method);
@@ -122,7 +140,7 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
         return Err(Malformed::TooLong);
     }
     path::check(target.as_str())?;
-    let framing = framing::read(&parts.headers, parts.version)?;
+    let framing = framing::read(&parts.headers, parts.version, ends)?;
     if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Malformed::Authorization);
     }
@@ -142,6 +160,7 @@ pub fn parse(parts: &Parts, site: &Site) -> Result<Arrival, Malformed> {
         method,
         place,
         target: target.clone(),
+        grpc: Grpc::of(&parts.headers).filter(|_| class == RequestClass::Program),
         class,
         provenance,
         origin,

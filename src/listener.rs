@@ -2,16 +2,24 @@
 //!
 //! Nothing here knows what a request means; a [`Service`](hyper::service::Service) is called with it.
 
+pub mod accept;
 pub mod connection;
 pub mod descriptors;
+mod exchange;
+mod http;
+pub mod inherited;
+mod preface;
 mod proxy_protocol;
+mod pulse;
 pub mod seats;
 pub mod tls;
 pub mod write_stall;
 
 use std::{io, net::SocketAddr, time::Duration};
 
+use inherited::Inherited;
 use ipnet::IpNet;
+pub use pulse::Patience;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// How connections are taken.
@@ -27,9 +35,16 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// Deadline for the PROXY protocol header and the TLS handshake together.
     pub handshake: Duration,
-    /// Deadline for a request head, counted from the end of the answer before; so also how long a
-    /// connection may be idle.
-    pub request_head: Duration,
+    /// How long a connection may wait for what.
+    pub patience: Patience,
+    /// Whether HTTP/2 is understood without TLS, by clients that know it is (a balancer).
+    pub h2c: bool,
+    /// Everything is sent on to the site's https address, and nothing is served.
+    pub redirects: bool,
+    /// The port is shared with another process, which is leaving.
+    pub takeover: bool,
+    /// Requests at the same time on one HTTP/2 connection.
+    pub streams: u32,
     /// A client may take nothing of an answer for this long.
     pub write_stall: Duration,
     /// Largest request head, in bytes.
@@ -56,6 +71,9 @@ pub enum ListenError {
     /// Somebody listens there already.
     #[error("{0} is in use")]
     InUse(SocketAddr),
+    /// A socket was handed over for an address that is configured nowhere.
+    #[error("a socket was handed over that listens on {0}, which is configured nowhere")]
+    Unclaimed(SocketAddr),
     /// The system refused.
     #[error("cannot listen on {address}: {error}")]
     System {
@@ -66,14 +84,20 @@ pub enum ListenError {
     },
 }
 
-/// Opens one listening socket per data thread, all on the same port.
+/// Listening sockets, one per data thread, all on the same port: those that were handed over, or new ones.
 ///
 /// SO_REUSEPORT would let a second process share the port without a word, so a socket without it probes
-/// the port first. The gap between probe and bind is harmless: it only decides which error is shown.
+/// the port first, unless a `takeover` is meant: then it is shared with the process that is leaving. The gap between
+/// probe and bind is harmless: it only decides which error is shown.
 ///
 /// # Errors
 /// [`ListenError::InUse`] is a mistake of the configuration; anything else is the machine's.
-pub fn bind(address: SocketAddr, threads: usize) -> Result<Vec<std::net::TcpListener>, ListenError> {
+pub fn bind(
+    address: SocketAddr,
+    threads: usize,
+    takeover: bool,
+    inherited: &mut Inherited,
+) -> Result<Vec<std::net::TcpListener>, ListenError> {
     let system = |error: io::Error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             ListenError::InUse(address)
@@ -81,7 +105,10 @@ pub fn bind(address: SocketAddr, threads: usize) -> Result<Vec<std::net::TcpList
             ListenError::System { address, error }
         }
     };
-    if address.port() != 0 {
+    if let Some(sockets) = inherited.take(address, threads).map_err(system)? {
+        return Ok(sockets);
+    }
+    if address.port() != 0 && !takeover {
         drop(socket(address, false).map_err(system)?);
     }
     let first = socket(address, true).map_err(system)?;
@@ -122,7 +149,17 @@ pub(crate) mod tests {
             proxy_protocol_from: vec![],
             trusted_proxies: vec![],
             handshake: Duration::from_secs(10),
-            request_head: Duration::from_secs(10),
+            patience: Patience {
+                first_byte: Duration::from_secs(10),
+                head: Duration::from_secs(10),
+                idle: Duration::from_secs(60),
+                idle_http2: Duration::from_secs(300),
+                age: Duration::from_secs(3600),
+            },
+            h2c: false,
+            redirects: false,
+            takeover: false,
+            streams: 100,
             write_stall: Duration::from_secs(10),
             head_bytes: 64 << 10,
             head_fields: 100,

@@ -45,6 +45,14 @@ pub enum Endpoint {
     SignOut,
     /// Who am I, as JSON.
     Userinfo,
+    /// The provider tells of a sign-out, server to server.
+    BackchannelLogout,
+    /// The same, in a frame of its page.
+    FrontchannelLogout,
+    /// Where a window ends that renews a session.
+    Renewed,
+    /// The script that opens it.
+    RenewScript,
     /// The log of a pod of an app.
     Logs,
     /// On an app's own host: takes the ticket that the site gave out.
@@ -60,6 +68,10 @@ impl Endpoint {
             Endpoint::SignIn => "sign_in",
             Endpoint::SignOut => "sign_out",
             Endpoint::Userinfo => "userinfo",
+            Endpoint::BackchannelLogout => "backchannel_logout",
+            Endpoint::FrontchannelLogout => "frontchannel_logout",
+            Endpoint::Renewed => "renewed",
+            Endpoint::RenewScript => "renew_script",
             Endpoint::Logs => "logs",
             Endpoint::Enter => "enter",
         }
@@ -67,8 +79,16 @@ impl Endpoint {
 
     /// Reads the name of an endpoint on the site.
     pub fn named(name: &str) -> Option<Endpoint> {
-        [Endpoint::Start, Endpoint::Callback, Endpoint::SignIn, Endpoint::SignOut, Endpoint::Userinfo]
-            .into_iter()
-            .find(|endpoint| endpoint.as_str() == name)
+        [
+            Endpoint::Start,
+            Endpoint::Callback,
+            Endpoint::SignIn,
+            Endpoint::SignOut,
+            Endpoint::Userinfo,
+            Endpoint::BackchannelLogout,
+            Endpoint::FrontchannelLogout,
+        ]
+        .into_iter()
+        .find(|endpoint| endpoint.as_str() == name)
     }
 }

@@ -2,23 +2,30 @@
 //!
 //! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
 
-use std::{collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+    thread::JoinHandle,
+    time::Duration,
+};
 
 use tokio::{
     net::TcpListener,
     runtime::{Builder, Handle, LocalOptions},
     sync::watch,
+    task::AbortHandle,
 };
 
 use crate::{
     admin::Admin,
     arvados::client::Api,
     catalog::{Catalog, from_arvados::Containers, from_kubernetes::Feeder, snapshot::Snapshot},
-    gateway::{
-        Gateway,
-        thread::{DataThread, Service},
-    },
-    identity::{arvados_token::ArvadosTokens, oidc::Oidc},
+    gateway::{Gateway, connection::Service, sign_in_rate::SignInRate, thread::DataThread},
+    identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
     kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
     lifecycle::{
         drain::{Drain, DrainWatcher},
@@ -26,12 +33,14 @@ use crate::{
         streams::Alarm,
     },
     listener::{
-        self, ListenError, connection, descriptors,
+        self, ListenError, accept, descriptors,
+        inherited::Inherited,
         seats::Seats,
         tls::{self, Certificates},
     },
     model::{app::AppSpec, clock::Clock},
-    session::store::Sessions,
+    peer,
+    session::{keys::KeyRing, store::Sessions},
     settings::Settings,
     telemetry::{lines::LineSink, metrics::Metrics},
 };
@@ -53,13 +62,15 @@ pub struct Options {
     pub threads: usize,
     /// Where request lines go; `None`: standard output.
     pub log: Option<Box<dyn io::Write + Send>>,
+    /// Sockets that were handed over.
+    pub inherited: Inherited,
 }
 
 impl Options {
     /// As the machine has it.
     pub fn of_this_machine() -> Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Options { clock: Clock::system(), threads, log: None }
+        Options { clock: Clock::system(), threads, log: None, inherited: Inherited::default() }
     }
 }
 
@@ -89,9 +100,18 @@ pub struct Running {
     /// What the threads share.
     pub gateway: Arc<Gateway>,
     feeds: Feeds,
+    leaves: Option<Leaves>,
     drain: Drain,
     finish: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// Where the sessions go when it stops.
+struct Leaves {
+    file: PathBuf,
+    keys: Arc<KeyRing>,
+    /// Looks for what others leave; ends before something is left for others.
+    looks: AbortHandle,
 }
 
 /// What may change while it runs, and who is told.
@@ -110,6 +130,7 @@ struct Feeds {
 pub async fn start(settings: Settings, options: Options) -> Result<Running, StartError> {
     let Settings {
         listen,
+        more_listeners,
         peers,
         admin,
         site,
@@ -118,6 +139,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         keys,
         forward,
         stop_grace: _,
+        sign_ins,
         log,
         apps,
         arvados,
@@ -127,8 +149,20 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let sockets = listener::bind(listen.address, options.threads)?;
-    let admin_listener = listener::bind(admin.address, 1)?;
+    let (threads, mut inherited, takeover) = (options.threads, options.inherited, listen.takeover);
+    let sockets = listener::bind(listen.address, threads, takeover, &mut inherited)?;
+    let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
+    let mut doors = vec![(sockets, listen, peers.clone())];
+    for listen in more_listeners {
+        let sockets = listener::bind(listen.address, threads, listen.takeover, &mut inherited)?;
+        let peers = peer::Settings { trusted: listen.trusted_proxies.clone() };
+        doors.push((sockets, listen, peers));
+    }
+    let admin_listener = listener::bind(admin.address, 1, takeover, &mut inherited)?;
+    // Whoever connects there would wait for ever.
+    if let Some(nobodys) = inherited.left().next() {
+        return Err(StartError::Listen(ListenError::Unclaimed(nobodys)));
+    }
     let clock = options.clock;
     let (metrics, alarm, ready, drain) = (Metrics::new(), Alarm::new(), Ready::default(), Drain::new());
     let starting = ready.latch("listeners");
@@ -136,10 +170,17 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let lines =
         if log.requests { LineSink::start(output, metrics.log_dropped.clone()) } else { LineSink::off() };
     let oidc = match identity {
-        Some(identity) => Some(Arc::new(Oidc::new(identity, &site, keys, clock.clone(), metrics.clone())?)),
+        Some(identity) => {
+            Some(Arc::new(Oidc::new(identity, &site, keys.clone(), clock.clone(), metrics.clone())?))
+        }
         None => None,
     };
+    let hand_over = session.hand_over.clone();
     let sessions = Arc::new(Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone()));
+    let rechecks = oidc.as_ref().map(|oidc| {
+        let (alarm, clock, control) = (alarm.clone(), clock.clone(), Handle::current());
+        Arc::new(Rechecks::new(oidc.clone(), sessions.clone(), alarm, clock, control))
+    });
     let (containers, tokens) = match &arvados {
         Some(arvados) => {
             let (api, control) = (Api::new(arvados, metrics.clone())?, Handle::current());
@@ -170,15 +211,16 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     let gateway = Arc::new(Gateway {
         catalog,
+        rechecks,
         arvados: tokens,
         logs: cluster.filter(|cluster| cluster.settings().logs).map(PodLogs::new),
         sessions: sessions.clone(),
         oidc: oidc.clone(),
+        sign_in_rate: SignInRate::new(sign_ins, peers.trusted.clone(), clock.clone()),
         clock: clock.clone(),
         metrics: metrics.clone(),
         alarm,
         log: lines,
-        peers,
         forward,
         control: Handle::current(),
     });
@@ -186,28 +228,35 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     if let Some(oidc) = oidc {
         tokio::spawn(async move { oidc.keep_informed().await });
     }
+    let leaves = hand_over.map(|file| {
+        take_over(&gateway, &file, &keys);
+        let looking = tokio::spawn(keep_taking_over(gateway.clone(), file.clone(), keys.clone()));
+        Leaves { file, keys, looks: looking.abort_handle() }
+    });
+    let sweeping = gateway.clone();
     tokio::spawn(async move {
         loop {
             clock.sleep(SWEEP_EVERY).await;
             sessions.sweep().await;
+            sweeping.sign_in_rate.sweep();
         }
     });
-    if let tls::Settings::On { certificates, .. } = &listen.tls {
-        tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), metrics.clone()));
-    }
-    let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
     let (finish, finished) = watch::channel(false);
-    let seats = Seats::new(&listen, descriptors::room(options.threads), metrics.clone());
+    let count = doors.len().max(1);
+    let mut plans: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
+    for (sockets, listen, peers) in doors {
+        if let tls::Settings::On { certificates, .. } = &listen.tls {
+            tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), metrics.clone()));
+        }
+        let seats = Seats::new(&listen, descriptors::room(threads) / count, metrics.clone());
+        for (plan, socket) in plans.iter_mut().zip(sockets) {
+            plan.push(Door { socket, listen: listen.clone(), peers: peers.clone(), seats: seats.clone() });
+        }
+    }
     let mut threads = Vec::new();
-    for (index, socket) in sockets.into_iter().enumerate() {
-        let thread = Plan {
-            socket,
-            listen: listen.clone(),
-            gateway: gateway.clone(),
-            seats: seats.clone(),
-            drain: drain.watcher(),
-            finished: finished.clone(),
-        };
+    for (index, doors) in plans.into_iter().enumerate() {
+        let thread =
+            Plan { doors, gateway: gateway.clone(), drain: drain.watcher(), finished: finished.clone() };
         let name = format!("ludgate-data-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run())?);
     }
@@ -221,7 +270,26 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     drop(starting);
     tracing::info!(%address, admin = %admin_address, "listening");
     let feeds = Feeds { own, has_cluster, ready };
-    Ok(Running { address, admin: admin_address, gateway, feeds, drain, finish, threads })
+    Ok(Running { address, admin: admin_address, gateway, feeds, leaves, drain, finish, threads })
+}
+
+/// Takes what a process before has left, if there is something.
+fn take_over(gateway: &Gateway, file: &Path, keys: &KeyRing) {
+    match gateway.sessions.take_over(file, keys, gateway.clock.wall_seconds()) {
+        Ok(None) => {}
+        Ok(Some(sign_ins)) => tracing::info!(sign_ins, "who was signed in goes on"),
+        Err(error) => {
+            tracing::error!(%error, file = %file.display(), "what another process left cannot be used");
+        }
+    }
+}
+
+/// The process before may stop only after this one has begun.
+async fn keep_taking_over(gateway: Arc<Gateway>, file: PathBuf, keys: Arc<KeyRing>) {
+    loop {
+        gateway.clock.sleep(LOOK_EVERY).await;
+        take_over(&gateway, &file, &keys);
+    }
 }
 
 /// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
@@ -274,14 +342,24 @@ impl Running {
 
     /// Is no longer ready, and goes on as before.
     pub fn retire(&self) -> Latch {
+        self.drain.leave();
         self.feeds.ready.latch("the process stops soon")
     }
 
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
     /// Gives back whether everybody finished in time.
     pub async fn stop(self) -> bool {
-        let Running { drain, finish, threads, gateway, .. } = self;
+        let Running { drain, finish, threads, gateway, leaves, .. } = self;
         let in_time = drain.stop(DRAIN_DEADLINE).await;
+        if let Some(Leaves { file, keys, looks }) = leaves {
+            looks.abort();
+            match gateway.sessions.hand_over(&file, &keys, gateway.clock.wall_seconds()) {
+                Ok(sign_ins) => tracing::info!(sign_ins, "who is signed in was left for the next process"),
+                Err(error) => {
+                    tracing::error!(%error, file = %file.display(), "who is signed in could not be left")
+                }
+            }
+        }
         finish.send_replace(true);
         // Joining blocks for as long as a thread needs to drop its tasks.
         let joined = tokio::task::spawn_blocking(move || {
@@ -296,12 +374,18 @@ impl Running {
 
 /// What a data thread is made of.
 struct Plan {
-    socket: std::net::TcpListener,
-    listen: listener::Settings,
+    doors: Vec<Door>,
     gateway: Arc<Gateway>,
-    seats: Arc<Seats>,
     drain: DrainWatcher,
     finished: watch::Receiver<bool>,
+}
+
+/// One listener, as one data thread has it.
+struct Door {
+    socket: std::net::TcpListener,
+    listen: listener::Settings,
+    peers: peer::Settings,
+    seats: Arc<Seats>,
 }
 
 impl Plan {
@@ -314,17 +398,28 @@ impl Plan {
     }
 
     async fn serve(self) {
-        let Plan { socket, listen, gateway, seats, drain, mut finished } = self;
-        let listener = match TcpListener::from_std(socket) {
-            Ok(listener) => listener,
-            Err(error) => {
-                tracing::error!(%error, "a data thread has no listener");
-                return;
-            }
-        };
-        let metrics = gateway.metrics.clone();
-        let service = Rc::new(Service(DataThread::start(gateway)));
-        connection::accept(listener, Rc::new(listen), service, seats, metrics, drain).await;
+        let Plan { doors, gateway, drain, mut finished } = self;
+        let (metrics, thread) = (gateway.metrics.clone(), DataThread::start(gateway));
+        for Door { socket, listen, peers, seats } in doors {
+            let listener = match TcpListener::from_std(socket) {
+                Ok(listener) => listener,
+                Err(error) => {
+                    tracing::error!(%error, "a data thread has no listener");
+                    return;
+                }
+            };
+            let service = Rc::new(Service { thread: thread.clone(), peers, redirects: listen.redirects });
+            let (metrics, drain) = (metrics.clone(), drain.clone());
+            tokio::task::spawn_local(accept::accept(
+                listener,
+                Rc::new(listen),
+                service,
+                seats,
+                metrics,
+                drain,
+            ));
+        }
+        drop(drain);
         // Connections still finishing live on this runtime; it goes when all had their time.
         let _ = finished.wait_for(|finished| *finished).await;
     }

@@ -5,6 +5,7 @@
 //! browser between two requests is sealed (`keys`).
 
 pub mod bind;
+pub mod carry;
 pub mod console_token;
 pub mod cookie;
 pub mod handover;
@@ -13,8 +14,9 @@ pub mod keys;
 pub mod record;
 pub mod store;
 pub mod usage;
+pub mod written;
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// How long sessions last.
 #[derive(Clone, Debug)]
@@ -23,8 +25,10 @@ pub struct Settings {
     pub idle: Duration,
     /// It ends after this long whatever happens.
     pub lifetime: Duration,
-    /// A token behind a sign-in is verified again after this long; groups are not yet read again.
+    /// Groups, or the token behind a sign-in, are asked about again after this long.
     pub recheck: Duration,
+    /// Where a process that stops leaves who is signed in for the next one; `None`: nowhere.
+    pub hand_over: Option<PathBuf>,
     /// Memory for sign-in records, in bytes.
     pub sign_in_bytes: u64,
     /// Memory for app session records, in bytes.
@@ -37,6 +41,7 @@ impl Default for Settings {
             idle: Duration::from_secs(30 * 60),
             lifetime: Duration::from_secs(12 * 60 * 60),
             recheck: Duration::from_secs(5 * 60),
+            hand_over: None,
             sign_in_bytes: 1 << 30,
             app_session_bytes: 600 << 20,
         }

@@ -11,11 +11,12 @@ pub mod resolve;
 pub mod resolve_apps;
 pub mod resolve_hosts;
 pub mod resolve_kubernetes;
+pub mod resolve_listen;
 pub mod resolve_upstream_tls;
 pub mod units;
 pub mod values;
 
-use std::{fmt, path::Path, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use crate::{
     admin, arvados, forward,
@@ -35,6 +36,8 @@ use crate::{
 pub struct Settings {
     /// Where people connect.
     pub listen: listener::Settings,
+    /// Where else.
+    pub more_listeners: Vec<listener::Settings>,
     /// Whose forwarded headers are believed.
     pub peers: peer::Settings,
     /// Where operators connect.
@@ -51,6 +54,8 @@ pub struct Settings {
     pub forward: forward::Settings,
     /// How long a process that is told to stop still takes connections.
     pub stop_grace: Duration,
+    /// Sign-ins that one client may begin or complete at once.
+    pub sign_ins: NonZeroU32,
     /// What is logged.
     pub log: logging::Settings,
     /// The static catalogue.

@@ -80,8 +80,9 @@ impl Snapshot {
     ) -> Snapshot {
         let specs: Vec<AppSpec> = specs.into_iter().collect();
         let on_host = |label: &HostLabel, spec: &AppSpec| {
-            let same = before.and_then(|before| before.hosts.get(label)).filter(|app| app.spec == *spec);
-            same.cloned().unwrap_or_else(|| Arc::new(App::on_host(spec.clone())))
+            let old = before.and_then(|before| before.hosts.get(label));
+            let same = old.filter(|app| app.spec == *spec);
+            same.cloned().unwrap_or_else(|| follows(old, App::on_host(spec.clone())))
         };
         let mut hosts = HashMap::new();
         if site.apps_domain.is_some() {
@@ -106,11 +107,10 @@ impl Snapshot {
             .map(|spec| {
                 let own =
                     label_of(&spec.id).filter(|label| site.apps_domain.is_some() && !taken.contains(label));
-                let same = before
-                    .and_then(|before| before.apps.get(&spec.id))
-                    .filter(|app| app.spec == spec && app.host == own);
+                let old = before.and_then(|before| before.apps.get(&spec.id));
+                let same = old.filter(|app| app.spec == spec && app.host == own);
                 let id = spec.id.clone();
-                let hosted = || Arc::new(App::hosted(spec, &site.apps_prefix, own));
+                let hosted = || follows(old, App::hosted(spec, &site.apps_prefix, own));
                 (id, same.cloned().unwrap_or_else(hosted))
             })
             .collect();
@@ -225,6 +225,12 @@ fn label_of(id: &AppId) -> Option<HostLabel> {
 /// The label of a published port; `None` when it would be longer than a label can be.
 pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
+}
+
+/// An app that was published differently before: what it has to do is not forgotten.
+fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
+    let load = old.map_or_else(|| app.load.clone(), |old| old.load.clone());
+    Arc::new(App { load, ..app })
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub fn run(args: &cli::Demo) -> u8 {
                     BAD_CONFIGURATION
                 }
                 Some(
-                    StartError::Listen(ListenError::System { .. })
+                    StartError::Listen(ListenError::System { .. } | ListenError::Unclaimed(_))
                     | StartError::Trust(_)
                     | StartError::Kubernetes(_)
                     | StartError::System(_),

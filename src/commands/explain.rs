@@ -145,7 +145,7 @@ pub fn explain(
 ) -> Explanation {
     let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
-    let arrival = match incoming::parse(parts, site) {
+    let arrival = match incoming::parse(parts, true, site) {
         Ok(arrival) => arrival,
         Err(malformed) => {
             let status = malformed.status().as_u16();

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::{BAD_CONFIGURATION, DONE, FAILED, reload::Reload};
 use crate::{
     cli::GatewayArgs,
-    listener::{ListenError, descriptors},
+    listener::{ListenError, descriptors, inherited::Inherited},
     run::{self, Options, StartError},
     settings,
     telemetry::logging,
@@ -29,14 +29,22 @@ pub fn run(args: &GatewayArgs) -> u8 {
     };
     logging::start(&settings.log);
     descriptors::raise();
-    match serve(settings, reload) {
+    // Before there is a second thread: what names them is taken out of the environment.
+    let inherited = match Inherited::from_environment() {
+        Ok(inherited) => inherited,
+        Err(error) => {
+            eprintln!("LISTEN_FDS names what is no listening socket: {error}");
+            return BAD_CONFIGURATION;
+        }
+    };
+    match serve(settings, reload, inherited) {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");
             let in_use = matches!(
                 error.downcast_ref::<StartError>(),
                 Some(
-                    StartError::Listen(ListenError::InUse(_))
+                    StartError::Listen(ListenError::InUse(_) | ListenError::Unclaimed(_))
                         | StartError::Trust(_)
                         | StartError::Kubernetes(_)
                 )
@@ -46,11 +54,11 @@ pub fn run(args: &GatewayArgs) -> u8 {
     }
 }
 
-fn serve(settings: settings::Settings, mut reload: Reload) -> anyhow::Result<()> {
+fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited) -> anyhow::Result<()> {
     let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
-        let running = run::start(settings, Options::of_this_machine()).await?;
+        let running = run::start(settings, Options { inherited, ..Options::of_this_machine() }).await?;
         let mut asked = signal(SignalKind::hangup()).context("cannot wait for signals")?;
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut stop = std::pin::pin!(until_signal());

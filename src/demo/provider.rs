@@ -139,6 +139,11 @@ impl Provider {
         }
     }
 
+    /// Ends every grant: refresh tokens work no more.
+    pub fn end_grants(&self) {
+        self.state().refresh.clear();
+    }
+
     /// Changes tokens before they are signed, or stops doing so.
     pub fn set_mischief(&self, mischief: Option<Mischief>) {
         self.state().mischief = mischief;

@@ -1,17 +1,25 @@
 //! Bodies on their way through: streamed with back-pressure, counted, never collected.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     pin::Pin,
     rc::Rc,
-    task::{Context, Poll, ready},
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use http::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::pool::Lease;
-use crate::{model::arrival::Framing, session::usage::Usage};
+use super::{
+    lease::Lease,
+    pace::{Pace, Slow},
+    request_headers,
+};
+use crate::{model::app::Protocol, session::usage::Usage, telemetry::metrics::Metrics};
 
 /// The body of a request, towards the app.
 pub struct Upload {
@@ -19,11 +27,25 @@ pub struct Upload {
     left: Option<u64>,
     state: UploadState,
     usage: Option<Usage>,
+    pace: Option<Pace>,
+    keeps_trailers: bool,
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// What happened to an upload, for the one who waits for the answer.
 #[derive(Clone, Debug)]
-pub struct UploadState(Option<Rc<Cell<(UploadProgress, u64)>>>);
+pub struct UploadState(Option<Rc<Shared>>);
+
+#[derive(Debug)]
+struct Shared {
+    progress: Cell<UploadProgress>,
+    sent: Cell<u64>,
+    answered: Cell<bool>,
+    /// Whoever waits for the answer has gone.
+    gone: Cell<bool>,
+    /// The upload's, to be woken for that.
+    waker: RefCell<Option<Waker>>,
+}
 
 /// How far an upload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +58,22 @@ pub enum UploadProgress {
     Broken,
     /// More than the app takes.
     TooLarge,
+    /// The client sends nothing, or next to nothing.
+    Slow,
+}
+
+/// How an upload is treated.
+pub struct Terms {
+    /// Most bytes.
+    pub limit: Option<u64>,
+    /// Its bytes count as use of this session.
+    pub usage: Option<Usage>,
+    /// How slow it may be; `None`: as slow as it likes.
+    pub pace: Option<Pace>,
+    /// Trailers are part of it (gRPC). Others are dropped: they would be headers that nobody judged.
+    pub keeps_trailers: bool,
+    /// Counts what was too slow.
+    pub metrics: Arc<Metrics>,
 }
 
 /// An upload was cut off.
@@ -51,24 +89,57 @@ impl UploadState {
 
     /// How far it is.
     pub fn progress(&self) -> UploadProgress {
-        self.0.as_ref().map_or(UploadProgress::Done, |cell| cell.get().0)
+        self.0.as_ref().map_or(UploadProgress::Done, |shared| shared.progress.get())
     }
 
     /// How many bytes were passed on.
     pub fn sent(&self) -> u64 {
-        self.0.as_ref().map_or(0, |cell| cell.get().1)
+        self.0.as_ref().map_or(0, |shared| shared.sent.get())
+    }
+
+    /// The answer is over. Broken off, or from an app of HTTP/2, whose streams end together, it takes the upload with it: nobody
+    /// watches it any more. Otherwise what still comes has the time of any body again.
+    fn over(&self, whole: bool, protocol: Protocol) {
+        let Some(shared) = &self.0 else { return };
+        shared.answered.set(false);
+        if !whole || protocol == Protocol::Http2 {
+            shared.gone.set(true);
+            if let Some(waker) = shared.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Whether it is over that way; if not, whoever polls is woken when it is.
+    fn is_gone(&self, cx: &Context<'_>) -> bool {
+        let Some(shared) = &self.0 else { return false };
+        let mut waker = shared.waker.borrow_mut();
+        if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+        shared.gone.get()
+    }
+
+    /// The answer has begun: the app has what it wanted, and what still comes may take its time.
+    pub fn answered(&self) {
+        if let Some(shared) = &self.0 {
+            shared.answered.set(true);
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.0.as_ref().is_some_and(|shared| shared.answered.get())
     }
 
     fn set(&self, progress: UploadProgress) {
-        if let Some(cell) = &self.0 {
-            cell.set((progress, cell.get().1));
+        if let Some(shared) = &self.0 {
+            shared.progress.set(progress);
         }
     }
 
     fn add(&self, bytes: u64) {
-        if let Some(cell) = &self.0 {
-            let (progress, sent) = cell.get();
-            cell.set((progress, sent + bytes));
+        if let Some(shared) = &self.0 {
+            shared.sent.set(shared.sent.get() + bytes);
         }
     }
 }
@@ -76,23 +147,53 @@ impl UploadState {
 impl Upload {
     /// No body at all.
     pub fn empty() -> Upload {
-        Upload { inner: None, left: None, state: UploadState::none(), usage: None }
+        Upload {
+            inner: None,
+            left: None,
+            state: UploadState::none(),
+            usage: None,
+            pace: None,
+            keeps_trailers: false,
+            metrics: None,
+        }
     }
 
-    /// A body of at most `limit` bytes; its bytes count as use of the session.
-    pub fn new(
-        body: Incoming,
-        framing: Framing,
-        limit: Option<u64>,
-        usage: Option<Usage>,
-    ) -> (Upload, UploadState) {
-        match framing {
-            Framing::None | Framing::Length(0) => (Upload::empty(), UploadState::none()),
-            Framing::Length(_) | Framing::Chunked => {
-                let state = UploadState(Some(Rc::new(Cell::new((UploadProgress::Running, 0)))));
-                (Upload { inner: Some(body), left: limit, state: state.clone(), usage }, state)
-            }
+    /// A body, on these terms.
+    pub fn new(body: Incoming, terms: Terms) -> (Upload, UploadState) {
+        let Terms { limit, usage, pace, keeps_trailers, metrics } = terms;
+        let shared = Shared {
+            progress: Cell::new(UploadProgress::Running),
+            sent: Cell::new(0),
+            answered: Cell::new(false),
+            gone: Cell::new(false),
+            waker: RefCell::default(),
+        };
+        let state = UploadState(Some(Rc::new(shared)));
+        let upload = Upload {
+            inner: Some(body),
+            left: limit,
+            state: state.clone(),
+            usage,
+            pace,
+            keeps_trailers,
+            metrics: Some(metrics),
+        };
+        (upload, state)
+    }
+
+    fn end(&self, progress: UploadProgress) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
+        self.state.set(progress);
+        Poll::Ready(Some(Err(UploadCut)))
+    }
+
+    fn slow(&self, slow: Slow) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
+        if let Some(metrics) = &self.metrics {
+            metrics.missed(match slow {
+                Slow::Gap => "body_gap",
+                Slow::Rate => "body_rate",
+            });
         }
+        self.end(UploadProgress::Slow)
     }
 }
 
@@ -105,31 +206,47 @@ impl Body for Upload {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
         let this = &mut *self;
+        if this.inner.is_some() && this.state.is_gone(cx) {
+            return this.end(UploadProgress::Broken);
+        }
         let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         loop {
-            let frame = match ready!(Pin::new(&mut *inner).poll_frame(cx)) {
-                None => {
+            let frame = match Pin::new(&mut *inner).poll_frame(cx) {
+                Poll::Pending => {
+                    let Some(pace) = this.pace.as_mut().filter(|_| !this.state.is_answered()) else {
+                        return Poll::Pending;
+                    };
+                    let slow = ready!(pace.waits(cx));
+                    return this.slow(slow);
+                }
+                Poll::Ready(None) => {
                     this.state.set(UploadProgress::Done);
                     return Poll::Ready(None);
                 }
-                Some(Err(_)) => {
-                    this.state.set(UploadProgress::Broken);
-                    return Poll::Ready(Some(Err(UploadCut)));
-                }
-                Some(Ok(frame)) => frame,
+                Poll::Ready(Some(Err(_))) => return this.end(UploadProgress::Broken),
+                Poll::Ready(Some(Ok(frame))) => frame,
             };
-            // Trailers of a request are dropped: they would be headers that nobody judged.
-            let Ok(data) = frame.into_data() else { continue };
+            let data = match frame.into_data() {
+                Ok(data) => data,
+                Err(trailers) if this.keeps_trailers => match trailers.into_trailers() {
+                    Ok(trailers) => return Poll::Ready(Some(Ok(Frame::trailers(plain(trailers))))),
+                    Err(_) => continue,
+                },
+                Err(_) => continue,
+            };
+            if let Some(pace) = &mut this.pace
+                && let Err(slow) = pace.came(data.len() as u64)
+                && !this.state.is_answered()
+            {
+                return this.slow(slow);
+            }
             if let Some(usage) = &this.usage {
                 usage.touch();
             }
             if let Some(left) = &mut this.left {
                 match left.checked_sub(data.len() as u64) {
                     Some(rest) => *left = rest,
-                    None => {
-                        this.state.set(UploadProgress::TooLarge);
-                        return Poll::Ready(Some(Err(UploadCut)));
-                    }
+                    None => return this.end(UploadProgress::TooLarge),
                 }
             }
             this.state.add(data.len() as u64);
@@ -149,20 +266,65 @@ impl Body for Upload {
     }
 }
 
+/// Trailers without anything that we say, or that concerns one connection only: nobody looks at them a second time.
+fn plain(trailers: HeaderMap) -> HeaderMap {
+    let mut last = None;
+    let named = trailers.into_iter().filter_map(|(name, value)| {
+        last = name.or(last.take());
+        Some((last.clone()?, value))
+    });
+    named.filter(|(name, _)| request_headers::passes(name)).collect()
+}
+
 /// The body of an answer, towards the client. When it was read to its end the connection goes back to the pool.
 pub struct Download {
     inner: Incoming,
     lease: Option<Lease>,
     usage: Option<Usage>,
     received: u64,
+    pace: Pace,
+    upload: UploadState,
+    /// When whoever asked no longer waits (gRPC).
+    deadline: Option<Pin<Box<Sleep>>>,
     /// The last frame was seen; `is_end_stream` alone does not tell for chunked bodies.
     ended: bool,
 }
 
+/// How an answer ends before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadCut {
+    /// As the app had it.
+    #[error(transparent)]
+    App(#[from] hyper::Error),
+    /// The app sent nothing for too long.
+    #[error("the app sent nothing more of its answer: {0}")]
+    Slow(Slow),
+    /// Nobody waits for it any more.
+    #[error("the deadline of the call has passed")]
+    Deadline,
+}
+
 impl Download {
-    /// `usage` is given for finite answers only: their progress is use, an endless stream is not.
-    pub fn new(inner: Incoming, lease: Lease, usage: Option<Usage>) -> Download {
-        Download { inner, lease: Some(lease), usage, received: 0, ended: false }
+    /// `usage` is given for finite answers only: their progress is use, an endless stream is not. Nothing may come for
+    /// `gap`; `deadline` is that of the whole answer.
+    pub fn new(
+        inner: Incoming,
+        lease: Lease,
+        usage: Option<Usage>,
+        upload: UploadState,
+        gap: Duration,
+        deadline: Option<Instant>,
+    ) -> Download {
+        Download {
+            inner,
+            lease: Some(lease),
+            usage,
+            received: 0,
+            pace: Pace::new(gap, 0),
+            upload,
+            deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
+            ended: false,
+        }
     }
 
     /// Bytes received so far.
@@ -173,24 +335,37 @@ impl Download {
 
 impl Body for Download {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = DownloadCut;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
         let this = &mut *self;
-        let frame = ready!(Pin::new(&mut this.inner).poll_frame(cx));
+        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) else {
+            if let Some(deadline) = &mut this.deadline
+                && deadline.as_mut().poll(cx).is_ready()
+            {
+                return Poll::Ready(Some(Err(DownloadCut::Deadline)));
+            }
+            let slow = ready!(this.pace.waits(cx));
+            if let Some(lease) = &this.lease {
+                lease.metrics().missed("response_gap");
+            }
+            return Poll::Ready(Some(Err(DownloadCut::Slow(slow))));
+        };
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
             this.received += data.len() as u64;
+            // No rate is asked of an app, so this never fails.
+            let _ = this.pace.came(data.len() as u64);
             if let Some(usage) = &this.usage {
                 usage.touch();
             }
         }
         this.ended |= frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(DownloadCut::App)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -204,9 +379,10 @@ impl Body for Download {
 
 impl Drop for Download {
     fn drop(&mut self) {
-        if (self.ended || self.inner.is_end_stream())
-            && let Some(lease) = self.lease.take()
-        {
+        let whole = self.ended || self.inner.is_end_stream();
+        let Some(lease) = self.lease.take() else { return };
+        self.upload.over(whole, lease.app.spec.protocol);
+        if whole {
             lease.give_back();
         }
     }

@@ -1,11 +1,11 @@
-//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP/1.1 handshake of
-//! hyper.
+//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP handshake of hyper.
 
 use std::{
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::Path,
     pin::Pin,
+    rc::Rc,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -14,25 +14,46 @@ use std::{
     time::Duration,
 };
 
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpStream, UnixStream},
 };
 use tokio_rustls::TlsConnector;
 
-use super::{Settings, body::Upload, fault::Fault, proof::Proof};
+use super::{
+    Settings,
+    body::Upload,
+    fault::Fault,
+    lease::{Sender, Shared, WebSockets},
+    pool::{Near, STREAMS},
+    proof::Proof,
+};
 use crate::{
-    model::app::{App, UpstreamScheme},
+    model::{
+        app::{App, Protocol, UpstreamScheme},
+        load::Taken,
+    },
+    telemetry::metrics::Metrics,
     trust::app::Distrust,
 };
 
 /// A quiet connection is probed after this long.
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// An app of HTTP/2 that answers no ping for this long is gone; it is pinged while requests wait.
+const PING_PATIENCE: Duration = Duration::from_secs(20);
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// What an app may send on one stream before its client took any of it, in bytes; and on all together so much that
+/// clients who take nothing hold up nobody else. h2 also measures by it how many tiny frames it keeps for them.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 4 * STREAMS * STREAM_WINDOW;
+/// What is held of one upload that the app does not take, in bytes.
+const SEND_BUFFER: usize = 64 * 1024;
 
 /// Most pods that are tried for one request.
 const MOST_TRIED: usize = 3;
@@ -41,11 +62,13 @@ const MOST_TRIED: usize = 3;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// and each time after twice as long, up to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// An app of HTTP/2 that has not told within this pause that it takes WebSockets takes none.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A fresh connection.
 pub struct Opened {
     /// Sends requests on it.
-    pub sender: SendRequest<Upload>,
+    pub sender: Sender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// What is shown and expected on it, when it leads to a container's gateway.
@@ -55,34 +78,39 @@ pub struct Opened {
 /// Connects to the app within the deadline.
 ///
 /// # Errors
-/// [`Fault::Refused`], [`Fault::ConnectTimeout`] or [`Fault::Tls`].
+/// [`Fault::Refused`], [`Fault::ConnectTimeout`], [`Fault::NoHttp2`] or [`Fault::Tls`].
 pub async fn open(
     app: &App,
-    near: usize,
+    near: Near,
     tls: Option<Arc<ClientConfig>>,
     settings: &Settings,
-    open_connections: &Gauge,
+    (metrics, place): (&Metrics, Taken),
 ) -> Result<Opened, Fault> {
+    let speak = Speak {
+        protocol: app.spec.protocol,
+        settings,
+        counted: Counted::new(&metrics.upstream_connections, place),
+    };
     let connecting = async {
         let upstream = &app.spec.upstream;
         match (&upstream.scheme, tls) {
             (UpstreamScheme::Unix(path), _) => {
                 let socket = to_socket(path).await.map_err(|error| refused(app, &error))?;
-                handshake(socket, None, settings, open_connections).await
+                speak.on(introduced(socket, app, near).await?, None).await
             }
             (UpstreamScheme::Http, _) => {
-                handshake(to_host(app).await?, None, settings, open_connections).await
+                speak.on(introduced(to_host(app).await?, app, near).await?, None).await
             }
             (UpstreamScheme::Pods(pods), _) => {
-                let tcp = to_one_of(pods, near, settings.connect).await;
+                let tcp = to_one_of(pods, near.pod, settings.connect).await;
                 let tcp = tcp.map(tuned).map_err(|error| refused(app, &error))?;
-                handshake(tcp, None, settings, open_connections).await
+                speak.on(introduced(tcp, app, near).await?, None).await
             }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => {
                 Err(Fault::Tls(Distrust::Handshake))
             }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
-                let tcp = to_host(app).await?;
+                let tcp = introduced(to_host(app).await?, app, near).await?;
                 let stream = TlsConnector::from(config)
                     .connect(server_name(app)?, tcp)
                     .await
@@ -95,7 +123,10 @@ pub async fn open(
                         Some(Proof::new(gateway, certificate).ok_or(Fault::Tls(Distrust::Handshake))?)
                     }
                 };
-                handshake(stream, proof, settings, open_connections).await
+                if app.spec.protocol == Protocol::Http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+                    return Err(Fault::NoHttp2);
+                }
+                speak.on(stream, proof).await
             }
         }
     };
@@ -177,26 +208,111 @@ fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
     fault
 }
 
-async fn handshake(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    proof: Option<Proof>,
-    settings: &Settings,
-    open_connections: &Gauge,
-) -> Result<Opened, Fault> {
-    let heard = Arc::new(AtomicBool::new(false));
-    let stream = TokioIo::new(Heard { stream, heard: heard.clone() });
-    let (sender, connection) = http1::Builder::new()
-        .max_buf_size(settings.head_bytes.max(16 * 1024))
-        .handshake(stream)
-        .await
-        .map_err(|_| Fault::Died)?;
-    let counted = Counted::new(open_connections);
-    tokio::task::spawn_local(async move {
-        // Its errors reach whoever waits for an answer; an idle connection that dies concerns nobody.
-        let _ = connection.with_upgrades().await;
-        drop(counted);
-    });
-    Ok(Opened { sender, heard, proof })
+/// Tells the app who is connected, when it wants to know (PROXY protocol, version 2): before TLS, as all that read it do.
+async fn introduced<S: AsyncWrite + Unpin>(mut stream: S, app: &App, near: Near) -> Result<S, Fault> {
+    if let Some(client) = near.client {
+        let header = proxy_header(client);
+        stream.write_all(&header).await.map_err(|error| refused(app, &error))?;
+    }
+    Ok(stream)
+}
+
+/// Section 2.2 of the specification. What the client is connected to is not said: there may be a balancer before us, and an
+/// app has the forwarded headers for that. The destination is the unspecified address.
+fn proxy_header(client: SocketAddr) -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21".to_vec();
+    match client.ip().to_canonical() {
+        IpAddr::V4(address) => {
+            header.extend([0x11, 0, 12]);
+            header.extend(address.octets());
+            header.extend([0; 4]);
+        }
+        IpAddr::V6(address) => {
+            header.extend([0x21, 0, 36]);
+            header.extend(address.octets());
+            header.extend([0; 16]);
+        }
+    }
+    header.extend(client.port().to_be_bytes());
+    header.extend([0; 2]);
+    header
+}
+
+/// Begins to speak HTTP.
+struct Speak<'s> {
+    protocol: Protocol,
+    settings: &'s Settings,
+    counted: Counted,
+}
+
+impl Speak<'_> {
+    async fn on(
+        self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        proof: Option<Proof>,
+    ) -> Result<Opened, Fault> {
+        let heard = Arc::new(AtomicBool::new(false));
+        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), _counted: self.counted });
+        let head_bytes = self.settings.head_bytes.max(16 * 1024);
+        // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns nobody.
+        let sender = match self.protocol {
+            Protocol::Http1 => {
+                let shaken = http1::Builder::new().max_buf_size(head_bytes).handshake(stream).await;
+                let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
+                tokio::task::spawn_local(async move { connection.with_upgrades().await });
+                Sender::Http1(sender)
+            }
+            Protocol::Http2 => {
+                let shaken = http2::Builder::new(OnThisThread)
+                    .timer(TokioTimer::new())
+                    .keep_alive_interval(PING_EVERY)
+                    .keep_alive_timeout(PING_PATIENCE)
+                    .initial_stream_window_size(STREAM_WINDOW)
+                    .initial_connection_window_size(CONNECTION_WINDOW)
+                    .max_send_buf_size(SEND_BUFFER)
+                    .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
+                    .handshake(stream)
+                    .await;
+                let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
+                let websockets = Rc::new(WebSockets::default());
+                tokio::task::spawn_local(drive(connection, websockets.clone()));
+                Sender::Http2(Shared { sender, place: Rc::new(()), websockets })
+            }
+        };
+        Ok(Opened { sender, heard, proof })
+    }
+}
+
+/// Drives a connection to its end, and looks whether it takes WebSockets when somebody wants to know. hyper tells nobody
+/// when the app's settings come, so it is asked again and again for a while.
+async fn drive<S>(mut connection: http2::Connection<S, Upload, OnThisThread>, websockets: Rc<WebSockets>)
+where
+    S: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
+{
+    loop {
+        tokio::select! {
+            _ = &mut connection => return,
+            () = websockets.wanted.notified() => {}
+        }
+        let mut pause = SHORTEST_PAUSE;
+        while !connection.is_extended_connect_protocol_enabled() && pause < LONGEST_WAIT {
+            tokio::select! {
+                _ = &mut connection => return,
+                () = tokio::time::sleep(pause) => pause *= 2,
+            }
+        }
+        websockets.taken.send_replace(Some(connection.is_extended_connect_protocol_enabled()));
+    }
+}
+
+/// Runs hyper's tasks where everything of a data thread runs.
+#[derive(Clone, Copy)]
+struct OnThisThread;
+
+impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThread {
+    fn execute(&self, task: F) {
+        tokio::task::spawn_local(task);
+    }
 }
 
 /// Notes that the other side said something. The flag is an atomic because hyper wants upgradable
@@ -204,6 +320,8 @@ async fn handshake(
 struct Heard<S> {
     stream: S,
     heard: Arc<AtomicBool>,
+    /// Until the connection is closed, a WebSocket's too.
+    _counted: Counted,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
@@ -251,17 +369,36 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     }
 }
 
-struct Counted(Gauge);
+struct Counted {
+    open: Gauge,
+    _place: Taken,
+}
 
 impl Counted {
-    fn new(gauge: &Gauge) -> Counted {
-        gauge.inc();
-        Counted(gauge.clone())
+    fn new(open: &Gauge, place: Taken) -> Counted {
+        open.inc();
+        Counted { open: open.clone(), _place: place }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.dec();
+        self.open.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_introduced_by_its_address() {
+        let v4 = proxy_header("192.0.2.1:4660".parse().expect("an address"));
+        assert_eq!(v4[..16], *b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c");
+        assert_eq!(v4[16..], [192, 0, 2, 1, 0, 0, 0, 0, 0x12, 0x34, 0, 0]);
+        let v6 = proxy_header("[2001:db8::1]:4660".parse().expect("an address"));
+        assert_eq!((v6.len(), v6[13], v6[15]), (16 + 36, 0x21, 36));
+        let mapped = proxy_header("[::ffff:192.0.2.1]:4660".parse().expect("an address"));
+        assert_eq!(mapped, v4);
     }
 }

@@ -40,6 +40,15 @@ pub enum Fault {
     /// The client's body is larger than the app takes.
     #[error("the body of the request is too large")]
     TooLarge,
+    /// The app has as much to do as it may have.
+    #[error("the app is busy")]
+    Busy,
+    /// An app that is said to speak HTTP/2 does not.
+    #[error("the app does not speak HTTP/2")]
+    NoHttp2,
+    /// An app of HTTP/2 that takes no WebSockets.
+    #[error("the app takes no WebSockets")]
+    NoWebSockets,
     /// The target cannot be sent.
     #[error("the address cannot be sent to the app")]
     Unsendable,
@@ -54,7 +63,10 @@ impl Fault {
             | Fault::WrongProof
             | Fault::Died
             | Fault::DiedUnanswered
+            | Fault::NoHttp2
+            | Fault::NoWebSockets
             | Fault::BadAnswer => StatusCode::BAD_GATEWAY,
+            Fault::Busy => StatusCode::SERVICE_UNAVAILABLE,
             Fault::ConnectTimeout | Fault::HeadTimeout => StatusCode::GATEWAY_TIMEOUT,
             Fault::ClientBody | Fault::Unsendable => StatusCode::BAD_REQUEST,
             Fault::UploadStalled => StatusCode::REQUEST_TIMEOUT,
@@ -80,6 +92,9 @@ impl Fault {
             Fault::UploadStalled => "upload_stalled",
             Fault::TooLarge => "body_too_large",
             Fault::Unsendable => "bad_path",
+            Fault::Busy => "upstream_busy",
+            Fault::NoHttp2 => "upstream_not_http2",
+            Fault::NoWebSockets => "upstream_no_websockets",
         }
     }
 
@@ -95,6 +110,9 @@ impl Fault {
             | Fault::DiedUnanswered
             | Fault::HeadTimeout
             | Fault::BadAnswer
+            | Fault::Busy
+            | Fault::NoHttp2
+            | Fault::NoWebSockets
             | Fault::Unsendable => false,
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     authorize::Permit,
     incoming::{cookies, query},
     model::{
-        app::{App, AppKind},
+        app::{App, AppKind, Protocol},
         arrival::{Arrival, Framing, RequestClass},
         identity_headers::{GroupsHeader, group_value},
         place::Place,
@@ -81,6 +81,10 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
             }
         }
     }
+    if context.arrival.grpc.is_some() && app.spec.protocol == Protocol::Http2 {
+        // The one word about transfer codings that a call needs, and the one that HTTP/2 knows.
+        out.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
     out.append(header::VIA, context.site.via.clone());
     set_host(&mut out, incoming, context);
     set_framing(&mut out, context.arrival);
@@ -127,6 +131,11 @@ fn fate(name: &str) -> Fate {
         _ if is_forged(name) => Fate::Ours,
         _ => Fate::Pass,
     }
+}
+
+/// Whether a field of this name is the client's own to send.
+pub fn passes(name: &HeaderName) -> bool {
+    matches!(fate(name.as_str()), Fate::Pass)
 }
 
 /// Whether a name is, once `_` and `.` are read as `-`, one that we set or that speaks for a proxy.

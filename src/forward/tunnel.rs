@@ -9,6 +9,7 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::Notify,
+    time::{Instant, sleep_until},
 };
 
 use super::frames::FrameWalk;
@@ -43,6 +44,8 @@ struct Farewell {
     reason: &'static str,
 }
 
+/// Nobody said anything for too long.
+const SILENT: Farewell = Farewell { code: 1001, reason: "nobody said anything" };
 /// The process stops.
 const GOING_AWAY: Farewell = Farewell { code: 1001, reason: "the gateway restarts" };
 
@@ -81,9 +84,10 @@ impl Farewell {
 }
 
 /// Tells both directions to end. Only one thread ever touches it.
-#[derive(Default)]
 struct Stop {
     farewell: Cell<Option<Farewell>>,
+    /// When a byte last came, from either side.
+    heard: Cell<Instant>,
     told: Notify,
 }
 
@@ -91,6 +95,17 @@ impl Stop {
     fn tell(&self, farewell: Farewell) {
         self.farewell.set(Some(farewell));
         self.told.notify_waiters();
+    }
+
+    /// Waits until nothing came for so long.
+    async fn silence(&self, idle: Duration) {
+        loop {
+            let until = self.heard.get() + idle;
+            if Instant::now() >= until {
+                return;
+            }
+            sleep_until(until).await;
+        }
     }
 }
 
@@ -102,9 +117,10 @@ pub async fn tunnel(
     usage: Option<Usage>,
     cut: &Cut,
     mut drain: DrainWatcher,
+    idle: Duration,
 ) -> Carried {
     let mut carried = Carried::default();
-    let stop = Stop::default();
+    let stop = Stop { farewell: Cell::default(), heard: Cell::new(Instant::now()), told: Notify::new() };
     {
         let carry = async {
             let (client, upstream) = (client.await?, upstream.await?);
@@ -137,6 +153,7 @@ pub async fn tunnel(
             }
             reason = cut.told() => Some(Farewell::from(reason)),
             () = drain.stopping() => Some(GOING_AWAY),
+            () = stop.silence(idle) => Some(SILENT),
         };
         if let Some(farewell) = farewell {
             stop.tell(farewell);
@@ -186,6 +203,7 @@ async fn carry(
             // Half a close is passed on as half a close; the other direction may still have something to say.
             return to.shutdown().await;
         }
+        stop.heard.set(Instant::now());
         // It may have been told while this came.
         let farewell = stop.farewell.get();
         // Behind the frame under way nothing goes through once the end is decided.

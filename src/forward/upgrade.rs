@@ -4,50 +4,106 @@ use std::{rc::Rc, sync::Arc};
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, ext};
 
 use super::{
-    Forwarded, assemble,
+    Forwarded,
     body::{Upload, UploadState},
     fault::Fault,
-    pool::Pool,
+    lease::{Failed, Lease, Sender},
+    pool::{Near, Pool},
     relay,
 };
-use crate::{model::app::App, session::usage::Usage};
+use crate::{
+    model::app::{App, Protocol},
+    session::usage::Usage,
+};
 
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Asks the app to switch, on a connection of its own. Only a valid 101 is one; any other answer is relayed.
+/// Asks the app to switch. Only a valid 101 is one, or on HTTP/2 a success; any other answer is relayed.
 ///
 /// # Errors
-/// As for any request; [`Fault::BadAnswer`] for a 101 that does not answer this handshake.
+/// As for any request; [`Fault::BadAnswer`] for a 101 that does not answer this handshake, [`Fault::NoWebSockets`] for an app
+/// of HTTP/2 that does not allow it.
 pub async fn handshake(
     pool: &Rc<Pool>,
     app: &Arc<App>,
-    near: usize,
-    uri: Uri,
-    headers: HeaderMap,
+    near: Near,
+    mut request: Request<Upload>,
     usage: Option<Usage>,
 ) -> Result<Forwarded, Fault> {
-    let expected = headers.get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
-    let lease = pool.connect(app, near).await?;
-    let request = assemble(Method::GET, uri, headers, Upload::empty());
-    let sent = lease.send(request, &UploadState::none(), app.spec.timeout).await;
-    let (mut response, lease) = sent.map_err(|failed| failed.fault)?;
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return relay(response, lease, usage);
-    }
-    let says = |name: header::HeaderName, text: &[u8]| {
-        let mut values = response.headers().get_all(name).iter();
-        matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(text))
+    let expected =
+        request.headers().get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
+    // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
+    let lease = match app.spec.protocol {
+        Protocol::Http1 => pool.connect(app, near).await?,
+        Protocol::Http2 => pool.share(app, near).await?,
     };
-    let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
-    if !says(header::UPGRADE, b"websocket") || accepted != Some(expected.as_bytes()) {
-        return Err(Fault::BadAnswer);
+    let streams = match &lease.sender {
+        Sender::Http1(_) => false,
+        Sender::Http2(shared) => {
+            let told = tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;
+            if !told.unwrap_or(false) {
+                return Err(Fault::NoWebSockets);
+            }
+            extended(&mut request);
+            true
+        }
+    };
+    let sent = match lease.send(request, &UploadState::none(), app.spec.timeout).await {
+        // The connection was going; nothing was sent on it.
+        Err(Failed { unsent: Some(request), .. }) => {
+            let lease = pool.share(app, near).await?;
+            lease.send(*request, &UploadState::none(), app.spec.timeout).await
+        }
+        sent => sent,
+    };
+    let (response, lease) = sent.map_err(|failed| failed.fault)?;
+    let accepted = if streams {
+        response.status() == StatusCode::OK
+    } else {
+        response.status() == StatusCode::SWITCHING_PROTOCOLS
+    };
+    if !accepted {
+        return relay((response, lease), usage, UploadState::none(), &pool.settings, None);
+    }
+    switch(response, lease, streams, &expected)
+}
+
+fn switch(
+    mut response: Response<Incoming>,
+    lease: Lease,
+    streams: bool,
+    expected: &str,
+) -> Result<Forwarded, Fault> {
+    if streams {
+        let accept = HeaderValue::from_str(expected).map_err(|_| Fault::BadAnswer)?;
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    } else {
+        let says = |name: header::HeaderName, text: &[u8]| {
+            let mut values = response.headers().get_all(name).iter();
+            matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(text))
+        };
+        let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+        if !says(header::UPGRADE, b"websocket") || accepted != Some(expected.as_bytes()) {
+            return Err(Fault::BadAnswer);
+        }
     }
     let upstream = hyper::upgrade::on(&mut response);
-    Ok(Forwarded::Switched { head: response.map(|_| ()), upstream })
+    Ok(Forwarded::Switched { head: response.map(|_| ()), upstream, lease })
+}
+
+/// RFC 8441 section 4: the same question on HTTP/2, which has no upgrades.
+fn extended(request: &mut Request<Upload>) {
+    *request.method_mut() = Method::CONNECT;
+    for name in [header::SEC_WEBSOCKET_KEY, header::CONNECTION, header::UPGRADE] {
+        request.headers_mut().remove(name);
+    }
+    request.extensions_mut().insert(ext::Protocol::from_static("websocket"));
 }
 
 fn accept_value(key: &HeaderValue) -> String {

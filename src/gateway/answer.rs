@@ -14,6 +14,7 @@ use crate::{
     forward::body::Download,
     kubernetes::pod_logs::Log,
     lifecycle::streams::{Cut, Listed, Streams},
+    listener::connection::{Busy, Exchange},
 };
 
 /// A response that has already carried this many bytes counts as lasting.
@@ -24,12 +25,26 @@ pub struct Answer {
     content: Content,
     /// Logs the request when the body is done or dropped.
     record: Option<Record>,
+    /// Of a stream among others, told what the client takes.
+    exchange: Option<Rc<Exchange>>,
+    /// What of the last piece was not given yet: a stream gets small pieces, so that what its client takes is seen.
+    left: Bytes,
+    /// The connection is not idle while the body lives.
+    busy: Option<Busy>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per request")]
 enum Content {
     Whole(Option<Bytes>),
     Relayed { download: Download, watch: Option<Watch> },
     Log { log: Box<Log>, watch: Watch },
+}
+
+/// The largest piece of an answer on a stream, in bytes: a frame's.
+const PIECE: usize = 16 * 1024;
+
+fn piece(left: &mut Bytes) -> Bytes {
+    left.split_to(left.len().min(PIECE))
 }
 
 /// Why a body broke off.
@@ -51,18 +66,28 @@ impl Answer {
     /// A body of our own.
     pub fn whole(bytes: impl Into<Bytes>) -> Answer {
         let bytes = bytes.into();
-        Answer { content: Content::Whole((!bytes.is_empty()).then_some(bytes)), record: None }
+        Answer::of(Content::Whole((!bytes.is_empty()).then_some(bytes)))
     }
 
     /// The app's body.
     pub fn relayed(download: Download, watch: Option<Watch>) -> Answer {
-        Answer { content: Content::Relayed { download, watch }, record: None }
+        Answer::of(Content::Relayed { download, watch })
     }
 
     /// The log of a pod, for as long as the question is answered well.
     pub fn log(log: Log, mut watch: Watch) -> Answer {
         watch.list();
-        Answer { content: Content::Log { log: Box::new(log), watch }, record: None }
+        Answer::of(Content::Log { log: Box::new(log), watch })
+    }
+
+    fn of(content: Content) -> Answer {
+        Answer { content, record: None, exchange: None, left: Bytes::new(), busy: None }
+    }
+
+    /// Ties the connection to the body.
+    pub fn on_wire(mut self, exchange: Option<Rc<Exchange>>, busy: Busy) -> Answer {
+        (self.exchange, self.busy) = (exchange, Some(busy));
+        self
     }
 
     /// Ties the log record to the end of the body.
@@ -118,7 +143,14 @@ impl Body for Answer {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let this = &mut *self;
-        match &mut this.content {
+        if let Some(exchange) = &this.exchange {
+            exchange.taken();
+            if !this.left.is_empty() {
+                exchange.offered();
+                return Poll::Ready(Some(Ok(Frame::data(piece(&mut this.left)))));
+            }
+        }
+        let polled = match &mut this.content {
             Content::Whole(bytes) => {
                 let bytes = bytes.take();
                 if let (Some(record), Some(bytes)) = (&mut this.record, &bytes) {
@@ -151,10 +183,23 @@ impl Body for Answer {
                 }
                 polled.map_err(Into::into)
             }
-        }
+        };
+        let (Poll::Ready(Some(Ok(_))), Some(exchange)) = (&polled, &this.exchange) else { return polled };
+        exchange.offered();
+        let left = &mut this.left;
+        polled.map_ok(|frame| match frame.into_data() {
+            Ok(data) => {
+                *left = data;
+                Frame::data(piece(left))
+            }
+            Err(other) => other,
+        })
     }
 
     fn is_end_stream(&self) -> bool {
+        if !self.left.is_empty() {
+            return false;
+        }
         match &self.content {
             Content::Whole(bytes) => bytes.is_none(),
             Content::Relayed { download, .. } => download.is_end_stream(),

@@ -90,7 +90,7 @@ impl Gateway {
         };
         let mut people = presented.iter().filter_map(judge);
         let (first, key) = people.next()?;
-        people.all(|(other, _)| other.subject == first.subject).then(|| (Arc::new(first), key))
+        people.all(|(other, _)| other.subject == first.subject).then_some((first, key))
     }
 
     fn sign_in_of(&self, token: &[u8], judged: Judged) -> Arc<SignIn> {
@@ -102,11 +102,11 @@ impl Gateway {
         tracing::info!(target: "audit", event = "console_sign_in", subject = %judged.principal.subject, session = key.short());
         let console = Some(ConsoleToken::new(short, judged.expires));
         let tokens = ProviderTokens { console, ..ProviderTokens::default() };
-        self.sessions.begin_for_token(key, Arc::new(judged.principal), tokens)
+        self.sessions.begin_for_token(key, judged.principal, tokens)
     }
 
     fn prove(&self, sign_in: &SignIn, judged: Judged, short: Short) {
-        sign_in.prove(Arc::new(judged.principal), short, judged.expires, self.clock.now());
+        sign_in.prove(judged.principal, short, judged.expires, self.clock.now());
     }
 
     async fn judge_console_token(&self, token: &[u8]) -> Result<Judged, Caller> {

@@ -30,7 +30,7 @@ use crate::{
         secret::Secret,
         site::Site,
     },
-    session::store::Live,
+    session::{record::ProviderTokens, store::Live},
 };
 
 /// What the credentials said.
@@ -160,8 +160,13 @@ impl Gateway {
 
     /// Has the proof behind a session renewed in the background, when that is due.
     pub fn recheck(&self, live: &Live) {
-        if let (Some(arvados), Some(_)) = (&self.arvados, &live.sign_in().tokens.arvados) {
-            arvados.recheck(live.sign_in());
+        let sign_in = live.sign_in();
+        let ProviderTokens { arvados: of_arvados, console, .. } = &sign_in.tokens;
+        match (&self.arvados, &self.rechecks) {
+            (Some(arvados), _) if of_arvados.is_some() => arvados.recheck(sign_in),
+            // The console's token is looked at on every request.
+            (_, Some(rechecks)) if of_arvados.is_none() && console.is_none() => rechecks.when_due(sign_in),
+            (_, _) => {}
         }
     }
 
@@ -191,7 +196,8 @@ impl Gateway {
     /// own issuer, and at a container one that has Arvados' unmistakable form or is known to be somebody's.
     pub fn authorization_is_ours(&self, headers: &HeaderMap, app: &App) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
-        let of_issuer = self.oidc.as_ref().is_some_and(|oidc| oidc.claims_to_be_ours(value).is_some());
+        let ours = |oidc: &Arc<Oidc>| oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some();
+        let of_issuer = self.oidc.as_ref().is_some_and(ours);
         let of_arvados = || {
             let token = arvados_token::of_authorization(value.as_bytes());
             let known = |token: &str| self.arvados.as_ref().is_some_and(|arvados| arvados.is_known(token));
@@ -205,11 +211,16 @@ impl Gateway {
         let (Some(oidc), Some(value)) = (&self.oidc, headers.get(header::AUTHORIZATION)) else {
             return Consulted::nobody();
         };
-        let Some(token) = oidc.claims_to_be_ours(value) else { return Consulted::nobody() };
-        match self.judge_token(oidc, token).await {
+        let judged = match (oidc.known(value), oidc) {
+            (Some(judged), _) => Ok(judged),
+            (None, oidc) => match oidc.claims_to_be_ours(value) {
+                Some(token) => self.judge_token(oidc, token).await,
+                None => return Consulted::nobody(),
+            },
+        };
+        match judged {
             Ok(judged) => {
-                let principal = Arc::new(judged.principal);
-                let caller = Caller::Person { principal, credential: Credential::Bearer };
+                let caller = Caller::Person { principal: judged.principal, credential: Credential::Bearer };
                 Consulted { token_expires: Some(judged.expires), ..Consulted::without_session(caller) }
             }
             Err(caller) => Consulted::without_session(caller),

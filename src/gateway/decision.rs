@@ -71,6 +71,8 @@ pub enum Reason {
     BadQuery,
     /// As much as may be goes on at once.
     Busy,
+    /// This client signs in too often.
+    TooOften,
     /// A token of our issuer, or of Arvados, that does not hold.
     BadToken,
     /// The credential cannot be checked now.
@@ -111,6 +113,7 @@ impl Reason {
             Reason::BadForm | Reason::BadQuery | Reason::BadTicket => StatusCode::BAD_REQUEST,
             Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
             Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Reason::TooOften => StatusCode::TOO_MANY_REQUESTS,
             Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
             Reason::Unverifiable
             | Reason::CatalogUnavailable
@@ -138,6 +141,7 @@ impl Reason {
             Reason::BadForm => "bad_form",
             Reason::BadQuery => "bad_query",
             Reason::Busy => "busy",
+            Reason::TooOften => "too_often",
             Reason::BadToken => "bad_token",
             Reason::Unverifiable => "unverifiable",
             Reason::CatalogUnavailable => "catalog_unavailable",
@@ -167,6 +171,9 @@ impl Reason {
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
             Reason::BadQuery => "The address asks for something that has no meaning here.".into(),
             Reason::Busy => "Too much goes on here at once. Please try again.".into(),
+            Reason::TooOften => {
+                "There were too many sign-ins from your address. Please wait a moment and try again.".into()
+            }
             Reason::BadToken => "The token is not valid.".into(),
             Reason::Unverifiable => "This cannot be checked now. Please try again.".into(),
             Reason::CatalogUnavailable => {

@@ -1,7 +1,9 @@
 //! Our own endpoints: on the site who am I, sign in, sign out; on hosts, taking a ticket.
 
 pub mod hand_over;
+pub mod logout;
 pub mod logs;
+pub mod renew;
 pub mod sign_in;
 pub mod sign_out;
 
@@ -57,6 +59,13 @@ impl Call<'_> {
             Endpoint::SignIn => self.sign_in_page(),
             Endpoint::SignOut => self.sign_out(body, record).await,
             Endpoint::Userinfo => self.userinfo(record).await,
+            Endpoint::BackchannelLogout => self.backchannel_logout(body, record).await,
+            Endpoint::FrontchannelLogout => self.frontchannel_logout(record),
+            Endpoint::Renewed => {
+                let here = self.gateway.catalog.at(&self.arrival.place, self.snapshot, record.client).await;
+                self.renewed(&here, record)
+            }
+            Endpoint::RenewScript => self.renew_script(),
             Endpoint::Logs => self.logs(record).await,
             Endpoint::Enter => self.enter(record),
         }

@@ -103,9 +103,15 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Early> {
     let method = &arrival.method;
     let reads = method == Method::GET || method == Method::HEAD;
     let takes = match endpoint {
-        Endpoint::Start | Endpoint::Callback | Endpoint::SignIn | Endpoint::Userinfo => reads,
+        Endpoint::Start
+        | Endpoint::Callback
+        | Endpoint::SignIn
+        | Endpoint::Userinfo
+        | Endpoint::Renewed
+        | Endpoint::RenewScript => reads,
         Endpoint::SignOut => reads || method == Method::POST,
-        Endpoint::Logs => method == Method::GET,
+        Endpoint::BackchannelLogout => method == Method::POST,
+        Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
         // A ticket is good once; a HEAD would spend it for nothing.
         Endpoint::Enter => method == Method::GET,
     };

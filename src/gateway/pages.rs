@@ -131,6 +131,40 @@ pub struct SignOutPage<'p> {
     pub home: String,
 }
 
+/// Signed out here, and on the way to the provider. A redirect would be the form's, and browsers hold it to the form's own
+/// origin (`form-action`), wherever the provider sends it on to.
+#[derive(Template)]
+#[template(path = "signed_out.html")]
+pub struct SignedOutPage {
+    /// Where the provider ends its session.
+    pub onward: String,
+}
+
+/// On the way to the provider: keeps what stands behind `#` in the address, which no server is told.
+#[derive(Template)]
+#[template(path = "start.html")]
+pub struct StartPage {
+    /// The same address, said that this page was shown.
+    pub onward: String,
+    /// What it runs.
+    pub script: &'static str,
+}
+
+/// A session was renewed in a window of its own.
+#[derive(Template)]
+#[template(path = "renewed.html")]
+pub struct RenewedPage {
+    /// What it runs.
+    pub script: &'static str,
+}
+
+/// `Content-Security-Policy` of a page of ours that runs this one script.
+pub fn policy_for(script: &str) -> HeaderValue {
+    let hash = STANDARD.encode(digest::digest(&digest::SHA256, script.as_bytes()));
+    let with_script = policy(false).to_str().map(|policy| format!("{policy}; script-src 'sha256-{hash}'"));
+    with_script.ok().and_then(|text| HeaderValue::try_from(text).ok()).unwrap_or_else(|| policy(false))
+}
+
 /// `Content-Security-Policy` of our pages; `framed` for the small page that stands in a frame.
 pub fn policy(framed: bool) -> HeaderValue {
     // The template engine drops the newline at the end of a file; the browser hashes what stands in the page.

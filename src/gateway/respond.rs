@@ -19,6 +19,7 @@ use crate::{
     model::{
         app::App,
         arrival::{Arrival, RequestClass},
+        grpc,
         place::Place,
         principal::Principal,
         site::Site,
@@ -32,6 +33,8 @@ pub struct Audience<'r> {
     pub site: &'r Site,
     /// A page rather than problem+json.
     pub wants_html: bool,
+    /// A call of gRPC, which reads neither.
+    pub grpc: bool,
     /// The page stands in a frame.
     pub framed: bool,
     /// The origin it is read at; `None`: none of ours.
@@ -48,6 +51,7 @@ impl<'r> Audience<'r> {
         Audience {
             site,
             wants_html: arrival.wants_html,
+            grpc: arrival.grpc.is_some(),
             framed: arrival.class == RequestClass::Frame,
             place: Some(arrival.place),
             target: arrival.target.as_str(),
@@ -57,7 +61,7 @@ impl<'r> Audience<'r> {
 
     /// The audience of a request that was not: judged by its Accept header alone.
     pub fn unknown(site: &'r Site, wants_html: bool) -> Audience<'r> {
-        Audience { site, wants_html, framed: false, place: None, target: "/", person: None }
+        Audience { site, wants_html, grpc: false, framed: false, place: None, target: "/", person: None }
     }
 
     /// The address that begins a sign-in and comes back; whole, so that it may be followed from anywhere.
@@ -86,7 +90,9 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::Denied(_) | Reason::ForeignOrigin => "Not for you",
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
-        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => "Please try again",
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy | Reason::TooOften => {
+            "Please try again"
+        }
         Reason::Starting => "Not ready yet",
         Reason::Stopping | Reason::Stopped => "Stopped",
         Reason::Failed => "The app does not start",
@@ -127,6 +133,7 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
         Reason::Unverifiable
         | Reason::CatalogUnavailable
         | Reason::Busy
+        | Reason::TooOften
         | Reason::Starting
         | Reason::Stopping
         | Reason::Stopped
@@ -168,6 +175,7 @@ fn waits(reason: Reason) -> Option<u8> {
         | Reason::Unverifiable
         | Reason::CatalogUnavailable
         | Reason::Busy
+        | Reason::TooOften
         | Reason::Unassigned
         | Reason::OtherTenant
         | Reason::Ended
@@ -182,7 +190,10 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         Fault::ClientBody | Fault::UploadStalled | Fault::Unsendable => "The request was refused",
         Fault::TooLarge => "Too large",
         Fault::ConnectTimeout | Fault::HeadTimeout => "The app takes too long",
+        Fault::Busy => "The app is busy",
         Fault::Refused
+        | Fault::NoHttp2
+        | Fault::NoWebSockets
         | Fault::Tls(_)
         | Fault::WrongProof
         | Fault::Died
@@ -200,6 +211,9 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         action: None,
     };
     let mut response = explain(problem, Some(app), audience, record);
+    if fault == Fault::Busy {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     if fault.must_close() {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
@@ -235,7 +249,9 @@ pub fn explain(
     record.status = status;
     let request_id = record.id.to_str().unwrap_or_default();
     let sign_in = audience.start();
-    let mut response = if audience.wants_html {
+    let mut response = if audience.grpc {
+        grpc_status(status, sentence)
+    } else if audience.wants_html {
         let given = action.map(|(label, href)| Action { label, href, new_tab: audience.framed });
         let by_status = match status {
             StatusCode::UNAUTHORIZED if audience.site.signs_in => {
@@ -285,6 +301,19 @@ pub fn explain(
         json_body(status, "application/problem+json", &body)
     };
     response.headers_mut().insert(X_REQUEST_ID, record.id.clone());
+    response
+}
+
+/// A call that ends before it began: trailers only, with the status that its client reads.
+fn grpc_status(status: StatusCode, sentence: &str) -> Response<Answer> {
+    let mut response = ours(StatusCode::OK, Answer::whole(""));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from(grpc::code(status)));
+    // Percent-encoded where it is not plain text; none of our sentences is anything else.
+    if let Ok(message) = HeaderValue::from_str(sentence) {
+        headers.insert(HeaderName::from_static("grpc-message"), message);
+    }
     response
 }
 

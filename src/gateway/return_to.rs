@@ -5,7 +5,7 @@ use crate::{
     identity::oidc::pending::MAX_RETURN,
     incoming::{host, path},
     model::{place::Place, site::Site},
-    route::path::on_host,
+    route::path::{RENEWED, on_host},
 };
 
 /// The path, or the whole address, to return to; anything that is not clearly ours becomes `/`.
@@ -31,8 +31,9 @@ pub fn address(place: &Place, target: &str, site: &Site) -> String {
 }
 
 fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
-    let path = asked.strip_prefix(&*site.origin.text).unwrap_or(asked);
-    let fine = path.len() <= MAX_RETURN
+    let whole = asked.strip_prefix(&*site.origin.text).unwrap_or(asked);
+    let path = without_fragment(whole)?;
+    let fine = whole.len() <= MAX_RETURN
         && path.starts_with('/')
         // `//host` and `/\host` are hosts to a browser; so may be what decodes to them in a sloppy app.
         && !path[1..].starts_with(['/', '\\'])
@@ -40,7 +41,7 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
         && !starts_with_encoded_trick(path)
         // Returning to an endpoint of ours would go in circles.
         && !path.strip_prefix(&*site.endpoints).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']));
-    fine.then_some(path)
+    fine.then_some(whole)
 }
 
 /// The place and the target of an address at another of our origins; its authority is written exactly as we
@@ -53,9 +54,18 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
     let (authority, target) = rest.split_at(rest.find('/')?);
     let place = host::place(authority.as_bytes(), site).ok().filter(|place| *place != Place::Site)?;
     let canonical = *site.origin_of(&place).authority == *authority;
-    let path = target.split('?').next().unwrap_or_default();
-    let is_ours = on_host(path).is_some();
-    (canonical && keeps_to_the_policy(target) && !is_ours).then_some((place, target))
+    let sent = without_fragment(target)?;
+    let path = sent.split('?').next().unwrap_or_default();
+    let is_ours = on_host(path).is_some() && sent != RENEWED;
+    (canonical && keeps_to_the_policy(sent) && !is_ours).then_some((place, target))
+}
+
+/// What a server is told of an address; `None` when what stands behind `#` is nothing that a browser writes there.
+fn without_fragment(whole: &str) -> Option<&str> {
+    let Some((sent, fragment)) = whole.split_once('#') else { return Some(whole) };
+    let is_written =
+        |byte: u8| matches!(byte, 0x21..=0x7e) && !matches!(byte, b'"' | b'<' | b'>' | b'`' | b'\\' | b'#');
+    fragment.bytes().all(is_written).then_some(sent)
 }
 
 fn keeps_to_the_policy(target: &str) -> bool {
@@ -134,6 +144,13 @@ mod tests {
             "https://web.svc.test/.ludgate/enter?ticket=x",
             "https://web.svc.test/../x",
             "https://web.svc.test/%2e%2e/x",
+            "//e#x",
+            "/x#a b",
+            "/x#<",
+            "/x#a#b",
+            "/x#\\e",
+            "#x",
+            "https://gw.test#@e/",
         ] {
             assert_eq!(clean(Some(evil), &site), "/", "{evil:?}");
         }
@@ -141,6 +158,7 @@ mod tests {
             ("/apps/grp/x?y=//z", "/apps/grp/x?y=//z"),
             ("https://gw.test/apps/grp/%2F", "/apps/grp/%2F"),
             ("/", "/"),
+            ("/apps/grp/x?y#/z?q=1", "/apps/grp/x?y#/z?q=1"),
         ] {
             assert_eq!(clean(Some(fine), &site), path);
             let parsed = url::Url::parse("https://gw.test/").and_then(|base| base.join(path)).expect("a URL");

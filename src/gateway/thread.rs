@@ -2,16 +2,20 @@
 
 mod detours;
 
-use std::{convert::Infallible, net::SocketAddr, pin::Pin, rc::Rc, sync::Arc, time::Instant};
+use std::{rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::{
+    body::{Body, Incoming},
+    upgrade::OnUpgrade,
+};
 
 use super::{
     Gateway,
     access_log::{Record, RequestLog},
     address_token,
     answer::{Answer, Watch},
+    connection::Wire,
     consult::{Asked, Consulted},
     decide,
     decision::{Early, Refusal},
@@ -27,26 +31,16 @@ use super::{
 use crate::{
     authorize::Permit,
     catalog::snapshot::Snapshot,
-    forward::{
-        Forwarded, Forwarder, Outgoing,
-        fault::Fault,
-        pool::Pool,
-        request_headers::{self, ForwardedCache},
-        response_headers,
-    },
+    forward::{Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers},
     incoming::{self, class::prefers_html, host},
-    lifecycle::{
-        drain::DrainWatcher,
-        streams::{Cut, Streams},
-    },
-    listener::connection::{Seat, Serve},
+    lifecycle::streams::Streams,
     model::{
         arrival::{Arrival, Framing, Provenance, RequestClass},
+        grpc::Grpc,
         place::Place,
         principal::Principal,
         site::Site,
     },
-    peer::Peer,
     session::{cookie, store::Live, usage::Usage},
 };
 
@@ -60,48 +54,49 @@ pub struct DataThread {
     streams: Rc<Streams>,
     log: Rc<RequestLog>,
     ids: RequestIds,
-}
-
-/// One client connection.
-pub struct Connection {
-    peer: Peer,
-    forwarded: ForwardedCache,
-    /// Told when a stream on it must end.
-    cut: Rc<Cut>,
-    /// Its place among the connections that may be open.
-    seat: Rc<Seat>,
-    /// Tells that the process stops.
-    drain: DrainWatcher,
+    /// What browsers are told about https; the site's, which does not change.
+    hsts: Option<HeaderValue>,
 }
 
 impl DataThread {
     /// Sets the thread up and starts its housekeeping on the current local runtime.
     pub fn start(gateway: Arc<Gateway>) -> Rc<DataThread> {
-        let pool = Pool::new(gateway.forward.clone(), gateway.metrics.upstream_connections.clone());
+        let pool = Pool::new(gateway.forward.clone(), gateway.metrics.clone());
         let streams = Streams::new(gateway.metrics.streams.clone(), gateway.metrics.streams_cut.clone());
         let log = RequestLog::new(gateway.log.clone());
         tokio::task::spawn_local(pool.clone().keep_tidy());
         tokio::task::spawn_local(streams.clone().watch(gateway.clock.clone(), gateway.alarm.clone()));
         tokio::task::spawn_local(log.clone().keep_flushing());
         let forwarder = Forwarder::new(pool);
-        Rc::new(DataThread { gateway, forwarder, streams, log, ids: RequestIds::new() })
+        let hsts = gateway.catalog.load().site().hsts.clone();
+        Rc::new(DataThread { gateway, forwarder, streams, log, ids: RequestIds::new(), hsts })
     }
 
     /// The straight line, and the record of it.
-    async fn handle(&self, request: Request<Incoming>, connection: &Connection) -> Response<Answer> {
-        let (parts, body) = request.into_parts();
-        let id = self.ids.next(&parts, &connection.peer);
-        let client = connection.peer.client(&parts.headers);
+    pub async fn handle(&self, request: Request<Incoming>, wire: Wire) -> Response<Answer> {
+        let (mut parts, body) = request.into_parts();
+        wire.note(&parts);
+        let settled = incoming::http2::settle(&mut parts, wire.connection.head_fields);
+        let peer = &wire.connection.peer;
+        let (id, client) = (self.ids.next(&parts, peer), peer.client(&parts.headers));
         let mut record = Record::begin(self.log.clone(), self.gateway.metrics.clone(), id, &parts, client);
-        match self.walk(parts, body, connection, &mut record).await {
-            Walked::Answered(response) => {
+        match self.walk(parts, settled, body, &wire, &mut record).await {
+            Walked::Answered(mut response) => {
                 record.status = response.status();
-                response.map(|body| body.with_record(record))
+                self.promise_https(&wire, &mut response);
+                wire.finish(response.map(|body| body.with_record(record)))
             }
             Walked::Switched(tunnel) => {
                 record.status = StatusCode::SWITCHING_PROTOCOLS;
-                tunnel.start(record)
+                tunnel.start(record, wire)
             }
+        }
+    }
+
+    /// Not over http, where anybody on the way could say it (RFC 6797 section 7.2).
+    fn promise_https(&self, wire: &Wire, response: &mut Response<Answer>) {
+        if let (Some(promise), false) = (&self.hsts, wire.connection.redirects) {
+            response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, promise.clone());
         }
     }
 
@@ -109,24 +104,32 @@ impl DataThread {
     async fn walk(
         &self,
         mut parts: Parts,
+        settled: Result<(), incoming::Malformed>,
         body: Incoming,
-        connection: &Connection,
+        wire: &Wire,
         record: &mut Record,
     ) -> Walked {
         let snapshot = self.gateway.catalog.load();
         let site = snapshot.site();
-        let mut arrival = match incoming::parse(&parts, site) {
+        if wire.connection.redirects {
+            detours::at_public_port(&mut parts, site);
+        }
+        let parsed = settled.and_then(|()| incoming::parse(&parts, body.is_end_stream(), site));
+        let mut arrival = match parsed.and_then(|arrival| wire.admit(&parts.headers, arrival)) {
             Ok(arrival) => arrival,
             Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.class = arrival.class.as_str();
+        if wire.connection.redirects {
+            return detours::to_https(&arrival, site, record).into();
+        }
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
         let destination = match locate(&arrival, &snapshot, &here) {
             Ok(destination) => destination,
             Err(early) => {
-                let call = self.call(&parts, &arrival, &snapshot, connection);
+                let call = self.call(&parts, &arrival, &snapshot, wire);
                 return self.end(early, &call, body, record).await.into();
             }
         };
@@ -150,7 +153,7 @@ impl DataThread {
         record.person = consulted.caller.principal().cloned();
         let permit = match consulted.judge(&arrival, destination, site) {
             Ok(permit) if sheds_token => {
-                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
+                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
                 return self.without_token(&passing, &consulted, &tenant, record).into();
             }
             judged => judged.and_then(decide::reachable),
@@ -158,7 +161,7 @@ impl DataThread {
         match permit {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
-                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, connection };
+                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
                 self.forward(passing, body, upgrade, consulted, record)
                     .await
                     .with_cookie(tenant.introduction())
@@ -167,7 +170,7 @@ impl DataThread {
                 let judged = early.reason();
                 let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
                 let hidden = early.reason() != judged;
-                let call = self.call(&parts, &arrival, &snapshot, connection);
+                let call = self.call(&parts, &arrival, &snapshot, wire);
                 let response = self.end(early, &call, body, record).await;
                 if hidden {
                     // The operator is told what the client is not.
@@ -184,7 +187,7 @@ impl DataThread {
         parts: &'r Parts,
         arrival: &'r Arrival,
         snapshot: &'r Snapshot,
-        connection: &'r Connection,
+        wire: &'r Wire,
     ) -> Call<'r> {
         Call {
             gateway: &self.gateway,
@@ -192,7 +195,7 @@ impl DataThread {
             parts,
             arrival,
             streams: &self.streams,
-            cut: &connection.cut,
+            cut: &wire.exchange.cut,
         }
     }
 
@@ -237,7 +240,8 @@ impl DataThread {
         }
         let refusal = Refusal::from(malformed);
         record.reason = refusal.reason.as_str();
-        respond::refusal(&refusal, Audience::unknown(site, wants_html), record)
+        let grpc = Grpc::of(&parts.headers).is_some();
+        respond::refusal(&refusal, Audience { grpc, ..Audience::unknown(site, wants_html) }, record)
     }
 
     /// Sends what was permitted, and relays what comes back.
@@ -249,7 +253,7 @@ impl DataThread {
         consulted: Consulted,
         record: &mut Record,
     ) -> Walked {
-        let Passing { parts, arrival, permit, site, connection } = passing;
+        let Passing { parts, arrival, permit, site, wire } = passing;
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
@@ -266,10 +270,10 @@ impl DataThread {
         let usage = live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
         let context = request_headers::Context {
             site,
-            forwarded: &connection.forwarded,
+            forwarded: &wire.connection.forwarded,
             permit,
             arrival,
-            peer: &connection.peer,
+            peer: &wire.connection.peer,
             client: record.client,
             request_id: &record.id,
             authorization_is_ours: authorization_is_ours
@@ -283,11 +287,16 @@ impl DataThread {
         // A long upload is a stream before any answer comes.
         let _uploading = is_long_upload(arrival).then(|| {
             let question = question.clone();
-            self.streams.list(connection.cut.clone(), move || question.ask())
+            self.streams.list(wire.exchange.cut.clone(), move || question.ask())
         });
         let asked = Instant::now();
-        let outgoing =
-            Outgoing { permit, arrival, headers: &headers, usage: usage.clone(), client: record.client };
+        let outgoing = Outgoing {
+            permit,
+            arrival,
+            headers: &headers,
+            usage: usage.clone(),
+            client: wire.client(record.client),
+        };
         let sent = self.forwarder.send(outgoing, body).await;
         record.upstream = Some(asked.elapsed());
         let answer = match sent {
@@ -298,24 +307,23 @@ impl DataThread {
             Ok(Forwarded::Answer(response)) => {
                 let (mut head, download) = response.into_parts();
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
-                let watch = Watch::new(&self.streams, &connection.cut, Question::App(question));
+                let watch = Watch::new(&self.streams, &wire.exchange.cut, Question::App(question));
                 Walked::Answered(Response::from_parts(head, Answer::relayed(download, Some(watch))))
             }
-            Ok(Forwarded::Switched { head, upstream }) => {
+            Ok(Forwarded::Switched { head, upstream, lease }) => {
                 let (mut head, ()) = head.into_parts();
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
-                head.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-                head.headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+                wire.agree(&mut head);
                 match upgrade {
                     Some(client) => Walked::Switched(Box::new(Tunnel {
                         head: Response::from_parts(head, Answer::whole("")),
                         client,
                         upstream,
+                        lease,
                         usage,
                         question,
                         streams: self.streams.clone(),
-                        seat: connection.seat.clone(),
-                        drain: connection.drain.clone(),
+                        idle: gateway.forward.stream_idle,
                     })),
                     // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without it nothing
                     // can be tunnelled, and the app's side closes with its handle.
@@ -357,7 +365,7 @@ struct Passing<'r> {
     arrival: &'r Arrival,
     permit: &'r Permit,
     site: &'r Arc<Site>,
-    connection: &'r Connection,
+    wire: &'r Wire,
 }
 
 /// Whether a browser shows a page under the address of this request: its scripts see that address, and all it
@@ -417,52 +425,5 @@ impl Walked {
 impl From<Response<Answer>> for Walked {
     fn from(response: Response<Answer>) -> Walked {
         Walked::Answered(response)
-    }
-}
-
-/// What the listener serves: connections of this thread.
-pub struct Service(pub Rc<DataThread>);
-
-impl Serve for Service {
-    type Service = ConnectionService;
-    type Body = Answer;
-    type Error = Infallible;
-
-    fn connected(
-        &self,
-        address: SocketAddr,
-        seat: Seat,
-        drain: DrainWatcher,
-    ) -> (ConnectionService, impl Future<Output = ()> + 'static) {
-        let cut = Rc::new(Cut::default());
-        let peer = Peer::new(address, &self.0.gateway.peers);
-        let connection = Rc::new(Connection {
-            peer,
-            forwarded: ForwardedCache::default(),
-            cut: cut.clone(),
-            seat: Rc::new(seat),
-            drain,
-        });
-        let ended = async move {
-            cut.told().await;
-        };
-        (ConnectionService { thread: self.0.clone(), connection }, ended)
-    }
-}
-
-/// The service of one connection.
-pub struct ConnectionService {
-    thread: Rc<DataThread>,
-    connection: Rc<Connection>,
-}
-
-impl hyper::service::Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<Answer>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Answer>, Infallible>>>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (thread, connection) = (self.thread.clone(), self.connection.clone());
-        Box::pin(async move { Ok(thread.handle(request, &connection).await) })
     }
 }

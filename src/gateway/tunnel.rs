@@ -1,18 +1,14 @@
 //! A WebSocket from its 101 to its end: listed as a stream, cut when it may not go on, logged when it is over.
 
-use std::rc::Rc;
+use std::{rc::Rc, time::Duration};
 
 use http::Response;
 use hyper::upgrade::OnUpgrade;
 
-use super::{access_log::Record, answer::Answer, still_allowed::StillAllowed};
+use super::{access_log::Record, answer::Answer, connection::Wire, still_allowed::StillAllowed};
 use crate::{
-    forward::tunnel::tunnel,
-    lifecycle::{
-        drain::DrainWatcher,
-        streams::{Cut, Streams},
-    },
-    listener::connection::Seat,
+    forward::{lease::Lease, tunnel::tunnel},
+    lifecycle::streams::{Cut, Streams},
     session::usage::Usage,
 };
 
@@ -24,28 +20,31 @@ pub struct Tunnel {
     pub client: OnUpgrade,
     /// The app's side.
     pub upstream: OnUpgrade,
+    /// Its place on the connection to the app.
+    pub lease: Lease,
     /// Kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Asked while it lives.
     pub question: StillAllowed,
     /// The table it is listed in.
     pub streams: Rc<Streams>,
-    /// Its place among the open connections.
-    pub seat: Rc<Seat>,
-    /// Tells that the process stops, and has it wait for a farewell.
-    pub drain: DrainWatcher,
+    /// It may be silent for this long.
+    pub idle: Duration,
 }
 
 impl Tunnel {
     /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
-    pub fn start(self, mut record: Record) -> Response<Answer> {
-        let Tunnel { head, client, upstream, usage, question, streams, seat, drain } = self;
+    pub fn start(self, mut record: Record, wire: Wire) -> Response<Answer> {
+        let Tunnel { head, client, upstream, lease, usage, question, streams, idle } = self;
+        // The drain waits for a farewell.
+        let (seat, drain) = (wire.connection.seat.clone(), wire.connection.drain.clone());
+        let busy = wire.into_busy();
         tokio::task::spawn_local(async move {
             let cut = Rc::new(Cut::default());
             let _listed = streams.list(cut.clone(), move || question.ask());
-            let carried = tunnel(client, upstream, usage, &cut, drain).await;
+            let carried = tunnel(client, upstream, usage, &cut, drain, idle).await;
             record.add_bytes(carried.down);
-            drop(seat);
+            drop((seat, busy, lease));
             if let Some(reason) = cut.reason() {
                 record.conclude(reason.as_str());
             }

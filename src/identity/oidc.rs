@@ -1,13 +1,15 @@
 //! The OpenID Connect client: authorization code with PKCE, state and nonce; nothing else.
 //!
 //! `provider` knows the provider and its keys, `pending` what the browser carries while it is away,
-//! `sign_in` exchanges the code, `claims` turns tokens into a person, `bearer` judges API tokens.
+//! `sign_in` exchanges the code, `refresh` asks again later, `claims` turns tokens into a person, `bearer` judges API tokens.
 
 pub mod bearer;
 pub mod claims;
 pub mod http_client;
+pub mod logout;
 pub mod pending;
 pub mod provider;
+pub mod refresh;
 pub mod sign_in;
 
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use openidconnect::IssuerUrl;
 
 use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
 use crate::{calls::HttpClient, session::keys::KeyRing, telemetry::metrics::Metrics};
+use bearer::JudgedTokens;
+use logout::UsedTokens;
 use pending::UsedStates;
 use provider::Provider;
 
@@ -36,6 +40,8 @@ pub struct Settings {
     pub admin_groups: Vec<GroupName>,
     /// Accepted in `aud` of bearer tokens.
     pub audiences: Vec<String>,
+    /// Whether who signs out here is sent to sign out there too.
+    pub sign_out_at_provider: bool,
     /// PEM content of the CA behind the provider's certificate; `None`: the system's.
     pub ca: Option<Arc<[u8]>>,
 }
@@ -48,6 +54,8 @@ pub struct Oidc {
     provider: Provider,
     keys: Arc<KeyRing>,
     used: UsedStates,
+    logouts: UsedTokens,
+    judged: JudgedTokens,
     clock: Clock,
 }
 
@@ -70,6 +78,8 @@ impl Oidc {
             settings,
             keys,
             used: UsedStates::new(),
+            logouts: UsedTokens::default(),
+            judged: JudgedTokens::default(),
             clock,
         })
     }

@@ -67,7 +67,7 @@ pub fn classify(
     fetch: &FetchMetadata<'_>,
     framing: Framing,
 ) -> Result<RequestClass, Malformed> {
-    if asks_for_websocket(&parts.headers) && parts.version == Version::HTTP_11 {
+    if asks_for_websocket(&parts.headers) && parts.version != Version::HTTP_10 {
         return handshake(parts, framing).map(|()| RequestClass::WebSocket);
     }
     if parts.method != Method::GET && parts.method != Method::HEAD {

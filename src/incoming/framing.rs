@@ -5,12 +5,16 @@ use http::{HeaderMap, Version, header};
 use super::Malformed;
 use crate::model::arrival::Framing;
 
-/// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`.
-pub fn read(headers: &HeaderMap, version: Version) -> Result<Framing, Malformed> {
+/// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`. On HTTP/2 a body may
+/// come without any (RFC 9113 section 8.1); `ends` says that there is none.
+pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing, Malformed> {
     expectation(headers)?;
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
-        (None, _) => length(headers),
+        (None, _) => match length(headers)? {
+            Framing::None if version == Version::HTTP_2 && !ends => Ok(Framing::Chunked),
+            framing @ (Framing::None | Framing::Length(_) | Framing::Chunked) => Ok(framing),
+        },
         (Some(coding), None)
             if coding.as_bytes().eq_ignore_ascii_case(b"chunked")
                 && version == Version::HTTP_11
@@ -75,7 +79,7 @@ mod tests {
             for (name, value) in fields {
                 headers.append(http::HeaderName::from_static(name), HeaderValue::from_static(value));
             }
-            assert_eq!(read(&headers, Version::HTTP_11), expected, "{fields:?}");
+            assert_eq!(read(&headers, Version::HTTP_11, false), expected, "{fields:?}");
         }
     }
 }

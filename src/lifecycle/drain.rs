@@ -1,13 +1,25 @@
-//! Stopping: everybody is told once, and the process waits for those who hold a guard, up to a deadline.
+//! Stopping: everybody is told, first that it will happen and then that it does, and the process waits for those who hold
+//! a guard, up to a deadline.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
+/// How far the process is on its way out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not at all.
+    Serving,
+    /// Whoever is served is asked to come back on another connection.
+    Leaving,
+    /// Nobody new is served.
+    Stopping,
+}
+
 /// The side that tells.
 #[derive(Debug)]
 pub struct Drain {
-    stopping: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     finished: mpsc::Receiver<()>,
     watcher: DrainWatcher,
 }
@@ -15,16 +27,16 @@ pub struct Drain {
 /// The side that is told. While a clone exists, the drain is not complete.
 #[derive(Clone, Debug)]
 pub struct DrainWatcher {
-    stopping: watch::Receiver<bool>,
+    phase: watch::Receiver<Phase>,
     guard: Arc<mpsc::Sender<()>>,
 }
 
 impl Drain {
     /// A drain that nobody has asked for yet.
     pub fn new() -> Drain {
-        let (stopping, told) = watch::channel(false);
+        let (phase, told) = watch::channel(Phase::Serving);
         let (sender, finished) = mpsc::channel(1);
-        Drain { stopping, finished, watcher: DrainWatcher { stopping: told, guard: Arc::new(sender) } }
+        Drain { phase, finished, watcher: DrainWatcher { phase: told, guard: Arc::new(sender) } }
     }
 
     /// A handle for a thread or a connection.
@@ -32,16 +44,21 @@ impl Drain {
         self.watcher.clone()
     }
 
-    /// Whether the process is stopping, for somebody nobody waits for.
-    pub fn told(&self) -> watch::Receiver<bool> {
-        self.stopping.subscribe()
+    /// How far it is, for somebody nobody waits for.
+    pub fn told(&self) -> watch::Receiver<Phase> {
+        self.phase.subscribe()
+    }
+
+    /// Tells everybody that it will happen soon.
+    pub fn leave(&self) {
+        self.phase.send_replace(Phase::Leaving);
     }
 
     /// Tells everybody and waits until all handles are gone or the deadline has passed.
     /// Gives back whether everybody finished.
     pub async fn stop(self, deadline: Duration) -> bool {
-        let Drain { stopping, mut finished, watcher } = self;
-        stopping.send_replace(true);
+        let Drain { phase, mut finished, watcher } = self;
+        phase.send_replace(Phase::Stopping);
         drop(watcher);
         tokio::time::timeout(deadline, finished.recv()).await.is_ok()
     }
@@ -54,10 +71,24 @@ impl Default for Drain {
 }
 
 impl DrainWatcher {
+    /// Waits until the process will stop soon. Cancel safety: may be dropped and called again.
+    pub async fn leaving(&mut self) {
+        self.reaches(Phase::Leaving).await;
+    }
+
+    /// Whether it will.
+    pub fn is_leaving(&self) -> bool {
+        *self.phase.borrow() >= Phase::Leaving
+    }
+
     /// Waits until the process stops. Cancel safety: may be dropped and called again.
     pub async fn stopping(&mut self) {
+        self.reaches(Phase::Stopping).await;
+    }
+
+    async fn reaches(&mut self, phase: Phase) {
         // A sender that is gone means the process ends: that is stopping too.
-        let _ = self.stopping.wait_for(|stopping| *stopping).await;
+        let _ = self.phase.wait_for(|now| *now >= phase).await;
         debug_assert!(Arc::strong_count(&self.guard) > 0);
     }
 }

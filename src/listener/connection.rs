@@ -1,107 +1,87 @@
-//! Accepting, and one connection from its first byte to its last.
+//! One connection from its first byte to its first request: who introduces it, TLS, which HTTP it speaks.
 
-use std::{io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, time::Duration};
+use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
-use hyper::{body::Incoming, server::conn::http1, service::Service};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::{body::Incoming, service::Service};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    net::{TcpListener, TcpStream},
-    time::{Instant, sleep, timeout_at},
+    net::TcpStream,
+    time::{Instant, timeout_at},
 };
 use tokio_rustls::TlsAcceptor;
 
-pub use super::seats::Seat;
 use super::{
     Settings,
+    http::Serving,
+    preface::speaks_http2,
     proxy_protocol::{self, Broken},
-    seats::Seats,
     tls,
     write_stall::WriteStall,
+};
+pub use super::{
+    exchange::{Exchange, Exchanges},
+    pulse::{Busy, Pulse},
+    seats::Seat,
+    tls::Shown,
 };
 use crate::{
     lifecycle::drain::DrainWatcher,
     telemetry::metrics::{Metrics, Refused},
 };
 
-/// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
-/// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How often that is said in the log.
-const TELL_EVERY: Duration = Duration::from_secs(10);
 /// A quiet connection is probed after this long.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Makes the service of each connection.
 pub trait Serve: 'static {
     /// The service of one connection.
-    type Service: Service<http::Request<Incoming>, Response = http::Response<Self::Body>, Error = Self::Error>
-        + 'static;
+    type Service: Service<
+            http::Request<Incoming>,
+            Response = http::Response<Self::Body>,
+            Error = Self::Error,
+            Future: 'static,
+        > + 'static;
     /// What it answers with.
-    type Body: hyper::body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + 'static;
+    type Body: hyper::body::Body<Data = bytes::Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + 'static;
     /// Why a request was not answered: the connection is then closed.
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
-    /// A new connection; the future resolves when it must be closed at once. The seat is kept for as long as
-    /// anything of the connection lives, a tunnel included; `drain` tells that the process stops.
-    fn connected(
-        &self,
-        peer: SocketAddr,
-        seat: Seat,
-        drain: DrainWatcher,
-    ) -> (Self::Service, impl Future<Output = ()> + 'static);
+    /// A new connection.
+    fn connected(&self, newcomer: Newcomer) -> Self::Service;
 }
 
-/// Takes connections until the drain; never ends before. Runs on one data thread.
-pub async fn accept(
-    listener: TcpListener,
-    settings: Rc<Settings>,
-    serve: Rc<impl Serve>,
-    seats: Arc<Seats>,
-    metrics: Arc<Metrics>,
-    mut drain: DrainWatcher,
-) {
-    let mut told: Option<Instant> = None;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = drain.stopping() => return,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) if is_about_one_connection(&error) => continue,
-            Err(error) => {
-                metrics.accept_failures.inc();
-                // Counted each time, but said seldom: a log that fills helps nobody.
-                if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-                    tracing::warn!(%error, "cannot accept connections, trying again");
-                    told = Some(Instant::now());
-                }
-                tokio::select! {
-                    () = sleep(ACCEPT_PAUSE) => continue,
-                    () = drain.stopping() => return,
-                }
-            }
-        };
-        // Without a seat the stream is closed without an answer: an answer costs more than a full gateway
-        // can give. Who is introduced is counted under the address that will be named.
-        let Some(seat) = seats.take() else { continue };
-        let seat = if settings.is_introduced(address) { Some(seat) } else { seat.of_client(address.ip()) };
-        let Some(seat) = seat else { continue };
-        let arrived = Arrived { stream, address, seat };
-        let connection = connection(arrived, settings.clone(), serve.clone(), metrics.clone(), drain.clone());
-        tokio::task::spawn_local(connection);
-    }
+/// A connection that is ready for requests.
+#[derive(Debug)]
+pub struct Newcomer {
+    /// Who is connected, or who is behind the balancer that is.
+    pub address: SocketAddr,
+    /// Kept for as long as anything of the connection lives, a tunnel included.
+    pub seat: Seat,
+    /// The certificate that was shown; `None` without TLS of ours.
+    pub shown: Option<Shown>,
+    /// Tells that the process stops.
+    pub drain: DrainWatcher,
+    /// Most header fields of a request.
+    pub head_fields: usize,
+    /// Told when a request comes, and when it is answered.
+    pub pulse: Arc<Pulse>,
+    /// How each request is ended before its time.
+    pub exchanges: Exchanges,
 }
 
 /// A connection that was just accepted.
-struct Arrived<S> {
-    stream: S,
-    address: SocketAddr,
-    seat: Seat,
+pub struct Arrived<S> {
+    /// The bytes.
+    pub stream: S,
+    /// Who.
+    pub address: SocketAddr,
+    /// Its place.
+    pub seat: Seat,
 }
 
-async fn connection(
+/// Serves one connection to its end.
+pub async fn connection(
     arrived: Arrived<TcpStream>,
     settings: Rc<Settings>,
     serve: Rc<impl Serve>,
@@ -117,18 +97,39 @@ async fn connection(
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     // Below TLS, which takes some bytes also when the client takes none.
     let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
+    let serving = |shown| Serving { settings: &settings, serve: &*serve, metrics: &metrics, drain, shown };
     match &settings.tls {
-        tls::Settings::Off => {
-            http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
+        tls::Settings::Off if settings.h2c => {
+            // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
+            let first = Instant::now() + settings.patience.first_byte;
+            match timeout_at(first, speaks_http2(stream)).await {
+                Ok(Ok((true, stream))) => serving(None).http2(Arrived { stream, address, seat }).await,
+                Ok(Ok((false, stream))) => serving(None).http1(Arrived { stream, address, seat }).await,
+                Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
+                Err(_) => metrics.missed("first_byte"),
+            }
         }
-        tls::Settings::On { config, .. } => {
+        tls::Settings::Off => serving(None).http1(Arrived { stream, address, seat }).await,
+        tls::Settings::On { config, certificates } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
             match timeout_at(deadline, handshake).await {
                 Ok(Ok(stream)) => {
-                    http(Arrived { stream, address, seat }, &settings, &*serve, &metrics, drain).await
+                    let (_, session) = stream.get_ref();
+                    let shown = certificates.shown_to(session.server_name());
+                    if session.alpn_protocol() == Some(tls::HTTP2) {
+                        serving(shown).http2(Arrived { stream, address, seat }).await;
+                    } else {
+                        serving(shown).http1(Arrived { stream, address, seat }).await;
+                    }
                 }
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => tracing::debug!("TLS handshake took too long"),
+                Ok(Err(error)) => {
+                    metrics.connection_refused(Refused::Handshake);
+                    tracing::debug!(%error, "TLS handshake failed");
+                }
+                Err(_) => {
+                    metrics.missed("handshake");
+                    tracing::debug!("TLS handshake took too long");
+                }
             }
         }
     }
@@ -163,51 +164,4 @@ async fn introduced(
     metrics.connection_refused(reason);
     tracing::debug!(%peer, reason = reason.as_str(), "connection closed");
     None
-}
-
-async fn http<S: Serve>(
-    arrived: Arrived<impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static>,
-    settings: &Settings,
-    serve: &S,
-    metrics: &Metrics,
-    mut drain: DrainWatcher,
-) {
-    let Arrived { stream, address, seat } = arrived;
-    let (service, ended) = serve.connected(address, seat, drain.clone());
-    let mut ended = pin!(ended);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(settings.request_head)
-        .max_buf_size(settings.head_bytes)
-        .max_headers(settings.head_fields)
-        // The app's own Date header, or none: nothing of an answer is invented.
-        .auto_date_header(false)
-        .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades();
-    let mut connection = pin!(connection);
-    let mut draining = false;
-    let result = loop {
-        tokio::select! {
-            result = connection.as_mut() => break result,
-            () = ended.as_mut() => return,
-            () = drain.stopping(), if !draining => {
-                draining = true;
-                connection.as_mut().graceful_shutdown();
-            }
-        }
-    };
-    if let Err(error) = result {
-        if error.is_parse() {
-            // hyper has answered by itself.
-            metrics.request("malformed", if error.is_parse_too_large() { 431 } else { 400 });
-        }
-        tracing::debug!(%error, "connection ended");
-    }
-}
-
-fn is_about_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
-    )
 }

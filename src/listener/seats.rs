@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, hash_map::Entry},
     hash::{BuildHasher, RandomState},
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -16,7 +16,10 @@ use std::{
 use ipnet::IpNet;
 
 use super::Settings;
-use crate::telemetry::metrics::{Metrics, Refused};
+use crate::{
+    model::client::one_client,
+    telemetry::metrics::{Metrics, Refused},
+};
 
 /// Clients are counted in this many tables, so that data threads seldom meet at one.
 const SHARDS: usize = 16;
@@ -137,14 +140,6 @@ impl Drop for Seat {
                 more => *count.get_mut() = more - 1,
             }
         }
-    }
-}
-
-/// Who counts as one: an IPv4 address, or a /64 of IPv6, of which one subscriber has all addresses.
-fn one_client(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
     }
 }
 

@@ -5,17 +5,19 @@
 
 use std::{
     fmt, fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest;
 use rustls::{
-    ServerConfig,
+    RootCertStore, ServerConfig,
     client::verify_server_name,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
-    server::{ClientHello, ParsedCertificate, ResolvesServerCert},
+    server::{
+        ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier,
+    },
     sign::CertifiedKey,
 };
 
@@ -69,6 +71,9 @@ pub enum TlsError {
     },
 }
 
+/// The name of HTTP/2 in a TLS handshake (ALPN, RFC 7301).
+pub const HTTP2: &[u8] = b"h2";
+
 /// The files of one certificate.
 #[derive(Clone, Debug)]
 pub struct Files {
@@ -96,11 +101,12 @@ impl fmt::Debug for Certificates {
 }
 
 impl Settings {
-    /// The server's side with the certificates of these files; the first is for whoever names none of the others.
+    /// The server's side with the certificates of these files; the first is for whoever names none of the others. Clients
+    /// must show a certificate of the authorities in the file `clients`, if there is one.
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn from_files(files: Vec<Files>) -> Result<Settings, TlsError> {
+    pub fn from_files(files: Vec<Files>, clients: Option<&Path>) -> Result<Settings, TlsError> {
         let (seen, read) = look(&files);
         let certificates = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         let certificates = Arc::new(Certificates {
@@ -108,9 +114,16 @@ impl Settings {
             current: ArcSwap::from_pointee(certificates),
             seen: Mutex::new(seen),
         });
-        let mut config =
-            ServerConfig::builder().with_no_client_auth().with_cert_resolver(certificates.clone());
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let builder = match clients {
+            None => ServerConfig::builder().with_no_client_auth(),
+            Some(file) => ServerConfig::builder().with_client_cert_verifier(authorities(file)?),
+        };
+        let mut config = builder.with_cert_resolver(certificates.clone());
+        config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
+        // Sealed by a key of this process that changes every six hours; a ticket is good for the name it was made for.
+        if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
+            config.ticketer = ticketer;
+        }
         Ok(Settings::On { config: Arc::new(config), certificates })
     }
 }
@@ -139,17 +152,44 @@ impl Certificates {
         wrong.map_or(Ok(true), Err)
     }
 
+    /// What a client that asked for this name was shown, a moment ago.
+    pub fn shown_to(&self, name: Option<&str>) -> Option<Shown> {
+        let certificate = self.pick(name)?;
+        Some(Shown { certificate, name: name.map(str::to_owned) })
+    }
+
     fn pick(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let current = self.current.load();
-        let fits = |certificate: &&Arc<CertifiedKey>| {
-            let name = name.and_then(|name| ServerName::try_from(name).ok());
-            let parsed =
-                certificate.end_entity_cert().ok().and_then(|der| ParsedCertificate::try_from(der).ok());
-            matches!((name, parsed), (Some(name), Some(parsed)) if verify_server_name(&parsed, &name).is_ok())
-        };
+        let fits = |certificate: &&Arc<CertifiedKey>| name.is_some_and(|name| covers(certificate, name));
         // One certificate needs no choice.
         let chosen = if current.len() > 1 { current.iter().find(fits) } else { None };
         chosen.or_else(|| current.first()).cloned()
+    }
+}
+
+/// The certificate of one connection.
+#[derive(Debug)]
+pub struct Shown {
+    certificate: Arc<CertifiedKey>,
+    /// The name that the client asked for.
+    name: Option<String>,
+}
+
+impl Shown {
+    /// Whether a request for this host may come on the connection: it was made for that name, or the certificate speaks for
+    /// it as well (RFC 9113 section 9.1.1). An address in numbers is asked for by no name.
+    pub fn is_for(&self, host: &str) -> bool {
+        self.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(host))
+            || (self.name.is_none() && host.parse::<std::net::IpAddr>().is_ok())
+            || covers(&self.certificate, host)
+    }
+}
+
+fn covers(certificate: &CertifiedKey, name: &str) -> bool {
+    let parsed = certificate.end_entity_cert().ok().and_then(|der| ParsedCertificate::try_from(der).ok());
+    match (ServerName::try_from(name), parsed) {
+        (Ok(name), Some(parsed)) => verify_server_name(&parsed, &name).is_ok(),
+        (_, _) => false,
     }
 }
 
@@ -157,6 +197,21 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.pick(hello.server_name())
     }
+}
+
+/// Who signs the certificates of clients.
+fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let name = || file.display().to_string();
+    let content = fs::read(file).map_err(|error| TlsError::Unreadable { file: name(), error })?;
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(
+        CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>().unwrap_or_default(),
+    );
+    if added == 0 {
+        return Err(TlsError::NoCertificate(name()));
+    }
+    let unusable = |_| TlsError::NoCertificate(name());
+    WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(unusable)
 }
 
 /// What the files hold, and what can be made of it: one result for each certificate.

@@ -7,7 +7,8 @@ use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Dur
 use http::HeaderValue;
 
 use super::{
-    access::Access, container::ContainerGateway, place::HostLabel, upstream_tls::UpstreamTls, uuid::Uuid,
+    access::Access, container::ContainerGateway, load::Load, place::HostLabel, upstream_tls::UpstreamTls,
+    uuid::Uuid,
 };
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
@@ -28,6 +29,11 @@ impl AppId {
     /// The name of one port of a container.
     pub fn of_container(container: &Uuid, port: u16) -> AppId {
         AppId(format!("{container}:{port}").into())
+    }
+
+    /// One that was written down as text by ourselves; `None` when it is no name at all.
+    pub fn of_record(text: &str) -> Option<AppId> {
+        (1..=128).contains(&text.len()).then(|| AppId(text.into()))
     }
 
     /// The id as text.
@@ -72,6 +78,16 @@ pub enum UpstreamScheme {
     Pods(Arc<[SocketAddr]>),
     /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
     Container(Arc<ContainerGateway>),
+}
+
+/// What an app speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2: with TLS agreed on by ALPN, without it known beforehand (RFC 9113 section 3.3). What gRPC needs.
+    Http2,
 }
 
 /// Where an app listens.
@@ -224,6 +240,10 @@ pub struct AppSpec {
     pub rewrite_host: bool,
     /// Leave a bearer token of our issuer on the request.
     pub keep_authorization: bool,
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// Begin each connection with a PROXY protocol header, version 2, that names the client.
+    pub proxy_protocol: bool,
     /// How long the app may take until its response headers.
     pub timeout: Duration,
     /// Largest request body, in bytes; `None`: no limit.
@@ -253,6 +273,8 @@ impl AppSpec {
             identity_headers: true,
             rewrite_host: false,
             keep_authorization: false,
+            protocol: Protocol::Http1,
+            proxy_protocol: false,
             timeout,
             max_body: None,
             tls: UpstreamTls::default(),
@@ -294,6 +316,8 @@ pub struct App {
     pub upstream_host: Option<HeaderValue>,
     /// The label of its own host, when it has one.
     pub host: Option<HostLabel>,
+    /// How much it has to do.
+    pub load: Load,
 }
 
 impl App {
@@ -316,6 +340,7 @@ impl App {
             mount: "".into(),
             kind: AppKind::Hosted,
             host: None,
+            load: Load::default(),
             spec,
         }
     }

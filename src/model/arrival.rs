@@ -2,7 +2,7 @@
 
 use http::{Method, uri::PathAndQuery};
 
-use super::place::Place;
+use super::{grpc::Grpc, place::Place};
 
 /// One validated request head. Only `incoming` makes one from the wire.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub struct Arrival {
     pub framing: Framing,
     /// Whether a refusal is answered with a page rather than problem+json.
     pub wants_html: bool,
+    /// A call of gRPC, whose refusals are said in its own way.
+    pub grpc: Option<Grpc>,
 }
 
 impl Arrival {
@@ -38,6 +40,7 @@ impl Arrival {
             origin: Origin::Absent,
             framing: Framing::None,
             wants_html: true,
+            grpc: None,
         }
     }
 

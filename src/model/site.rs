@@ -75,6 +75,8 @@ pub struct Site {
     pub signs_in: bool,
     /// Whether the logs of apps' pods are served below `/api/logs/`.
     pub serves_logs: bool,
+    /// What browsers are told about https; `None`: nothing by us.
+    pub hsts: Option<HeaderValue>,
     /// Another name of this machine that is sent on to `origin` (`demo` only).
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
@@ -215,6 +217,7 @@ impl Site {
             origin,
             signs_in: true,
             serves_logs: false,
+            hsts: None,
             alias: None,
             welcome: None,
             apps_domain: None,

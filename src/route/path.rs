@@ -8,6 +8,10 @@ const RESERVED: &str = "/.ludgate";
 
 /// Where an app's own host takes tickets.
 pub const ENTER: &str = "/.ludgate/enter";
+/// On every origin of ours: where a window ends that renews a session.
+pub const RENEWED: &str = "/.ludgate/renewed";
+/// On every origin of ours: the script that opens it.
+pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
 /// Where the logs of pods are; two names for the same, of which consoles use either.
 const LOGS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
@@ -28,6 +32,8 @@ pub fn pod_of_log(path: &str) -> Option<&str> {
 pub fn on_host(path: &str) -> Option<Route<'static>> {
     match path {
         ENTER => Some(Route::Endpoint(Endpoint::Enter)),
+        RENEWED => Some(Route::Endpoint(Endpoint::Renewed)),
+        RENEW_SCRIPT => Some(Route::Endpoint(Endpoint::RenewScript)),
         _ => below(path, RESERVED).map(|_| Route::Nowhere),
     }
 }
@@ -48,7 +54,11 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
         };
     }
     if below(path, RESERVED).is_some() {
-        return Route::Nowhere;
+        return match path {
+            RENEWED => Route::Endpoint(Endpoint::Renewed),
+            RENEW_SCRIPT => Route::Endpoint(Endpoint::RenewScript),
+            _ => Route::Nowhere,
+        };
     }
     if site.serves_logs && pod_of_log(path).is_some() {
         return Route::Endpoint(Endpoint::Logs);

@@ -65,10 +65,37 @@ impl RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }
 
+    /// What a name that is nobody else's business is kept under.
+    pub fn of_name(name: &str) -> RecordKey {
+        RecordKey::hash(format!("name {name}").as_bytes())
+    }
+
+    /// In hex.
+    pub fn hex(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Reads what [`RecordKey::hex`] wrote.
+    pub fn of_hex(text: &str) -> Option<RecordKey> {
+        let mut key = [0; 32];
+        if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        for (at, byte) in key.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(RecordKey(key))
+    }
+
     fn hash(id: &[u8]) -> RecordKey {
         let mut key = [0; 32];
         key.copy_from_slice(digest::digest(&digest::SHA256, id).as_ref());
         RecordKey(key)
+    }
+
+    /// A number of its own, to spread what would otherwise fall together.
+    pub fn spread(&self) -> u8 {
+        self.0[31]
     }
 
     /// The first 8 hex digits, for logs.

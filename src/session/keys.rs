@@ -18,6 +18,8 @@ pub enum Purpose {
     State,
     /// The token of the sign-out form.
     SignOutForm,
+    /// Who is signed in, over a restart.
+    Sessions,
 }
 
 impl Purpose {
@@ -25,6 +27,7 @@ impl Purpose {
         match self {
             Purpose::State => b"ludgate state v1",
             Purpose::SignOutForm => b"ludgate sign-out form v1",
+            Purpose::Sessions => b"ludgate sessions v1",
         }
     }
 }
@@ -63,6 +66,7 @@ struct DerivedKeys {
     /// Tells which key sealed a text; derived, so it says nothing about the key.
     id: u8,
     state: RandomizedNonceKey,
+    sessions: RandomizedNonceKey,
     form: hmac::Key,
 }
 
@@ -110,7 +114,7 @@ impl KeyRing {
         let key = self.keys.first().ok_or(KeyError::Empty)?;
         let mut sealed = plain.to_vec();
         let nonce = key
-            .state
+            .of(purpose)
             .seal_in_place_append_tag(Aad::from(purpose.label()), &mut sealed)
             .map_err(|_| KeyError::System)?;
         let mut out = Vec::with_capacity(1 + NONCE_LEN + sealed.len());
@@ -128,7 +132,7 @@ impl KeyRing {
         for key in self.keys.iter().filter(|key| key.id == *id) {
             let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
             let mut sealed = sealed.to_vec();
-            if let Ok(plain) = key.state.open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
+            if let Ok(plain) = key.of(purpose).open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
                 return Ok(plain.to_vec());
             }
         }
@@ -149,6 +153,14 @@ impl KeyRing {
 }
 
 impl DerivedKeys {
+    /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is authenticated all the same.
+    fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
+        match purpose {
+            Purpose::State | Purpose::SignOutForm => &self.state,
+            Purpose::Sessions => &self.sessions,
+        }
+    }
+
     fn from_secret(secret: &[u8]) -> Result<DerivedKeys, KeyError> {
         let base = hkdf::Salt::new(hkdf::HKDF_SHA256, b"ludgate").extract(secret);
         let derive = |label: &[u8]| -> Result<[u8; 32], KeyError> {
@@ -161,6 +173,8 @@ impl DerivedKeys {
         Ok(DerivedKeys {
             id: derive(b"key id")?[0],
             state: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::State.label())?)
+                .map_err(|_| KeyError::System)?,
+            sessions: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::Sessions.label())?)
                 .map_err(|_| KeyError::System)?,
             form: hmac::Key::new(hmac::HMAC_SHA256, &derive(Purpose::SignOutForm.label())?),
         })

@@ -3,6 +3,8 @@
 //! The truth about time is in the record, on the injected clock: `idle` slides with use, at most once a
 //! second; `lifetime` never moves. An app session never outlives its sign-in.
 
+pub mod window;
+
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::{
@@ -12,12 +14,13 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use super::{
     Settings,
     console_token::{ConsoleToken, Short},
     cookie::RecordKey,
+    written::Left,
 };
 use crate::model::{
     app::AppId,
@@ -27,47 +30,12 @@ use crate::model::{
     secret::Secret,
 };
 
-/// The sliding deadline is written at most this often, in milliseconds.
-const SLIDE_EVERY: u64 = 1000;
+use window::Window;
+
 /// App sessions one sign-in may have: of all apps together, and of one app at one place. One more ends the oldest,
 /// so that a client that never keeps its cookie fills nothing, and locks nobody out either.
 const MOST_SESSIONS: usize = 256;
 const MOST_OF_ONE: usize = 64;
-
-/// Both deadlines of a record, in milliseconds of the clock.
-#[derive(Debug)]
-struct Window {
-    idle: u64,
-    idle_deadline: AtomicU64,
-    absolute_deadline: u64,
-}
-
-impl Window {
-    fn open(now: Moment, idle: Duration, absolute_deadline: u64) -> Window {
-        let idle = millis(idle);
-        let idle_deadline = AtomicU64::new(now.0.saturating_add(idle).min(absolute_deadline));
-        Window { idle, idle_deadline, absolute_deadline }
-    }
-
-    fn is_open(&self, now: Moment) -> bool {
-        now.0 < self.idle_deadline.load(Ordering::Relaxed) && now.0 < self.absolute_deadline
-    }
-
-    fn slide(&self, now: Moment) -> bool {
-        // What is over stays over: a byte that comes late does not bring a session back.
-        if !self.is_open(now) {
-            return false;
-        }
-        let next = now.0.saturating_add(self.idle).min(self.absolute_deadline);
-        let current = self.idle_deadline.load(Ordering::Relaxed);
-        // Relaxed and unsynchronised on purpose: a lost race costs one slide of under a second.
-        let due = next >= current.saturating_add(SLIDE_EVERY);
-        if due {
-            self.idle_deadline.store(next, Ordering::Relaxed);
-        }
-        due
-    }
-}
 
 /// What a finished sign-in leaves behind for later: refresh and sign-out at the provider.
 #[derive(Debug, Default)]
@@ -75,7 +43,7 @@ pub struct ProviderTokens {
     /// For `id_token_hint`.
     pub id_token: Option<Secret>,
     /// To read the membership again.
-    pub refresh_token: Option<Secret>,
+    pub refresh_token: ArcSwapOption<Secret>,
     /// The provider's own session id (`sid`), for back-channel sign-out.
     pub session_id: Option<Box<str>>,
     /// The Arvados token that began it: kept to ask again whether it still holds.
@@ -96,6 +64,14 @@ pub struct SignIn {
     minted: Mutex<Minted>,
     /// When the person was last proved, in milliseconds of the clock.
     proved: AtomicU64,
+    /// Somebody asks for another proof now.
+    asking: AtomicBool,
+    /// Grows with every change of what it says: of two, the higher is the newer.
+    version: AtomicU64,
+    /// The version that the shared store has; 0: none.
+    told: AtomicU64,
+    /// When it began, by the wall clock in seconds.
+    begun: i64,
 }
 
 /// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
@@ -125,7 +101,34 @@ impl SignIn {
             ended: AtomicBool::new(false),
             minted: Mutex::default(),
             proved: AtomicU64::new(now.0),
+            asking: AtomicBool::new(false),
+            version: AtomicU64::new(1),
+            told: AtomicU64::new(0),
+            begun: 0,
         }
+    }
+
+    /// When it began by the wall clock, in seconds: what was ended before is another.
+    pub fn begun_at(self, begun: i64) -> SignIn {
+        SignIn { begun, ..self }
+    }
+
+    /// When it began by the wall clock, in seconds.
+    pub fn begun(&self) -> i64 {
+        self.begun
+    }
+
+    /// One that another process has begun, and when the person was last proved there.
+    pub fn restore(
+        key: RecordKey,
+        (principal, tokens): (Arc<Principal>, ProviderTokens),
+        now: Moment,
+        settings: &Settings,
+        (left, proved): (Left, Moment),
+    ) -> SignIn {
+        let window = Window::restore(now, settings.idle, left);
+        let proved = AtomicU64::new(proved.0);
+        SignIn { window, proved, ..SignIn::begin(key, principal, tokens, now, settings) }
     }
 
     /// The key of its record.
@@ -141,11 +144,73 @@ impl SignIn {
     /// Replaces the description: they were asked about again.
     pub fn describe(&self, principal: Arc<Principal>) {
         self.principal.store(principal);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The provider gave another refresh token for the one that was used.
+    pub fn renew_token(&self, token: Secret) {
+        self.tokens.refresh_token.store(Some(Arc::new(token)));
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Another process has asked about them: takes what it learned, unless that is known here. Says whether it was new.
+    pub fn adopt(
+        &self,
+        version: u64,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+        proved: Moment,
+    ) -> bool {
+        if version <= self.version.load(Ordering::Acquire) {
+            return false;
+        }
+        self.principal.store(principal);
+        self.tokens.refresh_token.store(tokens.refresh_token.into_inner());
+        self.version.store(version, Ordering::Release);
+        self.told.store(version, Ordering::Release);
+        self.proved.store(proved.0, Ordering::Relaxed);
+        true
+    }
+
+    /// Its version; of two, the higher is the newer.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// As which version it came from the shared store, or went there.
+    pub fn told(&self, version: u64) {
+        self.version.fetch_max(version, Ordering::AcqRel);
+        self.told.store(version, Ordering::Release);
+    }
+
+    /// Whether the shared store has what it says now.
+    pub fn is_told(&self) -> bool {
+        self.window.is_told() && self.told.load(Ordering::Acquire) == self.version()
+    }
+
+    /// When the person was last proved.
+    pub fn proved(&self) -> Moment {
+        Moment(self.proved.load(Ordering::Relaxed))
+    }
+
+    /// Its deadlines.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Whether it was ended, rather than left alone.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
     }
 
     /// Whether it counts now.
     pub fn is_live(&self, now: Moment) -> bool {
         !self.ended.load(Ordering::Acquire) && self.window.is_open(now)
+    }
+
+    /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
+    pub fn time_left(&self, now: Moment) -> Left {
+        self.window.left(now)
     }
 
     /// It was used.
@@ -162,8 +227,22 @@ impl SignIn {
     /// that one fail, the next is due as much later.
     pub fn is_proof_due(&self, now: Moment, recheck: Duration) -> bool {
         let proved = self.proved.load(Ordering::Relaxed);
-        now.0 >= proved.saturating_add(millis(recheck))
+        // Up to a tenth sooner, each at its own: people who signed in together are not asked about together.
+        let sooner = millis(recheck) / 10 * u64::from(self.key.spread()) / 256;
+        now.0 >= proved.saturating_add(millis(recheck) - sooner)
             && self.proved.compare_exchange(proved, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// For who is about to ask for another proof; `None` while somebody else does: a token that works once must not be
+    /// presented twice, however long the first takes.
+    pub fn ask(self: &Arc<Self>) -> Option<Asking> {
+        (!self.asking.swap(true, Ordering::AcqRel)).then(|| Asking(self.clone()))
+    }
+
+    /// The proof could not be had: the next is due sooner than otherwise.
+    pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
+        let due = now.after(retry).0.saturating_sub(millis(recheck));
+        self.proved.store(due, Ordering::Relaxed);
     }
 
     /// Whether the proof is older than this.
@@ -211,9 +290,20 @@ impl SignIn {
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
         let ProviderTokens { id_token, refresh_token, arvados, session_id: _, console: _ } = &self.tokens;
-        let tokens = token(id_token) + token(refresh_token) + token(arvados);
+        let refresh = refresh_token.load().as_ref().map_or(0, |token| token.expose().len());
+        let tokens = token(id_token) + refresh + token(arvados);
         // The groups stand twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
+    }
+}
+
+/// A proof is being asked for; until this is dropped nobody else asks.
+#[derive(Debug)]
+pub struct Asking(Arc<SignIn>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.asking.store(false, Ordering::Release);
     }
 }
 
@@ -224,13 +314,14 @@ pub struct AppSession {
     place: Place,
     sign_in: Arc<SignIn>,
     window: Window,
+    ended: AtomicBool,
 }
 
 impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
     pub fn begin(app: AppId, place: Place, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
-        let window = Window::open(now, idle, sign_in.window.absolute_deadline);
-        AppSession { app, place, sign_in, window }
+        let window = Window::open(now, idle, sign_in.window.absolute_deadline());
+        AppSession { app, place, sign_in, window, ended: AtomicBool::new(false) }
     }
 
     /// Whether it was made for this app at this place; at any other it is no session.
@@ -245,7 +336,49 @@ impl AppSession {
 
     /// Whether it counts now.
     pub fn is_live(&self, now: Moment) -> bool {
-        self.window.is_open(now) && self.sign_in.is_live(now)
+        !self.ended.load(Ordering::Acquire) && self.window.is_open(now) && self.sign_in.is_live(now)
+    }
+
+    /// One that another process has begun.
+    pub fn restore(
+        app: AppId,
+        place: Place,
+        sign_in: Arc<SignIn>,
+        now: Moment,
+        (idle, left): (Duration, Left),
+    ) -> AppSession {
+        let window = Window::restore(now, idle, left);
+        AppSession { window, ..AppSession::begin(app, place, sign_in, now, idle) }
+    }
+
+    /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
+    pub fn time_left(&self, now: Moment) -> Left {
+        self.window.left(now)
+    }
+
+    /// Its deadlines.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Whether it was ended, or its sign-in was, rather than left alone.
+    pub fn is_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire) || self.sign_in.is_ended()
+    }
+
+    /// Where.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Which app it is for.
+    pub fn app(&self) -> &AppId {
+        &self.app
+    }
+
+    /// Ends it; the sign-in goes on, and may open the app anew.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
     }
 
     /// It was used: it and its sign-in live on. Says whether the sign-in's deadline moved.

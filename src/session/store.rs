@@ -16,12 +16,13 @@ use super::{
     handover::Tickets,
     key_is_hash::KeyIsHash,
     record::{AppSession, ProviderTokens, SignIn},
+    written::Left,
 };
 use crate::{
     lifecycle::streams::Alarm,
     model::{
         app::AppId,
-        clock::{Clock, Moment},
+        clock::{Clock, Moment, millis},
         place::Place,
         principal::Principal,
     },
@@ -62,13 +63,22 @@ impl Live {
     }
 }
 
+/// Whose sign-ins there are.
+#[derive(Debug, Default)]
+struct People {
+    /// Oldest first.
+    by_subject: HashMap<Box<str>, VecDeque<Weak<SignIn>>>,
+    /// By the session that the provider has for them.
+    by_session: HashMap<Box<str>, VecDeque<Weak<SignIn>>>,
+}
+
 /// All sessions of the process.
 #[derive(Debug)]
 pub struct Sessions {
     sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
     apps: Cache<RecordKey, Arc<AppSession>, KeyIsHash>,
     /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a request.
-    people: Mutex<HashMap<Box<str>, VecDeque<Weak<SignIn>>>>,
+    people: Mutex<People>,
     /// What a sign-in takes with it from the site to an app's own host.
     pub tickets: Tickets,
     settings: Settings,
@@ -178,6 +188,53 @@ impl Sessions {
         Ok((id, sign_in))
     }
 
+    /// A sign-in that another process has begun, under its key.
+    pub fn begin_restored(
+        &self,
+        key: RecordKey,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+        left: Left,
+    ) -> Arc<SignIn> {
+        let now = self.clock.now();
+        // Who it is of is to be proved again soon.
+        let due = Moment(now.0.saturating_sub(millis(self.settings.recheck)));
+        let sign_in = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, due));
+        let sign_in = Arc::new(sign_in);
+        self.sign_ins.insert(key, sign_in.clone());
+        if let Some(oldest) = self.remember(&sign_in) {
+            self.end(&oldest);
+        }
+        sign_in
+    }
+
+    /// An app session that another process has made.
+    pub fn mint_restored(&self, key: RecordKey, sign_in: &Arc<SignIn>, app: AppId, place: Place, left: Left) {
+        sign_in.note_session(key, &app, &place);
+        let (now, idle) = (self.clock.now(), self.settings.idle);
+        let session = AppSession::restore(app, place, sign_in.clone(), now, (idle, left));
+        self.apps.insert(key, Arc::new(session));
+    }
+
+    /// This moment.
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Every sign-in, whether it still counts or not.
+    pub fn every(&self) -> impl Iterator<Item = Arc<SignIn>> {
+        self.sign_ins.iter().map(|(_, sign_in)| sign_in)
+    }
+
+    /// Every app session with its key, by the sign-in it stands on.
+    pub fn app_sessions_by_sign_in(&self) -> HashMap<RecordKey, Vec<(RecordKey, Arc<AppSession>)>> {
+        let mut sessions: HashMap<RecordKey, Vec<(RecordKey, Arc<AppSession>)>> = HashMap::new();
+        for (key, session) in &self.apps {
+            sessions.entry(session.sign_in().key()).or_default().push((*key, session));
+        }
+        sessions
+    }
+
     /// Begins the sign-in that a token of another system stands for. It has no cookie of its own: whoever
     /// presents the token again finds it, and its app sessions stand on it.
     pub fn begin_for_token(
@@ -218,7 +275,10 @@ impl Sessions {
     fn remember(&self, sign_in: &Arc<SignIn>) -> Option<Arc<SignIn>> {
         let now = self.clock.now();
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-        let mine = people.entry(sign_in.principal().subject.clone()).or_default();
+        if let Some(session) = &sign_in.tokens.session_id {
+            people.by_session.entry(session.clone()).or_default().push_back(Arc::downgrade(sign_in));
+        }
+        let mine = people.by_subject.entry(sign_in.principal().subject.clone()).or_default();
         mine.retain(|other| other.upgrade().is_some_and(|other| other.is_live(now)));
         mine.push_back(Arc::downgrade(sign_in));
         if mine.len() > PER_PERSON { mine.pop_front().and_then(|oldest| oldest.upgrade()) } else { None }
@@ -267,11 +327,57 @@ impl Sessions {
     pub fn end_for_tokens_of(&self, subject: &str) {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
+            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
         };
         for sign_in in theirs.iter().filter(|sign_in| sign_in.tokens.arvados.is_some()) {
             self.end(sign_in);
         }
+    }
+
+    /// The live sign-ins of a person, oldest first.
+    pub fn of(&self, subject: &str) -> Vec<Arc<SignIn>> {
+        let now = self.clock.now();
+        let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+        let theirs = people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade);
+        theirs.filter(|sign_in| sign_in.is_live(now)).collect()
+    }
+
+    /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many. Looks at all sessions: for the
+    /// control runtime.
+    pub async fn end_of_app(&self, app: &AppId) -> usize {
+        let (mut seen, mut ended) = (0, 0);
+        for (key, session) in &self.apps {
+            if session.app() == app {
+                session.end();
+                self.apps.invalidate(&*key);
+                ended += 1;
+            }
+            seen += 1;
+            if seen % SWEEP_BATCH == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        self.alarm.ring();
+        ended
+    }
+
+    /// Ends what the provider says is over: one session of its own, else all sign-ins of a person. Gives back how many.
+    pub fn end_by_provider(&self, subject: Option<&str>, session: Option<&str>) -> usize {
+        let theirs: Vec<Arc<SignIn>> = {
+            let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+            let found = match (session, subject) {
+                (Some(session), _) => people.by_session.get(session),
+                (None, Some(subject)) => people.by_subject.get(subject),
+                (None, None) => None,
+            };
+            found.into_iter().flatten().filter_map(Weak::upgrade).collect()
+        };
+        // What began by another system's token the provider knows nothing of; and both that it names must fit.
+        let is_meant = |sign_in: &&Arc<SignIn>| {
+            let is_of = subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
+            sign_in.tokens.id_token.is_some() && is_of
+        };
+        theirs.iter().filter(is_meant).inspect(|sign_in| self.end(sign_in)).count()
     }
 
     /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the apps on paths whose
@@ -279,7 +385,7 @@ impl Sessions {
     pub fn end_for_console_tokens_of(&self, subject: &str) -> Vec<AppId> {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
+            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
         };
         let by_console = theirs.iter().filter(|sign_in| sign_in.tokens.console.is_some());
         by_console.inspect(|sign_in| self.end(sign_in)).flat_map(|sign_in| sign_in.apps()).collect()
@@ -331,10 +437,15 @@ impl Sessions {
         }
         let now = self.clock.now();
         self.tickets.sweep(now);
-        self.people.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, sign_ins| {
-            sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
-            !sign_ins.is_empty()
-        });
+        {
+            let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
+            let stays = |sign_ins: &mut VecDeque<Weak<SignIn>>| {
+                sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
+                !sign_ins.is_empty()
+            };
+            people.by_subject.retain(|_, sign_ins| stays(sign_ins));
+            people.by_session.retain(|_, sign_ins| stays(sign_ins));
+        }
         self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
 }

@@ -69,12 +69,9 @@ impl<'t> File<'t> {
         let found = self.root.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
         let table = found.and_then(|value| match value.get_ref() {
             DeValue::Table(table) => Some(table),
-            DeValue::Array(list) if list.len() == 1 => list.first().and_then(|one| one.get_ref().as_table()),
-            DeValue::Array(list) if name == "listen" && list.len() > 1 => {
-                let line = Some(self.line(value.span().start));
-                let what = "more than one [[listen]] is not served by this version yet".to_owned();
-                self.note(Mistake { key: name.into(), line, what, suggestion: None });
-                None
+            // Of several listeners the first; `others` has the rest.
+            DeValue::Array(list) if list.len() == 1 || name == "listen" => {
+                list.first().and_then(|one| one.get_ref().as_table())
             }
             DeValue::String(_)
             | DeValue::Integer(_)
@@ -95,6 +92,17 @@ impl<'t> File<'t> {
     pub fn has(&self, name: &str) -> bool {
         self.root.iter().any(|(key, _)| key.get_ref() == name)
             || self.environment.keys().any(|(section, _)| section == name)
+    }
+
+    /// The `[[listen]]` tables behind the first. The environment speaks of the first alone.
+    pub fn other_listeners(&self, mut read: impl FnMut(Section<'_>)) {
+        let written = self.root.iter().find(|(key, _)| key.get_ref() == "listen");
+        let list = written.and_then(|(_, value)| value.get_ref().as_array());
+        for (index, table) in list.into_iter().flatten().enumerate().skip(1) {
+            let path = format!("listen[{index}]");
+            let table = table.get_ref().as_table();
+            read(Section { file: self, name: "listen", path: &path, table });
+        }
     }
 
     /// Every `[[apps]]` table.
@@ -315,6 +323,16 @@ impl Section<'_> {
         read(&text).map_err(|what| self.wrong(name, what, example)).ok()
     }
 
+    /// A text that means something, where it is written.
+    pub fn required_or<T>(
+        &self,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> T {
+        if self.has(name) { self.required(name, read).unwrap_or(default) } else { default }
+    }
+
     /// Notes that a value is not acceptable.
     pub fn wrong(&self, name: &str, what: impl Into<String>, suggestion: Option<String>) {
         let line = self.value(name).map(|(line, _)| line);
@@ -351,7 +369,7 @@ impl Section<'_> {
         let kind = keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
         // Tables of tables come from the file only: a variable cannot say which app it means.
         let variable = (self.name.to_owned(), name.to_owned());
-        let may = !self.name.starts_with("apps");
+        let may = !self.name.starts_with("apps") && !self.path.starts_with("listen[");
         if let Some(text) = self.file.environment.get(&variable).filter(|_| may) {
             let read = from_environment(text);
             if read.is_none() {

@@ -3,6 +3,7 @@
 
 mod apps;
 mod gateway;
+mod limits;
 mod people;
 
 pub use apps::PORT_KEYS;
@@ -69,7 +70,10 @@ pub struct Section {
 
 /// The tables, in the order they are printed.
 pub const SECTIONS: [Section; 10] = [
-    Section { name: "listen", purpose: "Where people connect." },
+    Section {
+        name: "listen",
+        purpose: "Where people connect; [[listen]] for more than one. Sockets that are handed over (LISTEN_FDS) are used for the addresses they have.",
+    },
     Section { name: "admin", purpose: "Where operators connect: /livez, /readyz, /metrics, /apps." },
     Section { name: "site", purpose: "The origin people see, and what lives where on it." },
     Section {
@@ -106,13 +110,12 @@ const fn key(
 
 /// Every key, table by table in the order they are printed; those of a published port are apart.
 pub fn all() -> impl Iterator<Item = &'static Key> {
-    [gateway::KEYS, people::KEYS, apps::KEYS].into_iter().flatten()
+    [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS].into_iter().flatten()
 }
 
 /// Keys that belong to the contract and that this version does not serve yet: named, so that nobody takes
 /// them for a slip of the pen, and refused, so that nobody believes them to be in force.
-pub const NOT_YET: &[(&str, &str)] =
-    &[("listen", "takeover"), ("identity", "introspection"), ("apps", "protocol"), ("apps", "bearer")];
+pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
 
 /// The key of that name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {

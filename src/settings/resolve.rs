@@ -1,20 +1,20 @@
 //! What it means: the written file becomes each room's own settings. What cannot be meant is a mistake.
 
-use std::{fs, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
-use ipnet::IpNet;
+use http::HeaderValue;
 use openidconnect::IssuerUrl;
 
 use super::{
     Settings,
     file::{File, Section},
     resolve_apps, resolve_hosts, resolve_kubernetes,
+    resolve_listen::{self, Limits, address},
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
-    admin, forward,
+    admin,
     identity::oidc,
-    listener::{self, tls},
     model::{
         access::GroupName,
         app::{App, AppKind},
@@ -27,31 +27,19 @@ use crate::{
     telemetry::logging,
 };
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// Resolves everything; `None` only together with at least one mistake.
 pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
-    let limits = file.section("limits");
-    let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
-    if !(8 << 10..=1 << 20).contains(&head_bytes) {
-        limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
-    }
-    let head_bytes = usize::try_from(head_bytes).unwrap_or(64 << 10);
-    let response_head = limits.positive("response_head", MINUTE);
-    let forward = forward::Settings {
-        connect: limits.positive("connect", Duration::from_secs(3)),
-        response_head,
-        idle: limits.positive("upstream_idle", Duration::from_secs(10)),
-        head_bytes,
-    };
-    let listen = listen(file, &limits, head_bytes, folder);
+    let limits = Limits::read(&file.section("limits"));
+    let forward = limits.forward.clone();
+    let response_head = forward.response_head;
+    let listen = resolve_listen::listen(file, &limits, folder);
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let serves_logs = matches!(&kubernetes, Some(Some(cluster)) if cluster.logs);
     let site = site(file, response_head).map(|site| Arc::new(Site { serves_logs, ..site }));
     let admin = admin(&file.section("admin"), folder);
-    if let (Some(listen), Some(admin)) = (&listen, &admin)
-        && listen.address == admin.address
-        && listen.address.port() != 0
+    let addresses = listen.iter().flat_map(|(first, others)| std::iter::once(first).chain(others));
+    if let Some(admin) = &admin
+        && addresses.clone().any(|listen| listen.address == admin.address && listen.address.port() != 0)
     {
         file.section("admin").wrong("address", "is that of [listen]; operators need one of their own", None);
     }
@@ -64,101 +52,31 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
     let mut warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
-    if let Some(listen) = &listen
-        && overlap(&listen.proxy_protocol_from, &listen.trusted_proxies)
+    warnings.extend(addresses.clone().filter_map(resolve_listen::warning));
+    if addresses.clone().any(|listen| listen.redirects)
+        && site.as_ref().is_some_and(|site| !site.origin.secure)
     {
-        let what = "listen.proxy_protocol_from and trusted_proxies overlap: where a balancer names no client, what that client \
-                    says about itself in X-Forwarded-For is believed";
-        warnings.push(what.to_owned());
+        file.section("site").wrong("url", "is not https, and a listener redirects to it", None);
     }
-    let listen = listen?;
+    let (listen, more_listeners) = listen?;
     Some(Settings {
         peers: peer::Settings { trusted: listen.trusted_proxies.clone() },
         listen,
+        more_listeners,
         admin: admin?,
         site: site?,
         identity,
         session,
         keys: Arc::new(keys?),
         forward,
-        stop_grace: limits.duration("stop_grace").unwrap_or(Duration::from_secs(5)),
+        stop_grace: limits.stop_grace,
+        sign_ins: limits.sign_ins,
         log,
         apps,
         arvados: arvados?,
         kubernetes: kubernetes?,
         warnings,
     })
-}
-
-fn listen(
-    file: &File<'_>,
-    limits: &Section<'_>,
-    head_bytes: usize,
-    folder: &Path,
-) -> Option<listener::Settings> {
-    let listen = file.section("listen");
-    let address = address(&listen, "127.0.0.1:8080");
-    let tls = match listen.pairs("tls", "certificate", "key") {
-        None => Some(tls::Settings::Off),
-        Some(pairs) => {
-            let files = |(certificate, key): &(String, String)| tls::Files {
-                certificate: folder.join(certificate),
-                key: folder.join(key),
-            };
-            let built = tls::Settings::from_files(pairs.iter().map(files).collect());
-            built.map_err(|error| listen.wrong("tls", error.to_string(), None)).ok()
-        }
-    };
-    let count = |name, default: u64, range: std::ops::RangeInclusive<u64>| {
-        let value = limits.number(name).unwrap_or(default);
-        if !range.contains(&value) {
-            limits.wrong(name, format!("must be between {} and {}", range.start(), range.end()), None);
-        }
-        usize::try_from(value).unwrap_or(usize::MAX)
-    };
-    Some(listener::Settings {
-        handshake: limits.positive("handshake", Duration::from_secs(10)),
-        request_head: limits.positive("request_head", MINUTE),
-        write_stall: limits.positive("write_stall", Duration::from_secs(30)),
-        head_bytes,
-        head_fields: count("head_fields", 100, 10..=1000),
-        connections: count("connections", 20_000, 1..=1_000_000),
-        connections_per_client: count("connections_per_client", 512, 1..=1_000_000),
-        proxy_protocol_from: networks(&listen, "proxy_protocol_from"),
-        trusted_proxies: networks(&listen, "trusted_proxies"),
-        address: address?,
-        tls: tls?,
-    })
-}
-
-fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
-    let text = section.text("address").unwrap_or_else(|| default.to_owned());
-    let parsed = text.parse();
-    if parsed.is_err() {
-        let suggestion = Some("for example address = \"127.0.0.1:8080\"".to_owned());
-        section.wrong("address", format!("{text:?} is not an address and port"), suggestion);
-    }
-    parsed.ok()
-}
-
-/// Networks that are believed something, so never everybody.
-fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
-    let mut networks: Vec<IpNet> = Vec::new();
-    for text in listen.texts(name).unwrap_or_default() {
-        let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
-        match network {
-            Ok(network) if network.prefix_len() == 0 => {
-                let suggestion = Some("name the networks of your own proxies".to_owned());
-                listen.wrong(name, format!("{text} is everybody"), suggestion);
-            }
-            Ok(network) => networks.push(network),
-            Err(_) => {
-                let suggestion = Some("for example \"10.0.0.0/8\"".to_owned());
-                listen.wrong(name, format!("{text:?} is no network"), suggestion);
-            }
-        }
-    }
-    networks
 }
 
 fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
@@ -219,6 +137,14 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         }
         cookies = cookies.map(|cookies| cookies.with_access_token(&name));
     }
+    let hsts = match site.duration("hsts") {
+        Some(_) if origin.as_ref().is_some_and(|origin| !origin.secure) => {
+            site.wrong("hsts", "means nothing on a site that is not https", None);
+            None
+        }
+        Some(age) => HeaderValue::from_str(&format!("max-age={}", age.as_secs())).ok().map(Some),
+        None => Some(None),
+    };
     let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
     let ports = resolve_hosts::port_range(file, apps_domain.as_deref(), origin.as_ref());
     let origin = origin?;
@@ -229,6 +155,7 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         signs_in: file.has("identity"),
         serves_logs: false,
         alias: None,
+        hsts: hsts?,
         welcome: None,
         apps_domain,
         ports,
@@ -236,12 +163,6 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         endpoints: endpoints?.into(),
         console: console?,
     })
-}
-
-/// Whether any network of one list has an address of the other.
-fn overlap(one: &[IpNet], other: &[IpNet]) -> bool {
-    let meet = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
-    one.iter().any(|a| other.iter().any(|b| meet(a, b)))
 }
 
 /// Whether one path is the other or lies below it.
@@ -315,6 +236,7 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
         scopes,
         groups_claim,
         admin_groups,
+        sign_out_at_provider: section.switch("sign_out_at_provider").unwrap_or(true),
         ca,
     })
 }
@@ -342,8 +264,16 @@ fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<K
         idle: section.positive("idle", default.idle),
         lifetime: section.positive("lifetime", default.lifetime),
         recheck: section.positive("recheck", default.recheck),
+        hand_over: section.text("hand_over_file").map(|file| folder.join(file)),
         ..default
     };
+    if settings.hand_over.is_some() && section.text("keys_file").is_none() {
+        section.wrong(
+            "hand_over_file",
+            "needs session.keys_file: the next process must be able to open it",
+            None,
+        );
+    }
     if settings.idle > settings.lifetime {
         section.wrong("idle", "must not be longer than session.lifetime", None);
     }

@@ -11,7 +11,7 @@ use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, PublishedPort, Upstream},
+        app::{AppId, AppSpec, Protocol, PublishedPort, Upstream},
         place::{self, HostLabel},
     },
     route::{self, host::Named},
@@ -66,12 +66,22 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         published_ports,
         rewrite_host: section.switch("rewrite_host").unwrap_or(false),
         keep_authorization: section.switch("keep_authorization").unwrap_or(false),
+        protocol: section.required_or("protocol", Protocol::Http1, protocol),
+        proxy_protocol: section.switch("proxy_protocol").unwrap_or(false),
         timeout: own_timeout.unwrap_or(timeout),
         max_body: section.size("max_body"),
         tls,
         ..AppSpec::new(id?, upstream?, access?, timeout)
     };
     Some(spec)
+}
+
+fn protocol(text: &str) -> Result<Protocol, String> {
+    match text {
+        "h1" => Ok(Protocol::Http1),
+        "h2" => Ok(Protocol::Http2),
+        _ => Err(format!("{text:?} is no protocol")),
+    }
 }
 
 fn access(text: &str) -> Result<Access, String> {

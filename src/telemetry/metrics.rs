@@ -57,6 +57,8 @@ pub enum Refused {
     ProxyHeaderUnfinished,
     /// It did not come in time.
     ProxyHeaderSlow,
+    /// TLS was not agreed on.
+    Handshake,
 }
 
 impl Refused {
@@ -70,6 +72,7 @@ impl Refused {
             Refused::ProxyHeaderTooLong => "proxy_header_too_long",
             Refused::ProxyHeaderUnfinished => "proxy_header_unfinished",
             Refused::ProxyHeaderSlow => "proxy_header_slow",
+            Refused::Handshake => "handshake",
         }
     }
 }
@@ -80,6 +83,12 @@ struct RefusedLabels {
     reason: &'static str,
 }
 
+/// `deadline` that passed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct MissedLabels {
+    deadline: &'static str,
+}
+
 /// The metrics of one process.
 pub struct Metrics {
     registry: Registry,
@@ -88,7 +97,9 @@ pub struct Metrics {
     lookups: Family<LookupLabels, Counter>,
     oidc: Family<CallLabels, Counter>,
     arvados: Family<CallLabels, Counter>,
+    store: Family<LookupLabels, Counter>,
     refused: Family<RefusedLabels, Counter>,
+    missed: Family<MissedLabels, Counter>,
     /// Open connections of clients.
     pub connections: Gauge,
     /// Tries to accept connections that failed for want of file descriptors or memory.
@@ -103,6 +114,8 @@ pub struct Metrics {
     pub streams_cut: Counter,
     /// Sign-ins and app sessions in memory.
     pub sessions: Gauge,
+    /// Whether the session store that replicas share is connected.
+    pub store_up: Gauge,
     /// Clients that were let go because they took nothing of their answer.
     pub write_stalls: Counter,
     /// Apps in the catalogue.
@@ -156,7 +169,10 @@ impl Metrics {
             lookups,
             oidc: Family::default(),
             arvados: Family::default(),
+            store: Family::default(),
+            store_up: Gauge::default(),
             refused: Family::default(),
+            missed: Family::default(),
             connections: Gauge::default(),
             accept_failures: Counter::default(),
             duration: Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0]),
@@ -189,11 +205,26 @@ impl Metrics {
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
         registry.register("oidc_requests", "Calls to the identity provider", metrics.oidc.clone());
         registry.register("arvados_requests", "Calls to the Arvados API server", metrics.arvados.clone());
+        registry.register(
+            "session_store_commands",
+            "Commands to the shared session store, by what came of them",
+            metrics.store.clone(),
+        );
+        registry.register(
+            "session_store_up",
+            "1 while the shared session store is connected",
+            metrics.store_up.clone(),
+        );
         registry.register("connections", "Open connections of clients", metrics.connections.clone());
         registry.register(
             "connections_refused",
             "Connections closed before their first request",
             metrics.refused.clone(),
+        );
+        registry.register(
+            "deadlines",
+            "Clients that did not do in time what was due",
+            metrics.missed.clone(),
         );
         registry.register(
             "accept_failures",
@@ -278,9 +309,19 @@ impl Metrics {
         self.arvados.get_or_create(&CallLabels { endpoint, result }).inc();
     }
 
+    /// Counts a command to the shared session store.
+    pub fn store(&self, result: &'static str) {
+        self.store.get_or_create(&LookupLabels { result }).inc();
+    }
+
     /// Counts a connection that was closed before its first request.
     pub fn connection_refused(&self, reason: Refused) {
         self.refused.get_or_create(&RefusedLabels { reason: reason.as_str() }).inc();
+    }
+
+    /// Counts a client that did not do in time what was due.
+    pub fn missed(&self, deadline: &'static str) {
+        self.missed.get_or_create(&MissedLabels { deadline }).inc();
     }
 
     /// Sets how long the source of the catalogue was not heard from, in seconds.

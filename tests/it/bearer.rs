@@ -148,3 +148,26 @@ async fn a_rotated_key_is_found_without_a_restart() {
     world.provider.rotate_keys(true).expect("a key");
     assert_eq!(world.browser().sign_in("/apps/usr/", "alice").await.status(), 200, "for sign-ins too");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_was_judged_is_judged_again_when_it_expires_when_keys_change_and_now_and_then() {
+    let world = World::new().await.ready().await;
+    let token = format!("Bearer {}", world.provider.access_token("alice"));
+    for _ in 0..3 {
+        assert_eq!(with(&world, "/apps/grp/x", &token).await.status(), 200);
+    }
+    // One byte more is another token.
+    assert_eq!(with(&world, "/apps/grp/x", &format!("{token}A")).await.status(), 401);
+    assert_eq!(with(&world, "/apps/oth/x", &token).await.status(), 403, "the rule is asked every time");
+    // Its key is withdrawn: known once the keys are read again, which an unknown key brings about.
+    world.provider.rotate_keys(true).expect("keys");
+    let newer = format!("Bearer {}", world.provider.access_token("bob"));
+    world.hands.advance(std::time::Duration::from_secs(1));
+    assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 200);
+    assert_eq!(with(&world, "/apps/grp/x", &token).await.status(), 401, "at once, not when it is forgotten");
+    // And time: ten minutes, and the minute that clocks may differ.
+    world.hands.advance(std::time::Duration::from_secs(658));
+    assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 200);
+    world.hands.advance(std::time::Duration::from_secs(1));
+    assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 401);
+}

@@ -30,8 +30,8 @@ fn files(folder: &Path, file: &str) -> Files {
 
 async fn world(folder: &Path, names: &[&str]) -> World {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let tls =
-        Settings::from_files(names.iter().map(|name| files(folder, name)).collect()).expect("certificates");
+    let tls = Settings::from_files(names.iter().map(|name| files(folder, name)).collect(), None)
+        .expect("certificates");
     World::with("", |settings| settings.listen.tls = tls).await
 }
 
@@ -100,7 +100,7 @@ async fn changed_files_are_shown_from_the_next_handshake_on_and_open_connections
     let folder = tempfile::tempdir().expect("a folder");
     let first = write(folder.path(), "site", &["gw.test"]);
     let world = world(folder.path(), &["site"]).await;
-    let mut open = connect(&world, "gw.test").await;
+    let mut open = connect(&world, "127.0.0.1").await;
     assert_eq!(shown(&world, "gw.test").await, first);
     let second = write(folder.path(), "site", &["gw.test"]);
     until_shown(&world, "gw.test", &second).await;
@@ -150,7 +150,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_its_file() {
         (pair("one.crt", "empty.crt"), "empty.crt: no PEM private key"),
         (pair("one.crt", "two.key"), "one.crt: the certificate and its key cannot be used"),
     ] {
-        let error = Settings::from_files(vec![files]).expect_err(said).to_string();
+        let error = Settings::from_files(vec![files], None).expect_err(said).to_string();
         assert!(error.contains(said), "{error}");
     }
 }

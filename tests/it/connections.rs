@@ -46,12 +46,8 @@ async fn again(world: &World, source: &str) -> Raw {
 async fn a_client_has_its_limit_and_the_next_when_one_ends() {
     let world = World::with(&format!("[limits]\nconnections_per_client = {LIMIT}\n"), |_| {}).await;
     let mut held = fill(&world, "127.0.0.3").await;
-    let metrics = world.admin("/metrics", "").await.text();
-    let refused = "ludgate_connections_refused_total{reason=\"limit_per_client\"} 3";
-    assert!(
-        metrics.contains(refused) && metrics.contains(&format!("ludgate_connections {LIMIT}")),
-        "{metrics}"
-    );
+    world.until_counted("ludgate_connections_refused_total{reason=\"limit_per_client\"} 3").await;
+    world.until_counted(&format!("ludgate_connections {LIMIT}\n")).await;
     let others = fill(&world, "127.0.0.4").await;
     held.remove(2);
     held.push(again(&world, "127.0.0.3").await);
@@ -93,8 +89,7 @@ async fn all_together_have_their_limit_and_a_trusted_proxy_may_have_all_of_it() 
     .await;
     let mut held = fill(&world, "127.0.0.3").await;
     assert!(ask(&world, "127.0.0.4").await.is_none(), "no seat for anybody");
-    let metrics = world.admin("/metrics", "").await.text();
-    assert!(metrics.contains("ludgate_connections_refused_total{reason=\"limit\"} 4"), "{metrics}");
+    world.until_counted("ludgate_connections_refused_total{reason=\"limit\"} 4").await;
     held.pop();
     let other = again(&world, "127.0.0.4").await;
     assert!(ask(&world, "127.0.0.3").await.is_none(), "full again");

@@ -106,7 +106,7 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go_and_so_is_its_app()
     }
     let line = world.log.line_with("\"path\":\"/apps/pub/echo\"").await;
     assert_eq!(line["status"], 200, "{line}");
-    assert!(world.admin("/metrics", "").await.text().contains("ludgate_write_stalls_total 1"));
+    world.until_counted("ludgate_write_stalls_total 1").await;
     let other = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
     assert_eq!(other.status(), 200, "others notice nothing");
 }

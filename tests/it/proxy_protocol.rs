@@ -41,16 +41,6 @@ async fn balance(world: &World, header: &[u8], path: &str, more: &str) -> (Raw, 
     (raw, answer)
 }
 
-/// Waits until the metrics hold this line.
-async fn counted(world: &World, line: &str) {
-    for _ in 0..1000 {
-        if world.admin("/metrics", "").await.text().contains(line) {
-            return;
-        }
-    }
-    panic!("{line} is not in\n{}", world.admin("/metrics", "").await.text());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_named_address_is_the_client_for_apps_and_the_log() {
     let world = World::with("", balanced).await;
@@ -157,7 +147,7 @@ async fn without_a_right_header_nothing_is_answered_or_forwarded_and_the_reason_
         }
         let count = if reason == "unfinished" { 5 } else { headers.len() };
         let metric = format!("ludgate_connections_refused_total{{reason=\"proxy_header_{reason}\"}} {count}");
-        counted(&world, &metric).await;
+        world.until_counted(&metric).await;
     }
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;
@@ -171,8 +161,8 @@ async fn a_header_that_does_not_come_in_time_ends_the_connection() {
         raw.send(part).await;
         assert!(raw.answer().await.is_none() && raw.is_closed().await, "{part:?}");
     }
-    counted(&world, "ludgate_connections_refused_total{reason=\"proxy_header_slow\"} 4").await;
-    counted(&world, "ludgate_connections 0").await;
+    world.until_counted("ludgate_connections_refused_total{reason=\"proxy_header_slow\"} 4").await;
+    world.until_counted("ludgate_connections 0").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,9 +193,7 @@ async fn connections_are_counted_for_the_named_address_and_not_for_the_balancer(
         assert_eq!(answer.map(|answer| answer.status()), Some(200), "{header:?}");
         held.push(raw);
     }
-    let metrics = world.admin("/metrics", "").await.text();
-    let refused = "ludgate_connections_refused_total{reason=\"limit_per_client\"} ";
-    assert!(metrics.contains(&format!("{refused}1")), "{metrics}");
+    world.until_counted("ludgate_connections_refused_total{reason=\"limit_per_client\"} 1").await;
     drop(first);
     let again = async { while balance(&world, LINE, "again", "").await.1.is_none() {} };
     tokio::time::timeout(Duration::from_secs(10), again).await.expect("its seat is given back");

@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::support::{backend::Backend, process::gateway, world::free_port};
 
-fn left_out(part: &str) -> bool {
+/// Whether somebody does without a part; says so.
+pub fn left_out(part: &str) -> bool {
     let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
     let skip = out.split(',').any(|name| name == part);
     if skip {
@@ -82,8 +83,10 @@ async fn curl_is_served_over_tls_with_the_configured_certificate() {
     let resolve = format!("gw.test:{port}:127.0.0.1");
     let url = format!("https://gw.test:{port}/apps/open/x");
     let trusted = ["--resolve", &resolve, "--cacert", certificate.to_str().expect("a path"), &url];
-    let (code, said) = curl(&trusted);
-    assert!(code == 0 && said.starts_with("HTTP/1.1 200"), "{code} {said}");
+    for (version, line) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
+        let (code, said) = curl(&[&[version], &trusted[..]].concat());
+        assert!(code == 0 && said.starts_with(line), "{code} {said}");
+    }
     assert_eq!(backend.last().header("x-forwarded-proto").as_deref(), Some("https"));
     let (code, _) = curl(&["--resolve", &resolve, &url]);
     assert_eq!(code, 60, "a certificate that is not trusted is not accepted by the client");
@@ -120,7 +123,8 @@ async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
         let certificate = certificate.to_str().expect("a path");
         let plain = ["--resolve", resolve.as_str(), "--cacert", certificate, url.as_str()];
         let (code, said) = curl(&[&["--haproxy-protocol"], &plain[..]].concat());
-        assert!(code == 0 && said.starts_with("HTTP/1.1 200"), "{code} {said}");
+        let line = if tls { "HTTP/2 200" } else { "HTTP/1.1 200" };
+        assert!(code == 0 && said.starts_with(line), "{code} {said}");
         assert_eq!(backend.last().header("x-forwarded-for").as_deref(), Some("127.0.0.1"));
         let seen = backend.count();
         let (code, said) = curl(&plain);

@@ -85,6 +85,10 @@ impl OidcProvider {
 }
 
 async fn world(algorithm: &str) -> (World, OidcProvider) {
+    world_with(algorithm, "").await
+}
+
+async fn world_with(algorithm: &str, more: &str) -> (World, OidcProvider) {
     let port = free_port();
     let provider = OidcProvider::start(&format!("127.0.0.1:{port}"), algorithm).await;
     let (_, hands) = ludgate::model::clock::Clock::by_hand();
@@ -93,7 +97,7 @@ async fn world(algorithm: &str) -> (World, OidcProvider) {
     let clock = ludgate::model::clock::Clock::system();
     let client = crate::support::world::client("127.0.0.1:1");
     let unused = ludgate::demo::provider::Provider::start(client, clock.clone()).await.expect("a provider");
-    let world = World::behind(unused, clock, hands, port, "", |settings| {
+    let world = World::behind(unused, clock, hands, port, more, |settings| {
         let identity = settings.identity.as_mut().expect("an identity section");
         identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
     })
@@ -257,8 +261,51 @@ async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_
     let own = format!("Origin: http://{}\r\n", world.host);
     assert_eq!(
         carol.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await.status(),
-        303
+        200
     );
     assert!(carol.jar.is_empty());
     assert_eq!(before.clone().fetch("/apps/usr/").await.status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_requests_at_recheck_time_do_not_cost_the_grant_of_a_provider_that_detects_reuse() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world_with("ES256", "[session]\nrecheck = \"2s\"\n").await;
+    let (mut alice, page) = sign_in(&world, &provider, "/apps/grp/x", "alice").await;
+    assert_eq!(page.status(), 200);
+    let refreshed = async || {
+        let metrics = world.admin("/metrics", "").await.text();
+        let of = |result: &str| {
+            let name = format!("ludgate_oidc_requests_total{{endpoint=\"refresh\",result=\"{result}\"}}");
+            let line = metrics.lines().find(|line| line.starts_with(&name)).map(str::to_owned);
+            line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).unwrap_or(0)
+        };
+        (of("ok"), of("refused"))
+    };
+    for round in 1..=3 {
+        let cookies = alice.cookie_line("/apps/grp/");
+        let asked = async {
+            while refreshed().await.0 < round {
+                let all: Vec<_> = (0..200)
+                    .map(|_| {
+                        let request = format!(
+                            "GET /apps/grp/x HTTP/1.1\r\nHost: {}\r\n{}{cookies}Connection: close\r\n\r\n",
+                            world.host,
+                            From::Fetch.headers()
+                        );
+                        tokio::spawn(Raw::exchange(world.running.address, request))
+                    })
+                    .collect();
+                for one in all {
+                    assert_eq!(one.await.expect("no panic").status(), 200, "round {round}");
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, asked).await.expect("it is asked again");
+    }
+    let (ok, refused) = refreshed().await;
+    assert!(ok >= 3 && refused == 0, "{ok} {refused}");
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200, "the grant still stands");
 }

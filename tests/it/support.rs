@@ -6,6 +6,8 @@ pub mod browser;
 pub mod chromium;
 pub mod cluster;
 pub mod console;
+pub mod http2;
+pub mod http2_app;
 pub mod kubernetes_api;
 pub mod message;
 pub mod open_streams;

@@ -26,7 +26,7 @@ use crate::{
         caller::{Caller, Credential},
         place::Place,
     },
-    route::path::ENTER,
+    route::path::{ENTER, RENEWED},
     session::{
         bind::{BindHash, is_bind, new_bind},
         cookie::{self, NoRandomness},
@@ -138,6 +138,8 @@ impl Call<'_> {
         client: std::net::IpAddr,
     ) -> Result<Permit, Refusal> {
         let not_found = Refusal { reason: Reason::NotFound, app: None };
+        // The end of a window that renews is reached by who may reach the app's first page.
+        let target = if target == RENEWED { "/" } else { target };
         let Ok(target) = PathAndQuery::try_from(target) else { return Err(not_found) };
         let arrival = Arrival::of_navigation(*place, target);
         let here = self.gateway.catalog.at(place, self.snapshot, client).await;

@@ -1,13 +1,15 @@
 //! `/oauth2/start`, `/oauth2/callback`, `/oauth2/sign_in`.
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Method, Response, StatusCode, header};
 
 use super::{Call, set_cookie};
 use crate::{
     gateway::{
         access_log::Record,
         answer::Answer,
-        pages::{self, SignInPage},
+        decision::Reason,
+        endpoints::renew::with_script,
+        pages::{self, SignInPage, StartPage},
         respond::{self, Problem},
         return_to,
     },
@@ -15,8 +17,14 @@ use crate::{
         pending::StateError,
         sign_in::{Returned, SignInError, SignedIn, Wanted},
     },
+    model::arrival::RequestClass,
     session::{bind::BindHash, cookie},
 };
+
+/// What the start page does: puts the fragment of its address behind the one to return to, and goes on.
+const KEEP_FRAGMENT: &str = "const next=new URL(document.querySelector('a').href);\
+    if(location.hash)next.searchParams.set('rd',(next.searchParams.get('rd')||'/')+location.hash);\
+    location.replace(next)";
 
 /// Longest code or state that is looked at, in bytes.
 const MAX_PARAMETER: usize = 7 * 1024;
@@ -48,6 +56,15 @@ impl Call<'_> {
                 None => respond::redirect(StatusCode::SEE_OTHER, &target),
             };
         }
+        if self.keeps_fragment() {
+            let onward = format!("{}&go=1", self.arrival.target);
+            let page = StartPage { onward, script: KEEP_FRAGMENT };
+            return with_script(respond::html(StatusCode::OK, &page, false), KEEP_FRAGMENT);
+        }
+        // Whoever is signed in was handed over already, and that costs nobody else anything.
+        if !self.gateway.sign_in_rate.admits(record.client) {
+            return self.refuse(Reason::TooOften, record);
+        }
         let Some(oidc) = &self.gateway.oidc else {
             return self.problem(UNAVAILABLE, "No sign-in service is configured.", &target, record);
         };
@@ -65,8 +82,18 @@ impl Call<'_> {
         }
     }
 
+    /// Whether a page is shown first: to a browser that runs it, and once. Others go on at once, as before there was one.
+    fn keeps_fragment(&self) -> bool {
+        let runs = self.parts.headers.contains_key("sec-fetch-mode");
+        let is_page = self.arrival.class == RequestClass::Navigation && self.arrival.method == Method::GET;
+        runs && is_page && matches!(self.query("go"), Ok(None)) && self.arrival.target.query().is_some()
+    }
+
     /// Takes what the provider sent back, and lets the person in.
     pub async fn callback(&self, record: &mut Record) -> Response<Answer> {
+        if !self.gateway.sign_in_rate.admits(record.client) {
+            return self.refuse(Reason::TooOften, record);
+        }
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.problem(UNAVAILABLE, "No sign-in service is configured.", "/", record);
         };

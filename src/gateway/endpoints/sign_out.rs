@@ -8,7 +8,13 @@ use hyper::{Method, body::Incoming};
 
 use super::{Call, once, set_cookie};
 use crate::{
-    gateway::{access_log::Record, answer::Answer, decision::Reason, pages::SignOutPage, respond, return_to},
+    gateway::{
+        access_log::Record,
+        answer::Answer,
+        decision::Reason,
+        pages::{SignOutPage, SignedOutPage},
+        respond, return_to,
+    },
     model::{
         app::AppId,
         arrival::{Origin, RequestClass},
@@ -69,7 +75,7 @@ impl Call<'_> {
         }
         let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
             // Nobody is signed in: that is what was asked for.
-            return self.signed_out(&target, &[]);
+            return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &target), &[]);
         };
         let token = once(&form, "token").ok().flatten().unwrap_or_default();
         if !oidc.keys().is_form_token(&key.0, &token) {
@@ -77,9 +83,13 @@ impl Call<'_> {
         }
         // What the console's token has begun ends too; while the console keeps the token, another begins by it.
         let mut apps = self.gateway.sessions.end_for_console_tokens_of(&principal.subject);
+        let mut onward = None;
         if let Some(sign_in) = self.sign_in() {
+            // Here first: whatever becomes of the rest, nothing of it is left.
             self.gateway.sessions.end(&sign_in);
             apps.extend(sign_in.apps());
+            let site = self.snapshot.site();
+            onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
             // What their tokens have begun on hosts of containers is theirs too.
@@ -90,7 +100,11 @@ impl Call<'_> {
             session = key.short(), client = %record.client,
         );
         record.person = Some(principal);
-        self.signed_out(&target, &apps)
+        let response = match onward {
+            Some(onward) => respond::html(StatusCode::OK, &SignedOutPage { onward }, false),
+            None => respond::redirect(StatusCode::SEE_OTHER, &target),
+        };
+        self.signed_out(response, &apps)
     }
 
     /// The person, and what the form is tied to: the sign-in of this browser, or else the console's token.
@@ -99,10 +113,9 @@ impl Call<'_> {
         sign_in.or_else(|| self.signed_in_at_console())
     }
 
-    /// Sends the browser on, without any cookie of ours.
-    fn signed_out(&self, target: &str, apps: &[AppId]) -> Response<Answer> {
+    /// Leaves the browser without any cookie of ours.
+    fn signed_out(&self, mut response: Response<Answer>, apps: &[AppId]) -> Response<Answer> {
         let site = self.snapshot.site();
-        let mut response = respond::redirect(StatusCode::SEE_OTHER, target);
         let clear = HeaderName::from_static("clear-site-data");
         response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\""));
         for name in [&site.cookies.sign_in, &site.cookies.bind] {

@@ -1,31 +1,41 @@
 //! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is refused;
 //! anything else belongs to the app and passes untouched.
 
-use std::str::FromStr;
+use std::{str::FromStr, sync::Arc, time::Duration};
 
+use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderValue;
-use openidconnect::{JsonWebKeyId, JsonWebTokenType, Nonce};
+use moka::{policy::EvictionPolicy, sync::Cache};
+use openidconnect::{JsonWebKeyId, JsonWebTokenType, Nonce, core::CoreJsonWebKeySet};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
     Oidc,
-    claims::{Judge, Token, TokenError, person},
+    claims::{Judge, SKEW, Token, TokenError, person},
 };
-use crate::model::principal::{PersonClaims, Principal};
+use crate::model::{
+    clock::Moment,
+    principal::{PersonClaims, Principal},
+};
 
 /// Longest token that is looked at, in bytes.
 const MAX_TOKEN: usize = 32 * 1024;
+/// A judgement is good for this long; then the token is judged anew.
+const REMEMBERED: Duration = Duration::from_secs(30);
+/// Most tokens that are remembered.
+const MAX_REMEMBERED: u64 = 10_000;
 
 /// A JWT that says it comes from our issuer; nothing else about it is known yet.
 #[derive(Clone, Copy)]
 pub struct OurToken<'h>(&'h str);
 
 /// A token that holds.
+#[derive(Clone, Debug)]
 pub struct Judged {
     /// Whose it is.
-    pub principal: Principal,
+    pub principal: Arc<Principal>,
     /// Until when, in seconds since 1970; a stream does not outlast it.
     pub expires: i64,
 }
@@ -37,7 +47,42 @@ struct Header {
     kid: Option<String>,
 }
 
+/// Tokens that were judged a moment ago: a program sends the same one with every request, and a signature costs more than all
+/// the rest of a request.
+#[derive(Debug)]
+pub struct JudgedTokens(Cache<[u8; 32], Arc<Remembered>>);
+
+#[derive(Debug)]
+struct Remembered {
+    judged: Judged,
+    /// By which keys. Others have come since: it is judged anew.
+    keys: Arc<CoreJsonWebKeySet>,
+    until: Moment,
+}
+
+impl Default for JudgedTokens {
+    fn default() -> Self {
+        let cache = Cache::builder().max_capacity(MAX_REMEMBERED).eviction_policy(EvictionPolicy::lru());
+        JudgedTokens(cache.build())
+    }
+}
+
 impl Oidc {
+    /// The token of an Authorization header, when it was judged a moment ago and still holds.
+    pub fn known(&self, authorization: &HeaderValue) -> Option<Judged> {
+        let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
+        let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
+        if is_bearer { self.remembered(&key_of(token.trim_matches(' '))) } else { None }
+    }
+
+    fn remembered(&self, key: &[u8; 32]) -> Option<Judged> {
+        let found = self.judged.0.get(key)?;
+        let holds = self.clock.now() < found.until
+            && self.clock.wall_seconds() < found.judged.expires.saturating_add(SKEW)
+            && Arc::ptr_eq(&found.keys, &self.provider.keys());
+        holds.then(|| found.judged.clone())
+    }
+
     /// The token of an Authorization header, when it claims to be of our issuer.
     pub fn claims_to_be_ours<'h>(&self, authorization: &'h HeaderValue) -> Option<OurToken<'h>> {
         let text = authorization.to_str().ok()?;
@@ -77,8 +122,18 @@ impl Oidc {
     /// # Errors
     /// What is wrong with it.
     pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Judged, TokenError> {
+        let key = key_of(token.0);
+        if let Some(judged) = self.remembered(&key) {
+            return Ok(judged);
+        }
+        // Taken before: by these it is judged, or by newer ones that it need not be asked of again.
+        let keys = self.provider.keys();
         let (claims, expires) = self.bearer_claims(token.0)?;
-        Ok(Judged { principal: Principal::new(claims, &self.settings.admin_groups), expires })
+        let principal = Arc::new(Principal::new(claims, &self.settings.admin_groups));
+        let judged = Judged { principal, expires };
+        let until = self.clock.now().after(REMEMBERED);
+        self.judged.0.insert(key, Arc::new(Remembered { judged: judged.clone(), keys, until }));
+        Ok(judged)
     }
 
     fn bearer_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
@@ -120,6 +175,12 @@ impl Oidc {
         judge.common(claims, |party| party == self.settings.client_id || ours(party))?;
         Ok((person(claims, &self.settings.groups_claim), claims.expiration().timestamp()))
     }
+}
+
+fn key_of(token: &str) -> [u8; 32] {
+    let mut key = [0; 32];
+    key.copy_from_slice(digest::digest(&digest::SHA256, token.as_bytes()).as_ref());
+    key
 }
 
 fn decode<T: serde::de::DeserializeOwned>(part: &str) -> Option<T> {

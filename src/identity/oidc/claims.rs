@@ -8,7 +8,7 @@ use std::sync::Arc;
 use chrono::{DateTime, TimeDelta, Utc};
 use openidconnect::{
     AccessToken, AccessTokenHash, AdditionalClaims, ClientId, EmptyExtraTokenFields, IdToken, IdTokenClaims,
-    IdTokenFields, IdTokenVerifier, IssuerUrl, Nonce,
+    IdTokenFields, IdTokenVerifier, IssuerUrl, NonceVerifier,
     core::{
         CoreGenderClaim, CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
         CoreJwsSigningAlgorithm,
@@ -50,7 +50,7 @@ pub type TokenFields = IdTokenFields<
 >;
 
 /// Asymmetric algorithms; `none` and everything with a shared secret is refused.
-const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+pub(super) const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
@@ -116,7 +116,7 @@ impl Judge<'_> {
     pub fn id_token<'t>(
         &self,
         token: &'t Token,
-        nonce: &Nonce,
+        nonce: impl NonceVerifier,
         access_token: Option<&AccessToken>,
     ) -> Result<&'t Claims, TokenError> {
         let verifier = self.verifier();

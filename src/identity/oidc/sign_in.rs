@@ -1,5 +1,8 @@
 //! The two halves of a sign-in: sending the browser away, and exchanging what it brings back.
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
 use openidconnect::{
     AuthenticationFlow, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
     EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
@@ -25,8 +28,10 @@ use crate::{
     session::{bind::BindHash, record::ProviderTokens},
 };
 
-type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
-type OidcClient = Client<
+/// An answer of the token endpoint.
+pub type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
+/// openidconnect's client, as it is set up here.
+pub type OidcClient = Client<
     OtherClaims,
     CoreAuthDisplay,
     CoreGenderClaim,
@@ -203,7 +208,9 @@ impl Oidc {
             access_token: Secret::new(access_token.secret().as_str()),
             tokens: ProviderTokens {
                 id_token: Some(Secret::new(id_token.to_string())),
-                refresh_token: response.refresh_token().map(|token| Secret::new(token.secret().as_str())),
+                refresh_token: ArcSwapOption::from(
+                    response.refresh_token().map(|token| Arc::new(Secret::new(token.secret().as_str()))),
+                ),
                 session_id: session_id.map(Into::into),
                 arvados: None,
                 console: None,
@@ -212,7 +219,7 @@ impl Oidc {
     }
 
     /// Groups that the ID token does not carry; userinfo must speak of the same person.
-    async fn groups_from_userinfo(
+    pub(super) async fn groups_from_userinfo(
         &self,
         client: &OidcClient,
         tokens: &Tokens,
@@ -233,7 +240,8 @@ impl Oidc {
         Ok(claims::groups(&found.additional_claims().0, &self.settings.groups_claim).unwrap_or_default())
     }
 
-    fn client(&self, metadata: &Metadata) -> Result<OidcClient, SignInError> {
+    /// A client for what is known of the provider.
+    pub(super) fn client(&self, metadata: &Metadata) -> Result<OidcClient, SignInError> {
         let secret = self.settings.client_secret.as_ref().map(|s| ClientSecret::new(s.expose().to_owned()));
         let redirect = RedirectUrl::new(self.redirect_uri.clone())
             .map_err(|error| SignInError::Unavailable(error.to_string()))?;
@@ -242,14 +250,16 @@ impl Oidc {
     }
 }
 
-fn key_id(token: &str) -> Option<openidconnect::JsonWebKeyId> {
+/// The key that a token names.
+pub(super) fn key_id(token: &str) -> Option<openidconnect::JsonWebKeyId> {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
     let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
     header.get("kid")?.as_str().map(|kid| openidconnect::JsonWebKeyId::new(kid.to_owned()))
 }
 
-fn not_known() -> SignInError {
+/// Until the provider was discovered.
+pub(super) fn not_known() -> SignInError {
     SignInError::Unavailable("the provider has not been discovered yet".into())
 }
 

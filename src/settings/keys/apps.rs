@@ -146,6 +146,22 @@ pub const KEYS: &[Key] = &[
     key("apps", "rewrite_host", Kind::Switch, "false", "false", "Send the upstream's own name as Host."),
     key(
         "apps",
+        "protocol",
+        Kind::Text,
+        "\"h1\"",
+        "\"h2\"",
+        "What the app speaks: HTTP/1.1, or HTTP/2 (without TLS from the first byte, h2c), which gRPC needs.",
+    ),
+    key(
+        "apps",
+        "proxy_protocol",
+        Kind::Switch,
+        "false",
+        "false",
+        "Begin each connection to the app with a PROXY protocol header (version 2) that names the client. Connections are then not shared among clients.",
+    ),
+    key(
+        "apps",
         "keep_authorization",
         Kind::Switch,
         "false",

@@ -68,6 +68,14 @@ pub const KEYS: &[Key] = &[
         "\"accessToken\"",
         "The console's cookie with an access token of this issuer: a credential too, verified like a bearer token, and never for apps.",
     ),
+    key(
+        "identity",
+        "sign_out_at_provider",
+        Kind::Switch,
+        "true",
+        "true",
+        "Who signs out is sent to sign out at the provider too, where it offers that. It must know <site.url><site.apps_prefix>/ as a post-logout redirect URI.",
+    ),
     key("identity", "audiences", Kind::Texts, "[client_id]", "[\"ludgate\"]", "Accepted in bearer tokens."),
     key(
         "identity",
@@ -99,7 +107,15 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "A sign-in that stands on a token of the console or of Arvados is proved again after this long. Not in force yet for others: their groups are read at sign-in only.",
+        "Who is signed in is asked about again after this long, in the background: groups by refresh token, tokens of the console and of Arvados by themselves.",
+    ),
+    key(
+        "session",
+        "hand_over_file",
+        Kind::Text,
+        "",
+        "\"sessions\"",
+        "File that a process leaves who is signed in to when it is told to stop, sealed with session.keys_file; the next one reads it once. Absent: a restart signs everybody out.",
     ),
     key(
         "session",

@@ -78,8 +78,21 @@ impl Browser {
         self.jar.iter().find(|((n, _), _)| n == name).map(|(_, value)| value.clone())
     }
 
-    /// One request, without following anything.
+    /// One request, without following anything; but the page that begins a sign-in goes on by itself, as its script does
+    /// in a browser.
     pub async fn send(&mut self, method: &str, target: &str, from: From, more: &str, body: &[u8]) -> Message {
+        let answer = self.once(method, target, from, more, body).await;
+        let is_start = method == "GET" && target.starts_with("/oauth2/start?") && answer.status() == 200;
+        let page = if is_start { answer.text() } else { String::new() };
+        let Some(onward) = page.split("href=\"").nth(1).and_then(|rest| rest.split('"').next()) else {
+            return answer;
+        };
+        let onward = onward.replace("&#38;", "&");
+        self.once("GET", &onward, from, more, b"").await
+    }
+
+    /// One request, and nothing else.
+    pub async fn once(&mut self, method: &str, target: &str, from: From, more: &str, body: &[u8]) -> Message {
         let cookies = self.cookie_line(target.split('?').next().unwrap_or_default());
         let length =
             if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };

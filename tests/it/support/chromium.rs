@@ -171,6 +171,37 @@ impl Chromium {
     }
 
     /// The page as a person sees it, as a PNG file.
+    /// Goes on in another window than this one, once there is one.
+    pub async fn other_window(&self) {
+        let here = text_of(self.get("/window").await);
+        let other = async {
+            loop {
+                let all = self.get("/window/handles").await;
+                let names = all.as_array().cloned().unwrap_or_default().into_iter().map(text_of);
+                if let Some(other) = names.into_iter().find(|name| *name != here) {
+                    return other;
+                }
+            }
+        };
+        let other = tokio::time::timeout(PAGE_DEADLINE, other).await.expect("another window");
+        self.post("/window", json!({ "handle": other })).await;
+    }
+
+    /// Goes back to the one window that is left.
+    pub async fn only_window(&self) {
+        let only = async {
+            loop {
+                let all = self.get("/window/handles").await;
+                if let Some([only]) = all.as_array().map(Vec::as_slice) {
+                    return text_of(only.clone());
+                }
+            }
+        };
+        let only =
+            tokio::time::timeout(PAGE_DEADLINE, only).await.expect("the other window closes by itself");
+        self.post("/window", json!({ "handle": only })).await;
+    }
+
     pub async fn screenshot(&self) -> Vec<u8> {
         STANDARD.decode(text_of(self.get("/screenshot").await)).expect("base64")
     }

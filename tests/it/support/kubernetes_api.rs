@@ -9,6 +9,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use ludgate::model::secret::Secret;
@@ -143,6 +144,13 @@ impl KubernetesApi {
         for (asked, count) in watches {
             self.until_count(asked, count).await;
         }
+        // The apps are published before the process calls itself ready.
+        let ready = async {
+            while world.admin("/readyz", "").await.status() != 200 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ready).await.expect("ready");
         world
     }
 

@@ -3,6 +3,16 @@
 use super::{browser::From, world::World};
 
 impl World {
+    /// O2 and O7 alone, where a test makes more requests than one would look up in the log.
+    pub async fn check_oracles_of_framing(&self) {
+        for request in self.backends().flat_map(|backend| backend.seen()) {
+            let framings = request.all("content-length").len() + request.all("transfer-encoding").len();
+            assert!(framings <= 1, "O2: one framing: {request:?}");
+        }
+        let control = self.browser().send("GET", "/apps/pub/control", From::Program, "", b"").await;
+        assert_eq!(control.status(), 200, "O7: {control:?}");
+    }
+
     /// O1: every request an app saw was allowed, and logged under the same id. O2: exactly one framing.
     /// O4: no secret of ours reached an app, the log or a metric. O7: the next good request works.
     pub async fn check_oracles(&self) {

@@ -49,7 +49,7 @@ impl Secure {
             id: "ludgate".into(),
             secret: SECRET.into(),
             redirect_uris: vec![format!("https://gw.test:{port}/oauth2/callback")],
-            post_logout_redirect_uris: vec![],
+            post_logout_redirect_uris: vec![format!("https://gw.test:{port}/apps/")],
             backchannel_logout_uri: None,
         };
         let (clock, hands) = Clock::by_hand();
@@ -68,7 +68,8 @@ impl Secure {
         );
         let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let options = Options { clock, threads: 2, log: Some(Box::new(Log::default())) };
+        let options =
+            Options { clock, threads: 2, log: Some(Box::new(Log::default())), inherited: Default::default() };
         let running = run::start(settings, options).await.expect("a gateway");
         let oidc = running.gateway.oidc.clone().expect("an identity section");
         let known = async {

@@ -44,6 +44,10 @@ impl Authority {
         self.0.pem()
     }
 
+    pub fn der(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
     pub fn sign(&self, names: &[&str]) -> Certificate {
         let key = KeyPair::generate().expect("a key");
         let signed = params(names).signed_by(&key, &self.0).expect("a certificate");
@@ -79,6 +83,10 @@ impl Certificate {
         let key = KeyPair::generate().expect("a key");
         let signed = params(names).self_signed(&key).expect("a certificate");
         Certificate { der: signed.der().clone(), pem: signed.pem(), key }
+    }
+
+    pub fn der(&self) -> CertificateDer<'static> {
+        self.der.clone()
     }
 
     pub fn key_pem(&self) -> String {

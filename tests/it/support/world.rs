@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use ludgate::{
@@ -134,7 +135,8 @@ impl World {
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
         change(&mut settings);
         let log = Log::default();
-        let options = Options { clock, threads, log: Some(Box::new(log.clone())) };
+        let options =
+            Options { clock, threads, log: Some(Box::new(log.clone())), inherited: Default::default() };
         let running = run::start(settings, options).await.expect("a gateway");
         let canaries = Mutex::new(vec![SECRET.to_owned()]);
         World { running, provider, hands, log, host, backends, canaries }
@@ -150,6 +152,18 @@ impl World {
         };
         tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
         self
+    }
+
+    /// Waits until the metrics hold this: what a client sees may come before it is counted.
+    pub async fn until_counted(&self, line: &str) {
+        let counted = async {
+            while !self.admin("/metrics", "").await.text().contains(line) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, counted).await.is_err() {
+            panic!("{line} is not in\n{}", self.admin("/metrics", "").await.text());
+        }
     }
 
     /// Waits until the catalogue is as it should be.

@@ -1,0 +1,231 @@
+//! A connection to an app for one request: a whole one of HTTP/1.1, or a stream among others on one of HTTP/2.
+
+use std::{
+    error::Error,
+    rc::{Rc, Weak},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use http::{Request, Response};
+use hyper::{
+    body::Incoming,
+    client::conn::{TrySendError, http1, http2},
+};
+
+use tokio::sync::{Notify, watch};
+
+use super::{
+    body::{Upload, UploadProgress, UploadState},
+    fault::Fault,
+    pool::Pool,
+    proof::Proof,
+};
+use crate::{model::app::App, telemetry::metrics::Metrics, trust::app::Distrust};
+
+/// How requests are sent on a connection.
+pub enum Sender {
+    /// One after the other.
+    Http1(http1::SendRequest<Upload>),
+    /// Many at once.
+    Http2(Shared),
+}
+
+/// One place on a connection of HTTP/2. The connection counts them by their clones.
+#[derive(Clone)]
+pub struct Shared {
+    /// Sends on it.
+    pub sender: http2::SendRequest<Upload>,
+    /// Alive while the place is taken.
+    pub place: Rc<()>,
+    /// Whether WebSockets may be opened on it.
+    pub websockets: Rc<WebSockets>,
+}
+
+/// Whether an app of HTTP/2 takes WebSockets (RFC 8441 section 3): known once it has told its settings.
+#[derive(Debug)]
+pub struct WebSockets {
+    /// Somebody wants to know.
+    pub wanted: Notify,
+    /// `None`: not known yet.
+    pub taken: watch::Sender<Option<bool>>,
+}
+
+impl Default for WebSockets {
+    fn default() -> Self {
+        WebSockets { wanted: Notify::new(), taken: watch::Sender::new(None) }
+    }
+}
+
+impl WebSockets {
+    /// Whether it does; waits for it to say so.
+    pub async fn are_taken(&self) -> bool {
+        let mut told = self.taken.subscribe();
+        self.wanted.notify_one();
+        let taken = told.wait_for(Option::is_some).await;
+        taken.is_ok_and(|taken| *taken == Some(true))
+    }
+}
+
+impl Sender {
+    /// Whether nothing can be sent any more.
+    pub fn is_closed(&self) -> bool {
+        match self {
+            Sender::Http1(sender) => sender.is_closed(),
+            Sender::Http2(shared) => shared.sender.is_closed(),
+        }
+    }
+
+    async fn send(
+        &mut self,
+        request: Request<Upload>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
+        match self {
+            Sender::Http1(sender) => sender.try_send_request(request).await,
+            Sender::Http2(shared) => shared.sender.try_send_request(request).await,
+        }
+    }
+}
+
+/// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may be used again.
+pub struct Lease {
+    /// Sends the request.
+    pub sender: Sender,
+    /// Whether a byte came since this was last set to false.
+    pub heard: Arc<AtomicBool>,
+    /// What is shown and expected on it.
+    pub proof: Option<Rc<Proof>>,
+    /// Whether a request was sent on it before.
+    pub used_before: bool,
+    /// Where it leads.
+    pub app: Arc<App>,
+    /// Which of several pods, and for whom when connections are not shared among clients.
+    pub near: super::pool::Near,
+    /// Where it belongs.
+    pub pool: Weak<Pool>,
+    /// Counts what did not come in time.
+    pub metrics: Arc<Metrics>,
+}
+
+/// A request that got no answer.
+pub struct Failed {
+    /// Why.
+    pub fault: Fault,
+    /// The request itself, when not a byte of it was written.
+    pub unsent: Option<Box<Request<Upload>>>,
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Failed {
+        Failed { fault, unsent: None }
+    }
+}
+
+impl Lease {
+    /// Sends one request and waits for the head of its answer.
+    ///
+    /// The app has at least the deadline, and at most twice that, from the last byte of the upload; while bytes
+    /// move it owes nothing. An upload that stands still for as long ends too, as the client's fault.
+    ///
+    /// # Errors
+    /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
+    pub async fn send(
+        mut self,
+        mut request: Request<Upload>,
+        upload: &UploadState,
+        deadline: Duration,
+    ) -> Result<(Response<Incoming>, Lease), Failed> {
+        self.heard.store(false, Ordering::Relaxed);
+        if let Some(proof) = &self.proof {
+            proof.show(request.headers_mut());
+        }
+        let result = {
+            let mut answer = std::pin::pin!(self.sender.send(request));
+            let mut sent = 0;
+            loop {
+                match tokio::time::timeout(deadline, answer.as_mut()).await {
+                    Ok(result) => break result,
+                    // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
+                    Err(_) if upload.sent() > sent => {
+                        sent = upload.sent();
+                    }
+                    Err(_) if upload.progress() == UploadProgress::Running => {
+                        return Err(Fault::UploadStalled.into());
+                    }
+                    Err(_) => return Err(Fault::HeadTimeout.into()),
+                }
+            }
+        };
+        match result {
+            Ok(mut response) => {
+                if let Some(proof) = &self.proof {
+                    // Dropped with its lease, the connection is closed.
+                    proof.check(response.headers_mut())?;
+                }
+                Ok((response, self))
+            }
+            Err(failed) => Err(self.failed(failed, upload)),
+        }
+    }
+
+    fn failed(&self, mut failed: TrySendError<Request<Upload>>, upload: &UploadState) -> Failed {
+        let unsent = failed.take_message().map(Box::new);
+        let error = failed.error();
+        tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
+        let heard = self.heard.load(Ordering::Relaxed);
+        let unanswered = match &self.sender {
+            Sender::Http1(_) => self.used_before && !heard,
+            // Others' answers come on the same connection: of this one's only what HTTP/2 says itself is known.
+            Sender::Http2(_) => self.used_before && was_not_taken(error),
+        };
+        if unanswered
+            && matches!(self.sender, Sender::Http1(_))
+            && let Some(pool) = self.pool.upgrade()
+        {
+            pool.closed_one(&self.app);
+        }
+        let fault = match upload.progress() {
+            UploadProgress::Broken => Fault::ClientBody,
+            UploadProgress::TooLarge => Fault::TooLarge,
+            UploadProgress::Slow => Fault::UploadStalled,
+            UploadProgress::Running | UploadProgress::Done if error.is_parse() => Fault::BadAnswer,
+            UploadProgress::Running | UploadProgress::Done if unanswered => Fault::DiedUnanswered,
+            UploadProgress::Running | UploadProgress::Done
+                if !heard && Distrust::is_of_our_certificate(error) =>
+            {
+                Fault::Tls(Distrust::OurCertificate)
+            }
+            UploadProgress::Running | UploadProgress::Done => Fault::Died,
+        };
+        // A new connection that takes nothing is no better than none.
+        Failed { fault, unsent: unsent.filter(|_| self.used_before) }
+    }
+
+    /// For whoever counts.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Keeps the connection for the next request, unless the pool or the connection is gone.
+    pub fn give_back(self) {
+        if let Some(pool) = self.pool.upgrade() {
+            pool.keep(self);
+        }
+    }
+}
+
+/// Whether the app says that it did nothing with a request: it refused the stream, or left before it (RFC 9113 sections
+/// 8.7 and 6.8).
+fn was_not_taken(error: &hyper::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away() || error.is_io();
+        }
+        cause = error.source();
+    }
+    false
+}

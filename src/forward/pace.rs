@@ -1,0 +1,110 @@
+//! A body may not stand still for ever, nor trickle: how long the other side was waited for, and what came of it.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Slowness is judged only after so much waiting: before, a few packets that were lost look the same.
+const BEFORE_JUDGED: Duration = Duration::from_secs(60);
+
+/// Of one body, as long as it comes.
+#[derive(Debug)]
+pub struct Pace {
+    gap: Duration,
+    /// Bytes for each second that they were waited for; 0: any.
+    rate: u64,
+    bytes: u64,
+    waited: Duration,
+    since: Option<Instant>,
+    /// Made when there is something to wait for, and then moved seldom: most bodies come at once.
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// Why a body is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Slow {
+    /// Nothing came.
+    #[error("nothing came for too long")]
+    Gap,
+    /// Too little came.
+    #[error("it came too slowly")]
+    Rate,
+}
+
+impl Pace {
+    /// Nothing may come for `gap`; in the long run `rate` bytes a second must.
+    pub fn new(gap: Duration, rate: u64) -> Pace {
+        Pace { gap, rate, bytes: 0, waited: Duration::ZERO, since: None, timer: None }
+    }
+
+    /// Nothing is there now; ready when nothing was there for too long.
+    pub fn waits(&mut self, cx: &mut Context<'_>) -> Poll<Slow> {
+        let until = *self.since.get_or_insert_with(Instant::now) + self.gap;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            if timer.deadline() >= until {
+                return Poll::Ready(Slow::Gap);
+            }
+            timer.as_mut().reset(until);
+        }
+    }
+
+    /// So much came.
+    ///
+    /// # Errors
+    /// When it is too little for the time it took.
+    pub fn came(&mut self, bytes: u64) -> Result<(), Slow> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let Some(since) = self.since.take() else { return Ok(()) };
+        self.waited += since.elapsed();
+        let due = self.rate.saturating_mul(self.waited.as_secs());
+        if self.waited > BEFORE_JUDGED && self.bytes < due { Err(Slow::Rate) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::time::advance;
+
+    use super::*;
+
+    async fn nothing_for(pace: &mut Pace, seconds: u64) -> Option<Slow> {
+        let wait = poll_fn(|cx| pace.waits(cx));
+        tokio::time::timeout(Duration::from_secs(seconds), wait).await.ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gap_is_as_long_as_it_may_be_however_many_there_were() {
+        let mut pace = Pace::new(Duration::from_secs(30), 0);
+        for _ in 0..5 {
+            assert_eq!(nothing_for(&mut pace, 29).await, None);
+            assert_eq!(pace.came(1), Ok(()));
+        }
+        let began = Instant::now();
+        assert_eq!(poll_fn(|cx| pace.waits(cx)).await, Slow::Gap);
+        assert_eq!(began.elapsed().as_secs(), 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trickle_ends_after_a_minute_of_waiting_and_our_own_slowness_is_not_counted() {
+        for (each, ends) in [(10_240, false), (10_239, true), (1, true)] {
+            let mut pace = Pace::new(Duration::from_secs(30), 1024);
+            let mut came = Ok(());
+            for round in 1..=7_u64 {
+                assert_eq!(nothing_for(&mut pace, 10).await, None);
+                came = pace.came(each);
+                assert!(round == 7 || came.is_ok(), "{each}: judged too soon");
+                // The app takes its time; nobody waits for the client.
+                advance(Duration::from_secs(600)).await;
+            }
+            assert_eq!(came.is_err(), ends, "{each} bytes every ten seconds");
+        }
+    }
+}

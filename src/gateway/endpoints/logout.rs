@@ -1,0 +1,70 @@
+//! Sign-out that the provider tells of: back-channel, from server to server, and front-channel, in a frame of its own page.
+
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::{Call, once};
+use crate::gateway::{access_log::Record, answer::Answer, decision::Reason, respond};
+
+/// Largest form, in bytes.
+const MAX_FORM: usize = 64 * 1024;
+/// A form must be complete within this time.
+const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
+
+impl Call<'_> {
+    /// Back-Channel Logout 1.0 section 2.5: 200 when it was done, also when there was nobody to sign out; 400 otherwise.
+    pub async fn backchannel_logout(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+        let Some(oidc) = self.gateway.oidc.clone() else {
+            return self.refuse(Reason::NotFound, record);
+        };
+        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
+        let Ok(Ok(form)) = reading.await else { return self.refuse(Reason::BadForm, record) };
+        let token = once(&form.to_bytes(), "logout_token").ok().flatten().unwrap_or_default();
+        // A key that is not known is asked for on the control runtime.
+        let judged = self.gateway.control.spawn(async move { oidc.judge_logout(&token).await }).await;
+        match judged {
+            Ok(Ok(who)) => {
+                let count =
+                    self.gateway.sessions.end_by_provider(who.subject.as_deref(), who.session.as_deref());
+                tracing::info!(
+                    target: "audit", event = "backchannel_logout", subject = who.subject, count,
+                    client = %record.client,
+                );
+                respond::ours(StatusCode::OK, Answer::whole(""))
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(%error, client = %record.client, "a logout token was refused");
+                record.reason = "bad_logout_token";
+                let body = json!({ "error": "invalid_request", "error_description": error.to_string() });
+                respond::json_body(StatusCode::BAD_REQUEST, "application/json", &body)
+            }
+            Err(_) => self.refuse(Reason::Unverifiable, record),
+        }
+    }
+
+    /// Front-Channel Logout 1.0 section 3. No cookie of ours comes along in a frame of another site, so the provider's session
+    /// id, which nobody else knows, must name the sign-in. The answer says nothing, whoever asks.
+    pub fn frontchannel_logout(&self, record: &mut Record) -> Response<Answer> {
+        let Some(oidc) = &self.gateway.oidc else { return self.refuse(Reason::NotFound, record) };
+        let (Ok(issuer), Ok(session)) = (self.query("iss"), self.query("sid")) else {
+            return self.refuse(Reason::BadQuery, record);
+        };
+        let own = oidc.settings().issuer.as_str();
+        if let (Some(issuer), Some(session)) = (issuer, session)
+            && issuer == own
+            && !session.is_empty()
+        {
+            let count = self.gateway.sessions.end_by_provider(None, Some(&session));
+            tracing::info!(target: "audit", event = "frontchannel_logout", count, client = %record.client);
+        }
+        let mut response = respond::ours(StatusCode::OK, Answer::whole(""));
+        let origin = oidc.settings().issuer.url().origin().ascii_serialization();
+        let policy = format!("default-src 'none'; frame-ancestors {origin}");
+        if let Ok(policy) = HeaderValue::try_from(policy) {
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        response
+    }
+}

@@ -1,0 +1,85 @@
+//! How often one client may begin and complete sign-ins: each costs a sealed state, and a completed one calls to the
+//! provider and a record. Everything else that anonymous people may do costs nothing that lasts.
+
+use std::{net::IpAddr, num::NonZeroU32};
+
+use governor::{
+    Quota, RateLimiter, clock, middleware::NoOpMiddleware, nanos::Nanos, state::keyed::HashMapStateStore,
+};
+use ipnet::IpNet;
+
+use crate::model::{client::one_client, clock::Clock};
+
+/// What a client that has used up its sign-ins gets back each second.
+const EACH_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
+
+/// Counts them.
+#[derive(Debug)]
+pub struct SignInRate {
+    limiter: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddleware<Nanos>>,
+    /// Behind these there are many clients.
+    uncounted: Vec<IpNet>,
+}
+
+/// Our clock, as the limiter reads one.
+#[derive(Clone, Debug)]
+struct Ticks(Clock);
+
+impl clock::Clock for Ticks {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        Nanos::from(self.0.now().0.saturating_mul(1_000_000))
+    }
+}
+
+impl SignInRate {
+    /// So many at once.
+    pub fn new(at_once: NonZeroU32, uncounted: Vec<IpNet>, clock: Clock) -> SignInRate {
+        let quota = Quota::per_second(EACH_SECOND).allow_burst(at_once);
+        SignInRate { limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)), uncounted }
+    }
+
+    /// Whether this client may now.
+    pub fn admits(&self, client: IpAddr) -> bool {
+        let uncounted = self.uncounted.iter().any(|net| net.contains(&client));
+        uncounted || self.limiter.check_key(&one_client(client)).is_ok()
+    }
+
+    /// Forgets clients that have not used up anything.
+    pub fn sweep(&self) {
+        self.limiter.retain_recent();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_client_may_so_often_and_again_after_a_while_and_another_one_is_another() {
+        let (clock, hands) = Clock::by_hand();
+        let proxies = vec!["10.0.0.0/8".parse().expect("a network")];
+        let rate = SignInRate::new(NonZeroU32::new(3).expect("three"), proxies, clock);
+        let may = |client: &str| rate.admits(client.parse().expect("an address"));
+        for (client, same, other) in [
+            ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
+            ("2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:3::1"),
+        ] {
+            assert!(may(client) && may(same) && may(client), "{client}");
+            assert!(!may(client) && !may(same), "{client}: a fourth");
+            assert!(may(other), "{other}");
+        }
+        assert!((0..100).all(|_| may("10.1.2.3")), "a proxy");
+        hands.advance(Duration::from_millis(99));
+        assert!(!may("192.0.2.1"));
+        hands.advance(Duration::from_millis(1));
+        assert!(may("192.0.2.1") && !may("192.0.2.1"), "one each tenth of a second");
+        hands.advance(Duration::from_secs(10));
+        rate.sweep();
+        assert_eq!(rate.limiter.len(), 0, "nothing is kept of clients at rest");
+        assert!(may("192.0.2.1") && may("192.0.2.1") && may("192.0.2.1") && !may("192.0.2.1"));
+    }
+}

@@ -1,0 +1,164 @@
+//! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout 1.0), and asked of it
+//! (RP-Initiated Logout 1.0).
+
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use moka::sync::Cache;
+use openidconnect::{
+    JsonWebKey, JsonWebKeyId,
+    core::{CoreJsonWebKey, CoreJsonWebKeyUse, CoreJwsSigningAlgorithm},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    Oidc,
+    claims::{ALGORITHMS, SKEW, TokenError},
+};
+use crate::session::record::SignIn;
+
+/// Longest logout token that is looked at, in bytes.
+const MAX_TOKEN: usize = 16 * 1024;
+/// A logout token is used when it is made; an old one is a replay.
+const MAX_AGE: i64 = 600;
+/// The event that makes a token one.
+const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
+/// Tokens that are remembered, so that none works twice. They are good for minutes only.
+const MAX_USED: u64 = 100_000;
+
+/// Whose sign-ins end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedOut {
+    /// The person; all their sign-ins, unless one is named.
+    pub subject: Option<String>,
+    /// The provider's session.
+    pub session: Option<String>,
+}
+
+/// Logout tokens that were acted on.
+#[derive(Debug)]
+pub struct UsedTokens(Cache<[u8; 32], ()>);
+
+impl Default for UsedTokens {
+    fn default() -> Self {
+        UsedTokens(Cache::builder().max_capacity(MAX_USED).build())
+    }
+}
+
+impl UsedTokens {
+    /// Whether it is the first time that this token comes.
+    fn is_first(&self, id: &str) -> bool {
+        let mut key = [0; 32];
+        key.copy_from_slice(digest::digest(&digest::SHA256, id.as_bytes()).as_ref());
+        self.0.entry(key).or_insert(()).is_fresh()
+    }
+}
+
+impl Oidc {
+    /// Judges a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known is looked for first.
+    ///
+    /// # Errors
+    /// What is wrong with it; nobody is to be signed out then.
+    pub async fn judge_logout(&self, token: &str) -> Result<LoggedOut, TokenError> {
+        let (header, payload) = self.verified(token).await?;
+        match header.get("typ").map(|typ| typ.as_str().unwrap_or_default().to_ascii_lowercase()) {
+            None => {}
+            Some(typ) if matches!(&*typ, "jwt" | "logout+jwt" | "application/logout+jwt") => {}
+            Some(_) => return Err(TokenError::Kind("typ")),
+        }
+        let text = |name: &str| payload.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if text("iss") != Some(self.settings.issuer.as_str()) {
+            return Err(TokenError::Refused("iss".into()));
+        }
+        let us = self.settings.client_id.as_str();
+        let is_for_us = match payload.get("aud") {
+            Some(Value::String(one)) => one == us,
+            Some(Value::Array(many)) => many.iter().any(|one| one == us),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+        };
+        if !is_for_us {
+            return Err(TokenError::Audience);
+        }
+        let now = self.clock.wall_seconds();
+        let time =
+            |name: &'static str| payload.get(name).and_then(Value::as_i64).ok_or(TokenError::Time(name));
+        if !(now.saturating_sub(MAX_AGE)..=now.saturating_add(SKEW)).contains(&time("iat")?) {
+            return Err(TokenError::Time("iat"));
+        }
+        if time("exp")? <= now.saturating_sub(SKEW) {
+            return Err(TokenError::Time("exp"));
+        }
+        let is_logout =
+            payload.get("events").and_then(|events| events.get(EVENT)).is_some_and(Value::is_object);
+        // A nonce would make it an ID token that somebody passes off as this.
+        if !is_logout || payload.contains_key("nonce") {
+            return Err(TokenError::Kind("not a logout token"));
+        }
+        let (subject, session) = (text("sub").map(str::to_owned), text("sid").map(str::to_owned));
+        if subject.is_none() && session.is_none() {
+            return Err(TokenError::Subject);
+        }
+        let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
+        // Last: only a token that holds is used up.
+        if !self.logouts.is_first(id) {
+            return Err(TokenError::Kind("used before"));
+        }
+        Ok(LoggedOut { subject, session })
+    }
+
+    /// Header and payload, once a key of the provider's has verified them.
+    async fn verified(&self, token: &str) -> Result<(Map<String, Value>, Map<String, Value>), TokenError> {
+        let broken = || TokenError::Kind("not a JWT");
+        if token.len() > MAX_TOKEN {
+            return Err(broken());
+        }
+        let mut parts = token.split('.');
+        let (Some(header), Some(payload), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(broken());
+        };
+        let decoded = |part: &str| -> Option<Map<String, Value>> {
+            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+        };
+        let fields = decoded(header).ok_or_else(broken)?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| broken())?;
+        let algorithm: CoreJwsSigningAlgorithm = fields
+            .get("alg")
+            .and_then(|alg| serde_json::from_value(alg.clone()).ok())
+            .filter(|algorithm| ALGORITHMS.contains(algorithm))
+            .ok_or_else(|| TokenError::Refused("alg".into()))?;
+        if fields.contains_key("crit") {
+            return Err(TokenError::Refused("crit".into()));
+        }
+        let kid = fields.get("kid").and_then(Value::as_str).map(|kid| JsonWebKeyId::new(kid.to_owned()));
+        self.provider.look_for_key(kid.as_ref()).await;
+        let message = token.rsplit_once('.').map_or("", |(message, _)| message);
+        let fits = |key: &&CoreJsonWebKey| {
+            let for_signing = key.key_use().is_none_or(|key_use| *key_use == CoreJsonWebKeyUse::Signature);
+            for_signing && (kid.is_none() || key.key_id() == kid.as_ref())
+        };
+        let keys = self.provider.keys();
+        let mut known = keys.keys().iter().filter(fits);
+        if !known.any(|key| key.verify_signature(&algorithm, message.as_bytes(), &signature).is_ok()) {
+            return Err(TokenError::Refused("the signature does not hold".into()));
+        }
+        Ok((fields, decoded(payload).ok_or_else(broken)?))
+    }
+
+    /// Where the browser goes to be signed out at the provider too, and from there back; `None` where the provider offers no
+    /// such thing, or gave no ID token to name the sign-in by.
+    pub fn end_session_url(&self, sign_in: &SignIn, back: &str) -> Option<String> {
+        let metadata = self.provider.current().filter(|_| self.settings.sign_out_at_provider)?;
+        let endpoint = metadata.additional_metadata().end_session_endpoint.clone()?;
+        let mut url = url::Url::parse(&endpoint).ok()?;
+        // An address that the provider's own metadata names, and no other scheme than its own.
+        if url.scheme() != self.settings.issuer.url().scheme() {
+            return None;
+        }
+        url.query_pairs_mut()
+            .append_pair("id_token_hint", sign_in.tokens.id_token.as_ref()?.expose())
+            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("post_logout_redirect_uri", back);
+        Some(url.into())
+    }
+}

@@ -1,0 +1,123 @@
+//! Asking the provider again about somebody who is signed in, by their refresh token (OpenID Connect Core section 12).
+//!
+//! Refresh tokens may work once only: the new one is stored before anything else is made of the answer.
+
+use openidconnect::{
+    Nonce, OAuth2TokenResponse, RefreshToken, RequestTokenError, TokenResponse, core::CoreErrorResponseType,
+};
+
+use super::{
+    Oidc,
+    claims::{self, Claims, Judge, TokenError},
+    http_client::Calls,
+    sign_in::{SignInError, Tokens, key_id},
+};
+use crate::{
+    calls::chain,
+    model::{
+        principal::{PersonClaims, Principal},
+        secret::Secret,
+    },
+    session::record::SignIn,
+};
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Again {
+    /// This is what the provider says of the person now.
+    Person(Box<Principal>),
+    /// The grant is over: signed out, disabled, or a token that was used before.
+    Ended,
+    /// The provider said nothing that could be used. What was known goes on.
+    Unavailable(String),
+}
+
+impl Oidc {
+    /// Asks again. Runs on the control runtime.
+    ///
+    /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a task.
+    pub async fn ask_again(&self, sign_in: &SignIn) -> Again {
+        let Some(token) = sign_in.tokens.refresh_token.load_full() else {
+            return Again::Unavailable("there is no refresh token".into());
+        };
+        match self.refreshed(sign_in, &token).await {
+            Ok(again) => again,
+            Err(error) => Again::Unavailable(error.to_string()),
+        }
+    }
+
+    async fn refreshed(&self, sign_in: &SignIn, token: &Secret) -> Result<Again, SignInError> {
+        let metadata = self.provider.current().ok_or_else(super::sign_in::not_known)?;
+        let client = self.client(&metadata)?;
+        let http = Calls::new(&self.provider.http, "refresh");
+        let token = RefreshToken::new(token.expose().to_owned());
+        let request = client
+            .exchange_refresh_token(&token)
+            .map_err(|error| SignInError::Unavailable(error.to_string()))?;
+        let response: Tokens = match request.request_async(&http).await {
+            Ok(response) => response,
+            Err(RequestTokenError::ServerResponse(answer))
+                if *answer.error() == CoreErrorResponseType::InvalidGrant =>
+            {
+                return Ok(Again::Ended);
+            }
+            Err(error) => return Err(SignInError::Unavailable(chain(&error))),
+        };
+        if let Some(next) = response.refresh_token() {
+            sign_in.renew_token(Secret::new(next.secret().as_str()));
+        }
+        let before = sign_in.principal().clone();
+        let mut person = match self.claims_of(&response).await? {
+            // Section 12.2: it must be of the same person.
+            Some(claims) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
+            Some(claims) => {
+                let has_groups = claims::groups(&claims.additional_claims().0, &self.settings.groups_claim);
+                let person = claims::person(&claims, &self.settings.groups_claim);
+                if has_groups.is_some() || metadata.userinfo_endpoint().is_none() {
+                    return Ok(Again::person(self, person, &before));
+                }
+                person
+            }
+            None => PersonClaims {
+                subject: before.subject.to_string(),
+                name: Some(before.display_name.to_string()),
+                email: before.email.as_deref().map(str::to_owned),
+                preferred_username: before.preferred_username.as_deref().map(str::to_owned),
+                groups: Vec::new(),
+            },
+        };
+        if metadata.userinfo_endpoint().is_none() {
+            return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
+        }
+        let subject = openidconnect::SubjectIdentifier::new(before.subject.to_string());
+        person.groups = self.groups_from_userinfo(&client, &response, &subject).await?;
+        Ok(Again::person(self, person, &before))
+    }
+
+    /// The claims of the ID token that came along, if one did; it need not carry the nonce of the sign-in.
+    async fn claims_of(&self, response: &Tokens) -> Result<Option<Claims>, SignInError> {
+        let Some(id_token) = response.id_token() else { return Ok(None) };
+        let judge =
+            || Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let any = |_: Option<&Nonce>| Ok(());
+        let access_token = Some(response.access_token());
+        match judge().id_token(id_token, any, access_token) {
+            Ok(claims) => Ok(Some(claims.clone())),
+            // Perhaps signed with a key that is newer than our copy of the keys.
+            Err(TokenError::Refused(_)) => {
+                self.provider.look_for_key(key_id(&id_token.to_string()).as_ref()).await;
+                Ok(Some(judge().id_token(id_token, any, access_token)?.clone()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Again {
+    /// The uuid in Arvados is no claim of the provider's, and stays.
+    fn person(oidc: &Oidc, claims: PersonClaims, before: &Principal) -> Again {
+        let mut principal = Principal::new(claims, &oidc.settings.admin_groups);
+        principal.arvados_user.clone_from(&before.arvados_user);
+        Again::Person(Box::new(principal))
+    }
+}

@@ -1,0 +1,139 @@
+//! Membership stays fresh (behaviour row 26): who is signed in is asked about again every `recheck`, in the background, once
+//! for all requests that notice it. A group that was taken away ends what it opened; a silent provider changes nothing.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::Semaphore};
+
+use super::oidc::{Oidc, refresh::Again};
+use crate::{
+    lifecycle::streams::Alarm,
+    model::clock::Clock,
+    session::{record::SignIn, store::Sessions},
+};
+
+/// People who are asked about at once; the others wait in the order they came.
+const AT_ONCE: usize = 64;
+/// A provider that said nothing is asked about the same person again after this long.
+const RETRY: Duration = Duration::from_secs(30);
+/// After so many silences in a row nobody is asked about,
+const SILENCES: u32 = 8;
+/// for this long.
+const REST: Duration = Duration::from_secs(10);
+
+/// Asks again.
+#[derive(Debug)]
+pub struct Rechecks {
+    oidc: Arc<Oidc>,
+    sessions: Arc<Sessions>,
+    alarm: Alarm,
+    clock: Clock,
+    control: Handle,
+    turns: Semaphore,
+    silences: AtomicU32,
+    /// Until when nobody is asked about, in milliseconds of the clock.
+    rests: AtomicU64,
+    told: AtomicBool,
+}
+
+impl Rechecks {
+    /// Nobody was asked about yet.
+    pub fn new(
+        oidc: Arc<Oidc>,
+        sessions: Arc<Sessions>,
+        alarm: Alarm,
+        clock: Clock,
+        control: Handle,
+    ) -> Rechecks {
+        Rechecks {
+            oidc,
+            sessions,
+            alarm,
+            clock,
+            control,
+            turns: Semaphore::new(AT_ONCE),
+            silences: AtomicU32::new(0),
+            rests: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// Has the provider asked about a person again, when that is due; whoever noticed is not kept waiting.
+    pub fn when_due(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
+        let (now, recheck) = (self.clock.now(), self.sessions.recheck());
+        if !sign_in.is_proof_due(now, recheck) {
+            return;
+        }
+        if sign_in.tokens.refresh_token.load().is_none() {
+            self.tell();
+            return;
+        }
+        if now.0 < self.rests.load(Relaxed) {
+            sign_in.postpone(now, recheck, RETRY);
+            return;
+        }
+        let Some(asking) = sign_in.ask() else { return };
+        let (this, sign_in) = (self.clone(), sign_in.clone());
+        self.control.spawn(async move {
+            this.ask(&sign_in).await;
+            drop(asking);
+        });
+    }
+
+    async fn ask(&self, sign_in: &SignIn) {
+        // Never closed; an error would mean that the process ends.
+        let Ok(_turn) = self.turns.acquire().await else { return };
+        if !sign_in.is_live(self.clock.now()) {
+            return;
+        }
+        match self.oidc.ask_again(sign_in).await {
+            Again::Person(person) => {
+                self.silences.store(0, Relaxed);
+                let before = sign_in.principal().clone();
+                let changed = before.groups() != person.groups() || before.is_admin != person.is_admin;
+                sign_in.describe(Arc::new(*person));
+                if changed {
+                    tracing::info!(
+                        target: "audit", event = "groups_changed", subject = %before.subject,
+                        session = sign_in.key().short(),
+                    );
+                    // What is open is judged by them now.
+                    self.alarm.ring();
+                }
+            }
+            Again::Ended => {
+                self.silences.store(0, Relaxed);
+                tracing::info!(
+                    target: "audit", event = "grant_ended", subject = %sign_in.principal().subject,
+                    session = sign_in.key().short(),
+                );
+                self.sessions.end(sign_in);
+            }
+            Again::Unavailable(why) => {
+                tracing::warn!(why, "the provider could not be asked again about somebody");
+                let now = self.clock.now();
+                sign_in.postpone(now, self.sessions.recheck(), RETRY);
+                if self.silences.fetch_add(1, Relaxed) + 1 >= SILENCES {
+                    self.rests.store(now.after(REST).0, Relaxed);
+                    self.silences.store(0, Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Says once that nobody can be asked about.
+    fn tell(&self) {
+        if !self.told.swap(true, Relaxed) {
+            tracing::warn!(
+                "the provider gives no refresh tokens, so groups stay as they were at sign-in until the session ends; \
+                 many give them for \"offline_access\" in identity.scopes"
+            );
+        }
+    }
+}

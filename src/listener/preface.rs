@@ -1,0 +1,121 @@
+//! HTTP/2 without TLS: known by its first bytes, which no request of HTTP/1.1 begins with (RFC 9113 section 3.4).
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Whether the client speaks HTTP/2, and the stream with all its bytes. The caller bounds the time.
+///
+/// # Errors
+/// When the stream breaks; one that ends is no HTTP/2.
+pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewound<S>)> {
+    let (mut head, mut held) = ([0; PREFACE.len()], 0);
+    let is_http2 = loop {
+        let rest = head.get_mut(held..).unwrap_or_default();
+        let read = if rest.is_empty() { 0 } else { stream.read(rest).await? };
+        held += read;
+        let seen = head.get(..held).unwrap_or_default();
+        if read == 0 || !PREFACE.starts_with(seen) {
+            break seen == PREFACE;
+        }
+    };
+    Ok((is_http2, Rewound { head, taken: 0, held, stream }))
+}
+
+/// A stream whose first bytes were looked at and are read once more.
+pub struct Rewound<S> {
+    head: [u8; PREFACE.len()],
+    taken: usize,
+    held: usize,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        let first = this.head.get(this.taken..this.held).unwrap_or_default();
+        if first.is_empty() {
+            return Pin::new(&mut this.stream).poll_read(cx, buf);
+        }
+        let part = first.get(..buf.remaining()).unwrap_or(first);
+        buf.put_slice(part);
+        this.taken += part.len();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    use super::*;
+
+    /// Sends the bytes one by one and gives back the verdict, and what is read afterwards.
+    async fn sent(bytes: &[u8]) -> (bool, Vec<u8>) {
+        let (mut far, near) = duplex(1);
+        let (_, (is_http2, read)) = tokio::join!(
+            async {
+                far.write_all(bytes).await.expect("written");
+                drop(far);
+            },
+            async {
+                let (is_http2, mut stream) = speaks_http2(near).await.expect("readable");
+                let mut read = Vec::new();
+                stream.read_to_end(&mut read).await.expect("readable");
+                (is_http2, read)
+            }
+        );
+        (is_http2, read)
+    }
+
+    #[tokio::test]
+    async fn the_preface_is_known_and_no_byte_is_lost() {
+        let with_more = [&PREFACE[..], b"\0\0\0\x04"].concat();
+        for (bytes, expected) in [
+            (&PREFACE[..], true),
+            (&with_more[..], true),
+            (b"GET / HTTP/1.1\r\n\r\n", false),
+            (b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\nmore", false),
+            (b"PRI * HTTP/2.0\r\n", false),
+            (b"", false),
+        ] {
+            assert_eq!(sent(bytes).await, (expected, bytes.to_vec()), "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+}
