@@ -85,7 +85,7 @@ impl Admin {
         }
         match path {
             "/sessions" if is_of_sessions => match self.admits(request) {
-                true if reads => self.sessions(request),
+                true if reads => self.sessions(request).await,
                 true => self.end_sessions(request).await,
                 false => unauthorized(),
             },

@@ -40,7 +40,7 @@ use crate::{
     },
     model::{app::AppSpec, clock::Clock},
     peer,
-    session::{keys::KeyRing, store::Sessions},
+    session::{keys::KeyRing, redis::Redis, store::Sessions},
     settings::Settings,
     telemetry::{lines::LineSink, metrics::Metrics},
 };
@@ -176,7 +176,16 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         None => None,
     };
     let hand_over = session.hand_over.clone();
-    let sessions = Arc::new(Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone()));
+    let store = session
+        .store
+        .clone()
+        .map(|store| Redis::new(store, keys.clone(), clock.clone(), metrics.clone(), session.lifetime));
+    let sessions = Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone());
+    let sessions = Arc::new(match store {
+        Some(store) => sessions.sharing(store),
+        None => sessions,
+    });
+    tokio::spawn(sessions.clone().keep_up());
     let rechecks = oidc.as_ref().map(|oidc| {
         let (alarm, clock, control) = (alarm.clone(), clock.clone(), Handle::current());
         Arc::new(Rechecks::new(oidc.clone(), sessions.clone(), alarm, clock, control))
@@ -360,6 +369,7 @@ impl Running {
                 }
             }
         }
+        gateway.sessions.tell_the_rest().await;
         finish.send_replace(true);
         // Joining blocks for as long as a thread needs to drop its tasks.
         let joined = tokio::task::spawn_blocking(move || {

@@ -1,7 +1,7 @@
 //! Sign-ins and app sessions: who somebody is, for how long, and for which app.
 //!
 //! A session says who, never may. Records hold their own deadlines (`record`), the memory store only
-//! bounds their number (`store`), cookies carry a random id (`cookie`), and what must survive in the
+//! bounds their number (`store`), replicas share them (`shared`, `redis`), cookies carry a random id (`cookie`), and what must survive in the
 //! browser between two requests is sealed (`keys`).
 
 pub mod bind;
@@ -12,7 +12,10 @@ pub mod handover;
 pub mod key_is_hash;
 pub mod keys;
 pub mod record;
+pub mod redis;
+pub mod shared;
 pub mod store;
+pub mod upkeep;
 pub mod usage;
 pub mod written;
 
@@ -27,6 +30,8 @@ pub struct Settings {
     pub lifetime: Duration,
     /// Groups, or the token behind a sign-in, are asked about again after this long.
     pub recheck: Duration,
+    /// The server that replicas share sessions through; `None`: they are in memory only.
+    pub store: Option<redis::link::Settings>,
     /// Where a process that stops leaves who is signed in for the next one; `None`: nowhere.
     pub hand_over: Option<PathBuf>,
     /// Memory for sign-in records, in bytes.
@@ -41,6 +46,7 @@ impl Default for Settings {
             idle: Duration::from_secs(30 * 60),
             lifetime: Duration::from_secs(12 * 60 * 60),
             recheck: Duration::from_secs(5 * 60),
+            store: None,
             hand_over: None,
             sign_in_bytes: 1 << 30,
             app_session_bytes: 600 << 20,

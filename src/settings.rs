@@ -12,6 +12,7 @@ pub mod resolve_apps;
 pub mod resolve_hosts;
 pub mod resolve_kubernetes;
 pub mod resolve_listen;
+pub mod resolve_session;
 pub mod resolve_upstream_tls;
 pub mod units;
 pub mod values;

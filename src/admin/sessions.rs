@@ -37,8 +37,11 @@ impl Which {
 
 impl Admin {
     /// `GET /sessions?subject=…`.
-    pub(super) fn sessions(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    pub(super) async fn sessions(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let Some(Which::Subject(subject)) = Which::of(request) else { return what_is_meant() };
+        if self.gateway.sessions.bring_all_of(Some(&subject), None).await.is_err() {
+            return store_is_away();
+        }
         let now = self.gateway.clock.now();
         let list: Vec<_> = self
             .gateway
@@ -66,18 +69,31 @@ impl Admin {
             let theirs = sessions.of(subject);
             theirs.iter().filter(|sign_in| is_meant(sign_in)).inspect(|sign_in| sessions.end(sign_in)).count()
         };
-        let ended = match Which::of(request) {
-            Some(Which::Subject(subject)) => end(&subject, &|_| true),
-            Some(Which::Session(subject, session)) => {
-                end(&subject, &|sign_in| sign_in.key().short() == session)
+        let which = Which::of(request);
+        let known = match &which {
+            Some(Which::Subject(subject) | Which::Session(subject, _)) => {
+                sessions.bring_all_of(Some(subject), None).await
             }
-            Some(Which::App(app)) => sessions.end_of_app(&app).await,
+            Some(Which::App(_)) | None => Ok(()),
+        };
+        let ended = match &which {
+            Some(Which::Subject(subject)) => end(subject, &|_| true),
+            Some(Which::Session(subject, session)) => {
+                end(subject, &|sign_in| sign_in.key().short() == *session)
+            }
+            Some(Which::App(app)) => sessions.end_of_app(app).await,
             None => return what_is_meant(),
         };
         let query = request.uri().query().unwrap_or_default();
         tracing::info!(target: "audit", event = "revoked", query, ended);
-        json_text(&json!({ "ended": ended }))
+        if known.is_err() { store_is_away() } else { json_text(&json!({ "ended": ended })) }
     }
+}
+
+fn store_is_away() -> Response<Full<Bytes>> {
+    let what =
+        "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
+    text(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
 fn what_is_meant() -> Response<Full<Bytes>> {

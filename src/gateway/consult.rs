@@ -21,16 +21,20 @@ use crate::{
             bearer::{Judged, OurToken},
         },
     },
-    incoming::{Malformed, cookies},
+    incoming::{
+        Malformed,
+        cookies::{self, Presented},
+    },
     model::{
         app::App,
         arrival::{Arrival, Provenance, RequestClass},
         caller::{Caller, Credential},
+        clock::Moment,
         destination::Destination,
         secret::Secret,
         site::Site,
     },
-    session::{record::ProviderTokens, store::Live},
+    session::{record::ProviderTokens, shared::Away, store::Live},
 };
 
 /// What the credentials said.
@@ -124,38 +128,73 @@ impl Gateway {
         let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
-        if cookies_speak {
-            let (own, sign_in) = (presented.app.iter(), presented.sign_in.iter());
-            if let Some(live) = self.sessions.find(own, sign_in, app.id(), &arrival.place, now)
-                && self.is_proved(&live, presented.access_token, app).await
-            {
-                self.recheck(&live);
-                return Ok(Consulted::by_session(live, Credential::Cookie));
-            }
+        let found = if cookies_speak { self.find(&presented, asked, now).await } else { Ok(None) };
+        if let Ok(Some(live)) = &found
+            && self.is_proved(live, presented.access_token, app).await
+        {
+            self.recheck(live);
+            return Ok(Consulted::by_session(live.clone(), Credential::Cookie));
         }
+        let consulted = self.by_tokens(asked, &presented, cookies_speak, site).await;
+        // Whoever is signed in with another replica is asked to come back, not to sign in.
+        if matches!((&found, &consulted.caller), (Err(Away), Caller::Anonymous)) {
+            return Ok(Consulted::without_session(Caller::Unverifiable));
+        }
+        Ok(consulted)
+    }
+
+    /// The session that the cookies prove, from memory; what is not there another replica may have.
+    async fn find(
+        &self,
+        presented: &Presented<'_>,
+        asked: &Asked<'_>,
+        now: Moment,
+    ) -> Result<Option<Live>, Away> {
+        let (app, place) = (asked.destination.app.id(), &asked.arrival.place);
+        let find = || self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, place, now);
+        let found = find();
+        if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
+            return Ok(found);
+        }
+        let brought = self.sessions.bring(presented.app.iter(), presented.sign_in.iter()).await;
+        match (find(), brought) {
+            (None, Err(away)) => Err(away),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// The caller that a token proves, wherever it stands.
+    async fn by_tokens(
+        &self,
+        asked: &Asked<'_>,
+        presented: &Presented<'_>,
+        cookies_speak: bool,
+        site: &Site,
+    ) -> Consulted {
+        let (headers, app) = (asked.headers, &asked.destination.app);
         let by_bearer = self.bearer(headers).await;
         if let (Caller::Anonymous, true, false) =
             (&by_bearer.caller, cookies_speak, presented.access_token.is_empty())
         {
-            return Ok(self.by_console_token(presented.access_token).await);
+            return self.by_console_token(presented.access_token).await;
         }
         let (Some(arvados), Some(_), Caller::Anonymous) = (&self.arvados, app.container(), &by_bearer.caller)
         else {
-            return Ok(by_bearer);
+            return by_bearer;
         };
         let client = asked.client;
         if let Some(consulted) = arvados_bearer(arvados, headers, client).await {
-            return Ok(consulted);
+            return consulted;
         }
         match asked.token {
-            Some(AddressToken::Several) => return Ok(Consulted::without_session(Caller::BadToken)),
+            Some(AddressToken::Several) => return Consulted::without_session(Caller::BadToken),
             Some(AddressToken::One(token)) => {
-                return Ok(by_token(arvados, token, Credential::Address, client).await);
+                return by_token(arvados, token, Credential::Address, client).await;
             }
             None => {}
         }
         let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(arvados_token::of_cookie);
-        Ok(by_cookies(arvados, tokens, site, client).await.unwrap_or(by_bearer))
+        by_cookies(arvados, tokens, site, client).await.unwrap_or(by_bearer)
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.

@@ -8,7 +8,7 @@ pub mod sign_in;
 pub mod sign_out;
 
 use http::{Response, StatusCode, header, request::Parts};
-use hyper::body::Incoming;
+use hyper::{Method, body::Incoming};
 use serde_json::json;
 
 use super::{
@@ -30,7 +30,7 @@ use crate::{
         principal::Principal,
     },
     route::Endpoint,
-    session::{cookie::RecordKey, record::SignIn, store::Live},
+    session::{cookie::RecordKey, record::SignIn, shared::Away, store::Live},
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -53,26 +53,50 @@ pub struct Call<'r> {
 impl Call<'_> {
     /// Answers it.
     pub async fn answer(&self, endpoint: Endpoint, body: Incoming, record: &mut Record) -> Response<Answer> {
+        let unknown = self.bring().await.is_err() && self.sign_in().is_none();
         match endpoint {
+            // Whoever is signed in with another replica is asked to come back, not to sign in.
+            Endpoint::Start | Endpoint::SignIn | Endpoint::Userinfo | Endpoint::Logs | Endpoint::Renewed
+                if unknown =>
+            {
+                self.refuse(Reason::Unverifiable, record)
+            }
+            Endpoint::SignOut if unknown && self.arrival.method != Method::POST => {
+                self.refuse(Reason::Unverifiable, record)
+            }
             Endpoint::Start => self.start(record).await,
             Endpoint::Callback => self.callback(record).await,
             Endpoint::SignIn => self.sign_in_page(),
             Endpoint::SignOut => self.sign_out(body, record).await,
             Endpoint::Userinfo => self.userinfo(record).await,
             Endpoint::BackchannelLogout => self.backchannel_logout(body, record).await,
-            Endpoint::FrontchannelLogout => self.frontchannel_logout(record),
+            Endpoint::FrontchannelLogout => self.frontchannel_logout(record).await,
             Endpoint::Renewed => {
                 let here = self.gateway.catalog.at(&self.arrival.place, self.snapshot, record.client).await;
                 self.renewed(&here, record)
             }
             Endpoint::RenewScript => self.renew_script(),
             Endpoint::Logs => self.logs(record).await,
-            Endpoint::Enter => self.enter(record),
+            Endpoint::Enter => self.enter(record).await,
+        }
+    }
+
+    /// What the cookies name may be in the memory of another replica only.
+    async fn bring(&self) -> Result<(), Away> {
+        let sessions = &self.gateway.sessions;
+        match self.cookies() {
+            Some(presented) if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign => {
+                sessions.bring(presented.app.iter(), presented.sign_in.iter()).await
+            }
+            Some(_) | None => Ok(()),
         }
     }
 
     /// The launcher, for whoever is signed in.
-    pub fn launcher(&self, record: &mut Record) -> Response<Answer> {
+    pub async fn launcher(&self, record: &mut Record) -> Response<Answer> {
+        if self.bring().await.is_err() && self.sign_in().is_none() {
+            return self.refuse(Reason::Unverifiable, record);
+        }
         let sign_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
         let person = sign_in.or_else(|| self.signed_in_at_console().map(|(person, _)| person));
         record.person.clone_from(&person);

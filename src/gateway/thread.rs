@@ -154,7 +154,7 @@ impl DataThread {
         let permit = match consulted.judge(&arrival, destination, site) {
             Ok(permit) if sheds_token => {
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
-                return self.without_token(&passing, &consulted, &tenant, record).into();
+                return self.without_token(&passing, &consulted, &tenant, record).await.into();
             }
             judged => judged.and_then(decide::reachable),
         };
@@ -213,7 +213,7 @@ impl DataThread {
         let person = record.person.clone();
         match early {
             Early::Endpoint(endpoint) => call.answer(endpoint, body, record).await,
-            Early::Launcher => call.launcher(record),
+            Early::Launcher => call.launcher(record).await,
             Early::Redirect { status, location } => respond::redirect(status, &location),
             Early::SignIn { return_to } => match arrival.place {
                 Place::Site => respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to)),
@@ -262,7 +262,10 @@ impl DataThread {
         if let Some(live) = &live {
             gateway.sessions.touch(live, now);
         }
-        let minted = live.as_ref().and_then(|live| self.mint(live, permit, arrival, site));
+        let minted = match &live {
+            Some(live) => self.mint(live, permit, arrival, site).await,
+            None => None,
+        };
         let (live, new_cookie) = match minted {
             Some((live, line)) => (Some(live), Some(line)),
             None => (live, None),
@@ -339,7 +342,7 @@ impl DataThread {
 
     /// The first authorised request of a browser to an app makes the app's session; the cookie goes with the
     /// answer, and the request is not sent round in a circle for it.
-    fn mint(
+    async fn mint(
         &self,
         live: &Live,
         permit: &Permit,
@@ -353,6 +356,7 @@ impl DataThread {
             return None;
         }
         let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id(), place)?;
+        self.gateway.sessions.keep_app(id.key(), &session).await;
         let path = format!("{}/", permit.app().mount);
         let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;
         Some((Live::App(session), line))

@@ -198,7 +198,7 @@ impl ArvadosTokens {
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
             match this.ask(&token).await {
-                Ok(Some(person)) => sign_in.describe(person.principal),
+                Ok(Some(person)) => sign_in.describe(person.principal, this.clock.now()),
                 Ok(None) => {
                     tracing::info!(
                         target: "audit", event = "token_ended", subject = %sign_in.principal().subject,

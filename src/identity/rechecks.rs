@@ -15,13 +15,15 @@ use super::oidc::{Oidc, refresh::Again};
 use crate::{
     lifecycle::streams::Alarm,
     model::clock::Clock,
-    session::{record::SignIn, store::Sessions},
+    session::{record::SignIn, shared::Turn, store::Sessions},
 };
 
 /// People who are asked about at once; the others wait in the order they came.
 const AT_ONCE: usize = 64;
 /// A provider that said nothing is asked about the same person again after this long.
 const RETRY: Duration = Duration::from_secs(30);
+/// What another replica is asking is known here after this long.
+const SOON: Duration = Duration::from_secs(5);
 /// After so many silences in a row nobody is asked about,
 const SILENCES: u32 = 8;
 /// for this long.
@@ -86,18 +88,33 @@ impl Rechecks {
         });
     }
 
-    async fn ask(&self, sign_in: &SignIn) {
+    async fn ask(&self, sign_in: &Arc<SignIn>) {
         // Never closed; an error would mean that the process ends.
         let Ok(_turn) = self.turns.acquire().await else { return };
         if !sign_in.is_live(self.clock.now()) {
             return;
         }
-        match self.oidc.ask_again(sign_in).await {
+        let recheck = self.sessions.recheck();
+        match self.sessions.take_turn(sign_in).await {
+            Turn::Ours(lock) => {
+                self.ask_in_turn(sign_in).await;
+                self.sessions.give_turn_back(lock).await;
+            }
+            Turn::Adopted => {}
+            Turn::Theirs => sign_in.postpone(self.clock.now(), recheck, SOON),
+            // A token that works once is not spent while what comes of it could not be kept.
+            Turn::Away => sign_in.postpone(self.clock.now(), recheck, RETRY),
+        }
+    }
+
+    async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
+        match self.oidc.ask_again(sign_in, &self.sessions).await {
             Again::Person(person) => {
                 self.silences.store(0, Relaxed);
                 let before = sign_in.principal().clone();
                 let changed = before.groups() != person.groups() || before.is_admin != person.is_admin;
-                sign_in.describe(Arc::new(*person));
+                sign_in.describe(Arc::new(*person), self.clock.now());
+                self.sessions.keep_changed(sign_in).await;
                 if changed {
                     tracing::info!(
                         target: "audit", event = "groups_changed", subject = %before.subject,

@@ -39,6 +39,30 @@ pub struct Ticket {
     pub made: Moment,
 }
 
+impl Ticket {
+    /// Whether it is good here, now, and in this browser.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check<'c>(
+        self,
+        place: &Place,
+        mut bind_cookies: impl Iterator<Item = &'c [u8]>,
+        now: Moment,
+    ) -> Result<Ticket, NoTicket> {
+        if now >= self.made.after(GOOD_FOR) {
+            return Err(NoTicket::Late);
+        }
+        if self.place != *place {
+            return Err(NoTicket::OtherPlace);
+        }
+        if !bind_cookies.any(|cookie| self.bind.is_of(cookie)) {
+            return Err(NoTicket::OtherBrowser);
+        }
+        if self.sign_in.is_live(now) { Ok(self) } else { Err(NoTicket::SignedOut) }
+    }
+}
+
 /// Why a ticket was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoTicket {
@@ -93,22 +117,12 @@ impl Tickets {
         &self,
         presented: &str,
         place: &Place,
-        mut bind_cookies: impl Iterator<Item = &'c [u8]>,
+        bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
     ) -> Result<Ticket, NoTicket> {
         let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
         // One removal gives it to one of two who ask at the same moment.
-        let ticket = self.0.remove(&key).ok_or(NoTicket::Unknown)?;
-        if now >= ticket.made.after(GOOD_FOR) {
-            return Err(NoTicket::Late);
-        }
-        if ticket.place != *place {
-            return Err(NoTicket::OtherPlace);
-        }
-        if !bind_cookies.any(|cookie| ticket.bind.is_of(cookie)) {
-            return Err(NoTicket::OtherBrowser);
-        }
-        if ticket.sign_in.is_live(now) { Ok(ticket) } else { Err(NoTicket::SignedOut) }
+        self.0.remove(&key).ok_or(NoTicket::Unknown)?.check(place, bind_cookies, now)
     }
 
     /// Forgets those that are too old.

@@ -64,6 +64,8 @@ pub struct SignIn {
     minted: Mutex<Minted>,
     /// When the person was last proved, in milliseconds of the clock.
     proved: AtomicU64,
+    /// From when on the next proof is counted: the last, or the last try, likewise.
+    asked: AtomicU64,
     /// Somebody asks for another proof now.
     asking: AtomicBool,
     /// Grows with every change of what it says: of two, the higher is the newer.
@@ -101,6 +103,7 @@ impl SignIn {
             ended: AtomicBool::new(false),
             minted: Mutex::default(),
             proved: AtomicU64::new(now.0),
+            asked: AtomicU64::new(now.0),
             asking: AtomicBool::new(false),
             version: AtomicU64::new(1),
             told: AtomicU64::new(0),
@@ -127,8 +130,8 @@ impl SignIn {
         (left, proved): (Left, Moment),
     ) -> SignIn {
         let window = Window::restore(now, settings.idle, left);
-        let proved = AtomicU64::new(proved.0);
-        SignIn { window, proved, ..SignIn::begin(key, principal, tokens, now, settings) }
+        let (proved, asked) = (AtomicU64::new(proved.0), AtomicU64::new(proved.0));
+        SignIn { window, proved, asked, ..SignIn::begin(key, principal, tokens, now, settings) }
     }
 
     /// The key of its record.
@@ -142,8 +145,9 @@ impl SignIn {
     }
 
     /// Replaces the description: they were asked about again.
-    pub fn describe(&self, principal: Arc<Principal>) {
+    pub fn describe(&self, principal: Arc<Principal>, now: Moment) {
         self.principal.store(principal);
+        self.proved.store(now.0, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -169,6 +173,7 @@ impl SignIn {
         self.version.store(version, Ordering::Release);
         self.told.store(version, Ordering::Release);
         self.proved.store(proved.0, Ordering::Relaxed);
+        self.asked.store(proved.0, Ordering::Relaxed);
         true
     }
 
@@ -226,11 +231,11 @@ impl SignIn {
     /// Whether the proof is older than this; says so to one caller only, who is to ask for another. Should
     /// that one fail, the next is due as much later.
     pub fn is_proof_due(&self, now: Moment, recheck: Duration) -> bool {
-        let proved = self.proved.load(Ordering::Relaxed);
+        let asked = self.asked.load(Ordering::Relaxed);
         // Up to a tenth sooner, each at its own: people who signed in together are not asked about together.
         let sooner = millis(recheck) / 10 * u64::from(self.key.spread()) / 256;
-        now.0 >= proved.saturating_add(millis(recheck) - sooner)
-            && self.proved.compare_exchange(proved, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        now.0 >= asked.saturating_add(millis(recheck) - sooner)
+            && self.asked.compare_exchange(asked, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// For who is about to ask for another proof; `None` while somebody else does: a token that works once must not be
@@ -242,21 +247,21 @@ impl SignIn {
     /// The proof could not be had: the next is due sooner than otherwise.
     pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
         let due = now.after(retry).0.saturating_sub(millis(recheck));
-        self.proved.store(due, Ordering::Relaxed);
+        self.asked.store(due, Ordering::Relaxed);
     }
 
     /// Whether the proof is older than this.
     pub fn is_proof_old(&self, now: Moment, recheck: Duration) -> bool {
-        now.0 >= self.proved.load(Ordering::Relaxed).saturating_add(millis(recheck))
+        now.0 >= self.asked.load(Ordering::Relaxed).saturating_add(millis(recheck))
     }
 
     /// A token of the console has proved the person again.
     pub fn prove(&self, principal: Arc<Principal>, token: Short, expires: i64, now: Moment) {
-        self.describe(principal);
+        self.describe(principal, now);
         if let Some(console) = &self.tokens.console {
             console.replace(token, expires);
         }
-        self.proved.store(now.0, Ordering::Relaxed);
+        self.asked.store(now.0, Ordering::Relaxed);
     }
 
     /// Notes an app session that was made; gives back the one that must go for it.
@@ -265,6 +270,8 @@ impl SignIn {
         if *place == Place::Site {
             minted.apps.insert(app.clone());
         }
+        // Brought anew it is still one.
+        minted.sessions.retain(|(known, _, _)| *known != key);
         let same = |(_, of, at): &(RecordKey, AppId, Place)| of == app && at == place;
         let too_many = minted.sessions.iter().filter(|session| same(session)).count() >= MOST_OF_ONE;
         let oldest = if too_many {

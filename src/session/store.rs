@@ -3,9 +3,12 @@
 //! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
 //! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
 
+mod people;
+
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use moka::{notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
@@ -16,6 +19,7 @@ use super::{
     handover::Tickets,
     key_is_hash::KeyIsHash,
     record::{AppSession, ProviderTokens, SignIn},
+    redis::Redis,
     written::Left,
 };
 use crate::{
@@ -28,11 +32,10 @@ use crate::{
     },
     telemetry::metrics::Metrics,
 };
+use people::People;
 
 /// Records looked at before the sweep lets others run.
 const SWEEP_BATCH: usize = 512;
-/// Sign-ins one person may have at once; one more ends the oldest, so that nobody can push others out.
-const PER_PERSON: usize = 50;
 /// What one app session record holds, with its place in the table, in bytes.
 const APP_SESSION_WEIGHT: u32 = 600;
 
@@ -63,14 +66,8 @@ impl Live {
     }
 }
 
-/// Whose sign-ins there are.
-#[derive(Debug, Default)]
-struct People {
-    /// Oldest first.
-    by_subject: HashMap<Box<str>, VecDeque<Weak<SignIn>>>,
-    /// By the session that the provider has for them.
-    by_session: HashMap<Box<str>, VecDeque<Weak<SignIn>>>,
-}
+/// Who begins something, with the tokens that prove it.
+pub type Begun = (Arc<Principal>, ProviderTokens);
 
 /// All sessions of the process.
 #[derive(Debug)]
@@ -85,6 +82,8 @@ pub struct Sessions {
     clock: Clock,
     alarm: Alarm,
     metrics: Arc<Metrics>,
+    /// Where replicas share them; `None`: nowhere.
+    redis: Option<Redis>,
 }
 
 impl Sessions {
@@ -114,7 +113,19 @@ impl Sessions {
             clock,
             alarm,
             metrics,
+            redis: None,
         }
+    }
+
+    /// The same, shared with replicas.
+    #[must_use]
+    pub fn sharing(self, redis: Redis) -> Sessions {
+        Sessions { redis: Some(redis), ..self }
+    }
+
+    /// What replicas share, if they do.
+    pub fn redis(&self) -> Option<&Redis> {
+        self.redis.as_ref()
     }
 
     /// Finds the session that counts for an app at a place: its own if one is presented, else the sign-in.
@@ -179,12 +190,9 @@ impl Sessions {
         tokens: ProviderTokens,
     ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
         let id = NewId::random()?;
-        let sign_in = SignIn::begin(id.key(), principal, tokens, self.clock.now(), &self.settings);
-        let sign_in = Arc::new(sign_in);
+        let sign_in = Arc::new(self.new_sign_in(id.key(), (principal, tokens)));
         self.sign_ins.insert(id.key(), sign_in.clone());
-        if let Some(oldest) = self.remember(&sign_in) {
-            self.end(&oldest);
-        }
+        self.make_room_for(&sign_in);
         Ok((id, sign_in))
     }
 
@@ -200,12 +208,47 @@ impl Sessions {
         // Who it is of is to be proved again soon.
         let due = Moment(now.0.saturating_sub(millis(self.settings.recheck)));
         let sign_in = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, due));
-        let sign_in = Arc::new(sign_in);
+        let sign_in = Arc::new(sign_in.begun_at(self.clock.wall_seconds()));
         self.sign_ins.insert(key, sign_in.clone());
-        if let Some(oldest) = self.remember(&sign_in) {
+        self.make_room_for(&sign_in);
+        sign_in
+    }
+
+    /// A sign-in that another replica has begun then, as the shared store has it. Of many who bring one at once all get the same.
+    pub(super) fn begin_brought(
+        &self,
+        key: RecordKey,
+        (principal, tokens): Begun,
+        (left, proved): (Left, Moment),
+        begun: i64,
+    ) -> Arc<SignIn> {
+        let now = self.clock.now();
+        let brought = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, proved));
+        let brought = Arc::new(brought.begun_at(begun));
+        let kept = self.sign_ins.entry(key).and_compute_with(|found| match found {
+            Some(found) if !found.value().is_ended() => Op::Nop,
+            Some(_) | None => Op::Put(brought.clone()),
+        });
+        let kept = kept.into_entry().map_or_else(|| brought.clone(), |entry| entry.into_value());
+        if Arc::ptr_eq(&kept, &brought) {
+            self.make_room_for(&kept);
+        }
+        kept
+    }
+
+    fn new_sign_in(&self, key: RecordKey, (principal, tokens): Begun) -> SignIn {
+        let begun = match &self.redis {
+            Some(redis) => redis.begins(&key),
+            None => self.clock.wall_seconds(),
+        };
+        SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings).begun_at(begun)
+    }
+
+    /// Notes whose it is; of too many of one person the oldest ends.
+    fn make_room_for(&self, sign_in: &Arc<SignIn>) {
+        if let Some(oldest) = self.remember(sign_in) {
             self.end(&oldest);
         }
-        sign_in
     }
 
     /// An app session that another process has made.
@@ -219,6 +262,36 @@ impl Sessions {
     /// This moment.
     pub fn now(&self) -> Moment {
         self.clock.now()
+    }
+
+    /// Time.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// What is rung when something ends.
+    pub(super) fn alarm(&self) -> &Alarm {
+        &self.alarm
+    }
+
+    /// A session ends after so long without use.
+    pub(super) fn idle(&self) -> Duration {
+        self.settings.idle
+    }
+
+    /// The sign-in of a key, whether it still counts or not.
+    pub(super) fn sign_in_by_key(&self, key: &RecordKey) -> Option<Arc<SignIn>> {
+        self.sign_ins.get(key)
+    }
+
+    /// The app session of a key, whether it still counts or not.
+    pub(super) fn app_by_key(&self, key: &RecordKey) -> Option<Arc<AppSession>> {
+        self.apps.get(key)
+    }
+
+    /// Every app session with its key, whether it still counts or not.
+    pub(super) fn every_app(&self) -> impl Iterator<Item = (RecordKey, Arc<AppSession>)> {
+        self.apps.iter().map(|(key, session)| (*key, session))
     }
 
     /// Every sign-in, whether it still counts or not.
@@ -245,18 +318,16 @@ impl Sessions {
     ) -> Arc<SignIn> {
         // What is over must not be found in place of what begins.
         if let Some(old) = self.sign_ins.get(&key).filter(|old| !old.is_live(self.clock.now())) {
-            self.end(&old);
+            self.end_here(&old);
         }
         // Of many who come with one token at once, one begins, and all get that one.
         let began = std::cell::Cell::new(false);
         let sign_in = self.sign_ins.get_with(key, || {
             began.set(true);
-            Arc::new(SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings))
+            Arc::new(self.new_sign_in(key, (principal, tokens)))
         });
-        if began.get()
-            && let Some(oldest) = self.remember(&sign_in)
-        {
-            self.end(&oldest);
+        if began.get() {
+            self.make_room_for(&sign_in);
         }
         sign_in
     }
@@ -267,21 +338,8 @@ impl Sessions {
     }
 
     /// How long a proof of who somebody is holds before it is asked for again.
-    pub fn recheck(&self) -> std::time::Duration {
+    pub fn recheck(&self) -> Duration {
         self.settings.recheck
-    }
-
-    /// Notes whose sign-in it is; gives back the one that must go for it.
-    fn remember(&self, sign_in: &Arc<SignIn>) -> Option<Arc<SignIn>> {
-        let now = self.clock.now();
-        let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(session) = &sign_in.tokens.session_id {
-            people.by_session.entry(session.clone()).or_default().push_back(Arc::downgrade(sign_in));
-        }
-        let mine = people.by_subject.entry(sign_in.principal().subject.clone()).or_default();
-        mine.retain(|other| other.upgrade().is_some_and(|other| other.is_live(now)));
-        mine.push_back(Arc::downgrade(sign_in));
-        if mine.len() > PER_PERSON { mine.pop_front().and_then(|oldest| oldest.upgrade()) } else { None }
     }
 
     /// Makes the session of one app at one place; of too many of one sign-in the oldest ends. `None` when the
@@ -316,35 +374,31 @@ impl Sessions {
         }
     }
 
-    /// Ends a sign-in, its app sessions and its streams.
+    /// Ends a sign-in, its app sessions and its streams, on every replica.
     pub fn end(&self, sign_in: &SignIn) {
+        self.end_here(sign_in);
+        if let Some(redis) = &self.redis {
+            redis.end(sign_in.key());
+        }
+    }
+
+    /// The same without telling the others: they have told us, or it is none of their business.
+    pub(super) fn end_here(&self, sign_in: &SignIn) {
         sign_in.end();
         self.forget(sign_in);
         self.alarm.ring();
     }
 
-    /// Ends what a person's tokens of another system have begun, in whichever browser.
-    pub fn end_for_tokens_of(&self, subject: &str) {
-        let theirs: Vec<Arc<SignIn>> = {
-            let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
-        };
-        for sign_in in theirs.iter().filter(|sign_in| sign_in.tokens.arvados.is_some()) {
-            self.end(sign_in);
-        }
-    }
-
-    /// The live sign-ins of a person, oldest first.
-    pub fn of(&self, subject: &str) -> Vec<Arc<SignIn>> {
-        let now = self.clock.now();
-        let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-        let theirs = people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade);
-        theirs.filter(|sign_in| sign_in.is_live(now)).collect()
-    }
-
     /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many. Looks at all sessions: for the
     /// control runtime.
     pub async fn end_of_app(&self, app: &AppId) -> usize {
+        if let Some(redis) = &self.redis {
+            redis.end_app(app);
+        }
+        self.end_of_app_here(app).await
+    }
+
+    pub(super) async fn end_of_app_here(&self, app: &AppId) -> usize {
         let (mut seen, mut ended) = (0, 0);
         for (key, session) in &self.apps {
             if session.app() == app {
@@ -359,36 +413,6 @@ impl Sessions {
         }
         self.alarm.ring();
         ended
-    }
-
-    /// Ends what the provider says is over: one session of its own, else all sign-ins of a person. Gives back how many.
-    pub fn end_by_provider(&self, subject: Option<&str>, session: Option<&str>) -> usize {
-        let theirs: Vec<Arc<SignIn>> = {
-            let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = match (session, subject) {
-                (Some(session), _) => people.by_session.get(session),
-                (None, Some(subject)) => people.by_subject.get(subject),
-                (None, None) => None,
-            };
-            found.into_iter().flatten().filter_map(Weak::upgrade).collect()
-        };
-        // What began by another system's token the provider knows nothing of; and both that it names must fit.
-        let is_meant = |sign_in: &&Arc<SignIn>| {
-            let is_of = subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
-            sign_in.tokens.id_token.is_some() && is_of
-        };
-        theirs.iter().filter(is_meant).inspect(|sign_in| self.end(sign_in)).count()
-    }
-
-    /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the apps on paths whose
-    /// sessions went with it.
-    pub fn end_for_console_tokens_of(&self, subject: &str) -> Vec<AppId> {
-        let theirs: Vec<Arc<SignIn>> = {
-            let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
-        };
-        let by_console = theirs.iter().filter(|sign_in| sign_in.tokens.console.is_some());
-        by_console.inspect(|sign_in| self.end(sign_in)).flat_map(|sign_in| sign_in.apps()).collect()
     }
 
     /// Takes this very sign-in out of the table, and not one that has begun under the same key since.
@@ -437,15 +461,7 @@ impl Sessions {
         }
         let now = self.clock.now();
         self.tickets.sweep(now);
-        {
-            let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            let stays = |sign_ins: &mut VecDeque<Weak<SignIn>>| {
-                sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
-                !sign_ins.is_empty()
-            };
-            people.by_subject.retain(|_, sign_ins| stays(sign_ins));
-            people.by_session.retain(|_, sign_ins| stays(sign_ins));
-        }
+        self.sweep_people(now);
         self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
 }

@@ -1,6 +1,6 @@
 //! What it means: the written file becomes each room's own settings. What cannot be meant is a mistake.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 use openidconnect::IssuerUrl;
@@ -10,6 +10,7 @@ use super::{
     file::{File, Section},
     resolve_apps, resolve_hosts, resolve_kubernetes,
     resolve_listen::{self, Limits, address},
+    resolve_session,
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
@@ -22,8 +23,7 @@ use crate::{
         secret::Secret,
         site::{Site, is_loopback_host, via},
     },
-    peer, session,
-    session::keys::KeyRing,
+    peer,
     telemetry::logging,
 };
 
@@ -44,7 +44,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         file.section("admin").wrong("address", "is that of [listen]; operators need one of their own", None);
     }
     let identity = if file.has("identity") { identity(&file.section("identity"), folder) } else { None };
-    let (session, keys) = session(&file.section("session"), folder);
+    let (session, keys) = resolve_session::session(&file.section("session"), folder);
     let log = log(&file.section("log"));
     let apps = resolve_apps::apps(file, folder, response_head);
     if let Some(site) = &site {
@@ -53,6 +53,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
     let mut warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
     warnings.extend(addresses.clone().filter_map(resolve_listen::warning));
+    warnings.extend(resolve_session::warning(&session));
     if addresses.clone().any(|listen| listen.redirects)
         && site.as_ref().is_some_and(|site| !site.origin.secure)
     {
@@ -225,7 +226,7 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
             None => section.wrong("admin_groups", format!("{name:?} is no group"), None),
         }
     }
-    let ca = ca_file(section, folder);
+    let ca = ca_file(section, "ca", folder);
     let audiences = section.texts("audiences");
     let client_id = client_id?;
     Some(oidc::Settings {
@@ -256,48 +257,6 @@ fn issuer(text: &str) -> Result<IssuerUrl, String> {
         return Err("must have no query and no fragment".into());
     }
     Ok(issuer)
-}
-
-fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<KeyRing>) {
-    let default = session::Settings::default();
-    let settings = session::Settings {
-        idle: section.positive("idle", default.idle),
-        lifetime: section.positive("lifetime", default.lifetime),
-        recheck: section.positive("recheck", default.recheck),
-        hand_over: section.text("hand_over_file").map(|file| folder.join(file)),
-        ..default
-    };
-    if settings.hand_over.is_some() && section.text("keys_file").is_none() {
-        section.wrong(
-            "hand_over_file",
-            "needs session.keys_file: the next process must be able to open it",
-            None,
-        );
-    }
-    if settings.idle > settings.lifetime {
-        section.wrong("idle", "must not be longer than session.lifetime", None);
-    }
-    if let Some(store) = section.text("store").filter(|store| store != "memory") {
-        let what = if store.starts_with("redis") {
-            "a Redis store is not served by this version yet".to_owned()
-        } else {
-            format!("{store:?} is no store")
-        };
-        section.wrong("store", what, Some("store = \"memory\"".to_owned()));
-    }
-    let keys = match section.text("keys_file") {
-        None => KeyRing::random(),
-        Some(file) => match fs::read_to_string(folder.join(&file)) {
-            Ok(content) => KeyRing::from_file_content(&content),
-            Err(error) => {
-                section.wrong("keys_file", format!("{file} cannot be read: {error}"), None);
-                return (settings, None);
-            }
-        },
-    };
-    let suggestion = || Some("make one with: openssl rand -base64 32".to_owned());
-    let keys = keys.map_err(|error| section.wrong("keys_file", error.to_string(), suggestion())).ok();
-    (settings, keys)
 }
 
 fn log(section: &Section<'_>) -> logging::Settings {

@@ -86,7 +86,7 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
             Some("set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned());
         section.wrong("api", "has containers that nobody could reach", needed);
     }
-    let ca = ca_file(&section, folder);
+    let ca = ca_file(&section, "ca", folder);
     let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);
     Some(Some(arvados::Settings { api: api?, root_token: root_token?, ca, accept_sign_in }))
 }

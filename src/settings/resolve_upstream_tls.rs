@@ -28,7 +28,7 @@ pub fn upstream_tls<'u>(
     mut upstreams: impl Iterator<Item = &'u Upstream>,
 ) -> UpstreamTls {
     let tls = UpstreamTls {
-        ca: ca_file(section, folder),
+        ca: ca_file(section, "ca", folder),
         server_name: section.text("server_name").and_then(|text| {
             let name = ServerName::try_from(text.clone());
             name.map_err(|_| section.wrong("server_name", format!("{text:?} is no host name"), None)).ok()

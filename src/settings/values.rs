@@ -115,16 +115,16 @@ pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> 
 }
 
 /// The content of a CA file.
-pub fn ca_file(section: &Section<'_>, folder: &Path) -> Option<Arc<[u8]>> {
-    let file = section.text("ca")?;
+pub fn ca_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Arc<[u8]>> {
+    let file = section.text(name)?;
     match fs::read(folder.join(&file)) {
         Ok(content) if trust::client(Some(&content)).is_ok() => Some(content.into()),
         Ok(_) => {
-            section.wrong("ca", format!("{file} holds no PEM certificate"), None);
+            section.wrong(name, format!("{file} holds no PEM certificate"), None);
             None
         }
         Err(error) => {
-            section.wrong("ca", format!("{file} cannot be read: {error}"), None);
+            section.wrong(name, format!("{file} cannot be read: {error}"), None);
             None
         }
     }

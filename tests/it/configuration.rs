@@ -72,7 +72,7 @@ fn unknown_keys_and_twelve_kinds_of_wrong_values_are_reported_in_one_run() {
         (18, "identity.scopes", "expected a list of texts"),
         (21, "session.idle", "expected a duration"),
         (22, "session.lifetime", "expected a duration"),
-        (23, "session.store", "Redis"),
+        (23, "session.store", "is no database"),
         (24, "session.keys_file", "sample or is guessable"),
         (27, "limits.head_fields", "must be between 10 and 1000"),
         (28, "limits.head_bytes", "expected a size"),

@@ -14,7 +14,7 @@ use crate::support::{
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// The claims of a good token for one person's sign-in.
-fn claims(world: &World, subject: Option<&str>, session: Option<&str>, id: &str) -> Value {
+pub fn claims(world: &World, subject: Option<&str>, session: Option<&str>, id: &str) -> Value {
     let now = world.running.gateway.clock.wall_seconds();
     let mut claims = json!({
         "iss": world.provider.issuer(), "aud": "ludgate", "iat": now, "exp": now + 120, "jti": id,
@@ -29,11 +29,11 @@ fn claims(world: &World, subject: Option<&str>, session: Option<&str>, id: &str)
     claims
 }
 
-fn header(world: &World) -> Value {
+pub fn header(world: &World) -> Value {
     json!({"alg": "ES256", "typ": "logout+jwt", "kid": world.provider.key_id()})
 }
 
-async fn tell(world: &World, token: &str) -> Message {
+pub async fn tell(world: &World, token: &str) -> Message {
     let form = format!("logout_token={token}");
     world
         .exchange(&format!(
@@ -44,7 +44,7 @@ async fn tell(world: &World, token: &str) -> Message {
 }
 
 /// The session that the provider has for a browser.
-fn session_of(world: &World, browser: &Browser) -> String {
+pub fn session_of(world: &World, browser: &Browser) -> String {
     let cookie = browser.value("ludgate").expect("a sign-in");
     let gateway = &world.running.gateway;
     let sign_in = gateway.sessions.find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());

@@ -99,7 +99,8 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
         .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now())
         .expect("signed in");
     let claims = ludgate::model::principal::PersonClaims { subject: "alice".into(), ..Default::default() };
-    sign_in.describe(std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])));
+    let now = world.running.gateway.clock.now();
+    sign_in.describe(std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])), now);
     gateway.alarm.ring();
     assert_eq!(grp.farewell().await, Some(1008));
     assert!(usr.carries().await, "what needs no group goes on");

@@ -15,6 +15,7 @@ pub mod oracles;
 pub mod origins;
 pub mod process;
 pub mod raw;
+pub mod redis;
 pub mod secure;
 pub mod tls_app;
 pub mod unix_app;

@@ -22,8 +22,11 @@
 {{- if and .config.logs (not .config.kubernetes) }}
 {{- fail "config.logs needs config.kubernetes: logs are those of the pods of apps" }}
 {{- end }}
-{{- if and (or .autoscaling.enabled (gt (int .replicaCount) 1)) (not .allowSeparateSessions) }}
-{{- fail "more than one replica, or autoscaling, needs allowSeparateSessions: sessions are kept in memory, and a pod does not know those of another; see values.yaml" }}
+{{- if and (or .autoscaling.enabled (gt (int .replicaCount) 1)) (not .config.sessionStoreSecret) (not .allowSeparateSessions) }}
+{{- fail "more than one replica, or autoscaling, needs config.sessionStoreSecret: sessions are kept in memory, and a pod does not know those of another; see values.yaml" }}
+{{- end }}
+{{- if and .config.sessionStoreSecret (not .config.sessionKeysSecret) }}
+{{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must be able to open what another has sealed" }}
 {{- end }}
 {{- if and .metrics.serviceMonitor.enabled .networkPolicy.enabled (not .networkPolicy.adminFrom) }}
 {{- fail "metrics.serviceMonitor needs a peer in networkPolicy.adminFrom: as it is, nobody reaches the admin port" }}

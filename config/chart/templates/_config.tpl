@@ -80,6 +80,7 @@ logs = true
 {{- $session := .session }}
 {{- if .cookieName }}{{ $session = merge (dict "cookie" .cookieName) $session }}{{ end }}
 {{- if .sessionKeysSecret }}{{ $session = merge (dict "keys_file" "/etc/ludgate/session-keys/session-keys") $session }}{{ end }}
+{{- if .sessionStoreSecret }}{{ $session = merge (dict "store_file" "/etc/ludgate/session-store/store") $session }}{{ end }}
 {{- range $name, $table := dict "session" $session "limits" .limits "log" .log }}
 {{- if $table }}
 

@@ -112,15 +112,15 @@ impl Call<'_> {
         }
         let now = self.gateway.clock.now();
         self.gateway.sessions.touch(&Live::SignIn(sign_in.clone()), now);
-        let given = self.gateway.sessions.tickets.give(Ticket {
+        let ticket = Ticket {
             place,
             app: permit.app().id().clone(),
             bind,
             sign_in: sign_in.clone(),
             target: target.to_owned(),
             made: now,
-        });
-        match given {
+        };
+        match self.gateway.sessions.give_ticket(ticket).await {
             Ok(id) => {
                 let enter = site.url(&place, &format!("{ENTER}?ticket={}", id.as_str()));
                 respond::redirect(StatusCode::SEE_OTHER, &enter)
@@ -156,13 +156,12 @@ impl Call<'_> {
     }
 
     /// On the other origin: takes the ticket, sets this origin's own cookie, and goes on to what was asked for.
-    pub fn enter(&self, record: &mut Record) -> Response<Answer> {
+    pub async fn enter(&self, record: &mut Record) -> Response<Answer> {
         let gateway = self.gateway;
         let (site, place) = (self.snapshot.site(), &self.arrival.place);
         let presented = self.cookies().unwrap_or_default();
         let ticket = self.query("ticket").ok().flatten().unwrap_or_default();
-        let now = gateway.clock.now();
-        let taken = gateway.sessions.tickets.take(&ticket, place, presented.bind.iter(), now);
+        let taken = gateway.sessions.take_ticket(&ticket, place, presented.bind.iter()).await;
         let ticket = match taken {
             Ok(ticket) => ticket,
             Err(why) => {
@@ -173,9 +172,10 @@ impl Call<'_> {
             }
         };
         record.person = Some(ticket.sign_in.principal().clone());
-        let Some((id, _)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, place) else {
+        let Some((id, session)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, place) else {
             return self.refuse(Reason::Unverifiable, record);
         };
+        gateway.sessions.keep_app(id.key(), &session).await;
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
         let name = site.cookies.app_at(place);
         set_cookie(&mut response, cookie::set(&name, id.as_str(), "/", site.origin.secure));

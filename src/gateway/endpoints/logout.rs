@@ -6,7 +6,10 @@ use hyper::body::Incoming;
 use serde_json::json;
 
 use super::{Call, once};
-use crate::gateway::{access_log::Record, answer::Answer, decision::Reason, respond};
+use crate::{
+    gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
+    identity::oidc::{claims::TokenError, logout::GOOD_FOR},
+};
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 64 * 1024;
@@ -26,27 +29,31 @@ impl Call<'_> {
         let judged = self.gateway.control.spawn(async move { oidc.judge_logout(&token).await }).await;
         match judged {
             Ok(Ok(who)) => {
-                let count =
-                    self.gateway.sessions.end_by_provider(who.subject.as_deref(), who.session.as_deref());
+                let sessions = &self.gateway.sessions;
+                if !sessions.is_first(&who.id, GOOD_FOR).await {
+                    return bad_token(&TokenError::Kind("used before"), record);
+                }
+                let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
+                let Ok(count) = sessions.end_by_provider_everywhere(subject, session).await else {
+                    tracing::warn!(
+                        "a sign-out at the provider is not complete before the session store is back"
+                    );
+                    return self.refuse(Reason::Unverifiable, record);
+                };
                 tracing::info!(
                     target: "audit", event = "backchannel_logout", subject = who.subject, count,
                     client = %record.client,
                 );
                 respond::ours(StatusCode::OK, Answer::whole(""))
             }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, client = %record.client, "a logout token was refused");
-                record.reason = "bad_logout_token";
-                let body = json!({ "error": "invalid_request", "error_description": error.to_string() });
-                respond::json_body(StatusCode::BAD_REQUEST, "application/json", &body)
-            }
+            Ok(Err(error)) => bad_token(&error, record),
             Err(_) => self.refuse(Reason::Unverifiable, record),
         }
     }
 
     /// Front-Channel Logout 1.0 section 3. No cookie of ours comes along in a frame of another site, so the provider's session
     /// id, which nobody else knows, must name the sign-in. The answer says nothing, whoever asks.
-    pub fn frontchannel_logout(&self, record: &mut Record) -> Response<Answer> {
+    pub async fn frontchannel_logout(&self, record: &mut Record) -> Response<Answer> {
         let Some(oidc) = &self.gateway.oidc else { return self.refuse(Reason::NotFound, record) };
         let (Ok(issuer), Ok(session)) = (self.query("iss"), self.query("sid")) else {
             return self.refuse(Reason::BadQuery, record);
@@ -56,8 +63,9 @@ impl Call<'_> {
             && issuer == own
             && !session.is_empty()
         {
-            let count = self.gateway.sessions.end_by_provider(None, Some(&session));
-            tracing::info!(target: "audit", event = "frontchannel_logout", count, client = %record.client);
+            let ended = self.gateway.sessions.end_by_provider_everywhere(None, Some(&session)).await;
+            let count = ended.ok();
+            tracing::info!(target: "audit", event = "frontchannel_logout", ?count, client = %record.client);
         }
         let mut response = respond::ours(StatusCode::OK, Answer::whole(""));
         let origin = oidc.settings().issuer.url().origin().ascii_serialization();
@@ -67,4 +75,11 @@ impl Call<'_> {
         }
         response
     }
+}
+
+fn bad_token(error: &TokenError, record: &mut Record) -> Response<Answer> {
+    tracing::warn!(%error, client = %record.client, "a logout token was refused");
+    record.reason = "bad_logout_token";
+    let body = json!({ "error": "invalid_request", "error_description": error.to_string() });
+    respond::json_body(StatusCode::BAD_REQUEST, "application/json", &body)
 }

@@ -163,6 +163,8 @@ impl Call<'_> {
         if let Some(old) = sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now()) {
             sessions.end(&old);
         }
+        // Before the browser hears of it, so that whichever replica it asks next knows.
+        sessions.keep(&sign_in).await;
         tracing::info!(
             target: "audit", event = "sign_in", subject = %principal.subject,
             session = sign_in.key().short(), client = %record.client,

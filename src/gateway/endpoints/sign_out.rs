@@ -17,7 +17,7 @@ use crate::{
     },
     model::{
         app::AppId,
-        arrival::{Origin, RequestClass},
+        arrival::{Origin, Provenance, RequestClass},
         place::Place,
         principal::Principal,
     },
@@ -74,7 +74,8 @@ impl Call<'_> {
             return self.refuse(Reason::ForeignOrigin, record);
         }
         let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
-            // Nobody is signed in: that is what was asked for.
+            // Nobody is signed in, as far as is known here: that is what was asked for.
+            self.end_elsewhere(&form);
             return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &target), &[]);
         };
         let token = once(&form, "token").ok().flatten().unwrap_or_default();
@@ -92,6 +93,8 @@ impl Call<'_> {
             onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
+            // Of replicas that cannot be asked now the console's own tokens go on, as they would without us.
+            let _ = self.gateway.sessions.bring_all_of(Some(user), None).await;
             // What their tokens have begun on hosts of containers is theirs too.
             self.gateway.sessions.end_for_tokens_of(user);
         }
@@ -105,6 +108,17 @@ impl Call<'_> {
             None => respond::redirect(StatusCode::SEE_OTHER, &target),
         };
         self.signed_out(response, &apps)
+    }
+
+    /// The page may have been made by another replica, whose sign-in cannot be asked for now: it ends all the same.
+    fn end_elsewhere(&self, form: &[u8]) {
+        let (Some(presented), Some(oidc)) = (self.cookies(), &self.gateway.oidc) else { return };
+        let token = once(form, "token").ok().flatten().unwrap_or_default();
+        for key in presented.sign_in.iter().filter_map(RecordKey::of) {
+            if self.arrival.provenance != Provenance::Foreign && oidc.keys().is_form_token(&key.0, &token) {
+                self.gateway.sessions.end_by_key(key);
+            }
+        }
     }
 
     /// The person, and what the form is tied to: the sign-in of this browser, or else the console's token.

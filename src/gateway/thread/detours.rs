@@ -71,7 +71,7 @@ pub fn another_tenant(
 impl DataThread {
     /// A person came with a token in the address, and may enter: to the same address without it, with a
     /// session in its place. Somebody who had a session here keeps it.
-    pub(super) fn without_token(
+    pub(super) async fn without_token(
         &self,
         passing: &Passing<'_>,
         consulted: &Consulted,
@@ -81,7 +81,10 @@ impl DataThread {
         let Passing { parts, arrival, permit, site, .. } = passing;
         record.decision = "redirect";
         record.reason = "token_in_address";
-        let minted = consulted.live.as_ref().and_then(|live| self.mint(live, permit, arrival, site));
+        let minted = match &consulted.live {
+            Some(live) => self.mint(live, permit, arrival, site).await,
+            None => None,
+        };
         let again = site.url(&arrival.place, arrival.target.as_str());
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
         if let Acquaintance::Other(line) = tenant {

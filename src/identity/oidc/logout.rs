@@ -1,6 +1,8 @@
 //! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout 1.0), and asked of it
 //! (RP-Initiated Logout 1.0).
 
+use std::time::Duration;
+
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use moka::sync::Cache;
@@ -20,6 +22,8 @@ use crate::session::record::SignIn;
 const MAX_TOKEN: usize = 16 * 1024;
 /// A logout token is used when it is made; an old one is a replay.
 const MAX_AGE: i64 = 600;
+/// After this long none is good any more, whatever the clocks say.
+pub const GOOD_FOR: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 /// The event that makes a token one.
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 /// Tokens that are remembered, so that none works twice. They are good for minutes only.
@@ -32,6 +36,8 @@ pub struct LoggedOut {
     pub subject: Option<String>,
     /// The provider's session.
     pub session: Option<String>,
+    /// What tells the token from every other.
+    pub id: String,
 }
 
 /// Logout tokens that were acted on.
@@ -102,7 +108,7 @@ impl Oidc {
         if !self.logouts.is_first(id) {
             return Err(TokenError::Kind("used before"));
         }
-        Ok(LoggedOut { subject, session })
+        Ok(LoggedOut { subject, session, id: id.to_owned() })
     }
 
     /// Header and payload, once a key of the provider's has verified them.

@@ -2,6 +2,8 @@
 //!
 //! Refresh tokens may work once only: the new one is stored before anything else is made of the answer.
 
+use std::sync::Arc;
+
 use openidconnect::{
     Nonce, OAuth2TokenResponse, RefreshToken, RequestTokenError, TokenResponse, core::CoreErrorResponseType,
 };
@@ -18,7 +20,7 @@ use crate::{
         principal::{PersonClaims, Principal},
         secret::Secret,
     },
-    session::record::SignIn,
+    session::{record::SignIn, store::Sessions},
 };
 
 /// What came of it.
@@ -36,17 +38,22 @@ impl Oidc {
     /// Asks again. Runs on the control runtime.
     ///
     /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a task.
-    pub async fn ask_again(&self, sign_in: &SignIn) -> Again {
+    pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> Again {
         let Some(token) = sign_in.tokens.refresh_token.load_full() else {
             return Again::Unavailable("there is no refresh token".into());
         };
-        match self.refreshed(sign_in, &token).await {
+        match self.refreshed(sign_in, &token, sessions).await {
             Ok(again) => again,
             Err(error) => Again::Unavailable(error.to_string()),
         }
     }
 
-    async fn refreshed(&self, sign_in: &SignIn, token: &Secret) -> Result<Again, SignInError> {
+    async fn refreshed(
+        &self,
+        sign_in: &Arc<SignIn>,
+        token: &Secret,
+        sessions: &Sessions,
+    ) -> Result<Again, SignInError> {
         let metadata = self.provider.current().ok_or_else(super::sign_in::not_known)?;
         let client = self.client(&metadata)?;
         let http = Calls::new(&self.provider.http, "refresh");
@@ -65,6 +72,7 @@ impl Oidc {
         };
         if let Some(next) = response.refresh_token() {
             sign_in.renew_token(Secret::new(next.secret().as_str()));
+            sessions.keep(sign_in).await;
         }
         let before = sign_in.principal().clone();
         let mut person = match self.claims_of(&response).await? {

@@ -59,6 +59,11 @@ impl Browser {
         Browser { gateway, host: host.to_owned(), jar: BTreeMap::new() }
     }
 
+    /// Asks this gateway from now on; the address bar shows the same.
+    pub fn turn_to(&mut self, gateway: SocketAddr) {
+        self.gateway = gateway;
+    }
+
     /// The Cookie header for a path.
     pub fn cookies(&self, path: &str) -> String {
         let mut fitting: Vec<_> =

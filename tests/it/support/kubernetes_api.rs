@@ -27,16 +27,13 @@ pub use self::{
 };
 use super::{
     message::PATIENCE,
-    world::{World, free_port},
+    world::{ADMIN_TOKEN, World, free_port},
 };
 
 pub const APPS: &str = "phapplications";
 pub const SLICES: &str = "endpointslices";
 /// The namespace that gateways of these tests read, unless they say otherwise.
 pub const HUB: &str = "hub";
-/// For `GET /apps` on the admin listener.
-const ADMIN_TOKEN: &str = "admin-token-CANARY";
-
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {

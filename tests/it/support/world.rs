@@ -26,6 +26,8 @@ use super::{
     raw::Raw,
 };
 
+/// For operators, where a test gives them one.
+pub const ADMIN_TOKEN: &str = "admin-token-CANARY";
 pub const SECRET: &str = "a-client-secret-for-tests-CANARY";
 /// Which apps exist, and for whom. `alice` is in phusers and friends, `bob` in friends; nobody is in `other`.
 pub const APPS: [(&str, &str); 7] = [
@@ -43,13 +45,16 @@ const SITE: &str = "apps_domain = \"localhost\"\nconsole_cookies = [\"accessToke
 
 pub struct World {
     pub running: Running,
-    pub provider: Provider,
+    pub provider: Arc<Provider>,
     pub hands: Hands,
     pub log: Log,
     pub host: String,
-    backends: Vec<(&'static str, Backend)>,
+    backends: Vec<(&'static str, Arc<Backend>)>,
     /// Texts that must never be seen by an app, in a log, in a metric.
-    pub canaries: Mutex<Vec<String>>,
+    pub canaries: Arc<Mutex<Vec<String>>>,
+    clock: Clock,
+    /// The configuration without its listener.
+    text: String,
 }
 
 impl World {
@@ -82,7 +87,7 @@ impl World {
 
     /// The oracles watch this app too.
     pub fn and_backend(mut self, name: &'static str, backend: Backend) -> World {
-        self.backends.push((name, backend));
+        self.backends.push((name, Arc::new(backend)));
         self
     }
 
@@ -117,7 +122,7 @@ impl World {
         let host = format!("127.0.0.1:{port}");
         let mut backends = Vec::new();
         let mut text = format!(
-            "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{site}\
+            "[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{site}\
              [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\nadmin_groups = [\"admins\"]\n",
             provider.issuer()
         );
@@ -128,18 +133,31 @@ impl World {
                 "[[apps]]\nid = \"{id}\"\naccess = \"{access}\"\nupstream = \"http://{}\"\nstrip_prefix = {strip}\n",
                 backend.address()
             );
-            backends.push((id, backend));
+            backends.push((id, Arc::new(backend)));
         }
         text += extra;
-        let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
-            .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        change(&mut settings);
         let log = Log::default();
-        let options =
-            Options { clock, threads, log: Some(Box::new(log.clone())), inherited: Default::default() };
-        let running = run::start(settings, options).await.expect("a gateway");
-        let canaries = Mutex::new(vec![SECRET.to_owned()]);
-        World { running, provider, hands, log, host, backends, canaries }
+        let running = start(&text, &host, (clock.clone(), threads, log.clone()), change).await;
+        let canaries = Arc::new(Mutex::new(vec![SECRET.to_owned()]));
+        World { running, provider: Arc::new(provider), hands, log, host, backends, canaries, clock, text }
+    }
+
+    /// Another gateway of the same site: the same configuration, clock, apps, provider and log; at an address of its own.
+    pub async fn replica(&self, change: impl FnOnce(&mut Settings)) -> World {
+        let (clock, log) = (self.clock.clone(), self.log.clone());
+        World {
+            running: start(&self.text, "127.0.0.1:0", (clock, 2, log), change).await,
+            provider: self.provider.clone(),
+            hands: self.hands.clone(),
+            log: self.log.clone(),
+            host: self.host.clone(),
+            backends: self.backends.clone(),
+            canaries: self.canaries.clone(),
+            clock: self.clock.clone(),
+            text: self.text.clone(),
+        }
+        .ready()
+        .await
     }
 
     /// Waits until the provider was discovered; tests that sign in begin with this.
@@ -187,7 +205,7 @@ impl World {
     }
 
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
-        self.backends.iter().map(|(_, backend)| backend)
+        self.backends.iter().map(|(_, backend)| &**backend)
     }
 
     /// The origin of a host below the apps' domain.
@@ -222,6 +240,20 @@ impl World {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
         Raw::exchange(address, request).await
     }
+}
+
+async fn start(
+    text: &str,
+    address: &str,
+    (clock, threads, log): (Clock, usize, Log),
+    change: impl FnOnce(&mut Settings),
+) -> Running {
+    let text = format!("[listen]\naddress = \"{address}\"\n{text}");
+    let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
+        .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
+    change(&mut settings);
+    let options = Options { clock, threads, log: Some(Box::new(log)), inherited: Default::default() };
+    run::start(settings, options).await.expect("a gateway")
 }
 
 pub fn client(host: &str) -> Client {

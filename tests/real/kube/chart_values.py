@@ -87,6 +87,10 @@ SETS = {
     "several replicas": (
         merged(MINIMAL, {"allowSeparateSessions": True, "replicaCount": 3, "fullnameOverride": "gate"}),
         LISTEN | SITE | WATCHED),
+    "several replicas that share sessions": (
+        merged(with_config(sessionKeysSecret="hub-keys", sessionStoreSecret="hub-store"), {"replicaCount": 3}),
+        LISTEN | SITE | WATCHED | {"session": {
+            "keys_file": "/etc/ludgate/session-keys/session-keys", "store_file": "/etc/ludgate/session-store/store"}}),
     "everything": (EVERYTHING, {
         "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"],
                    "proxy_protocol_from": ["192.0.2.0/24"]},
@@ -120,6 +124,7 @@ REFUSED = [
     (with_config(kubernetes=False, logs=True), "config.logs needs config.kubernetes"),
     (merged(MINIMAL, {"replicaCount": 2}), "sessions are kept in memory"),
     (merged(MINIMAL, {"autoscaling": {"enabled": True}}), "sessions are kept in memory"),
+    (with_config(sessionStoreSecret="hub-store"), "config.sessionStoreSecret needs config.sessionKeysSecret"),
     (merged(MINIMAL, {"metrics": {"serviceMonitor": {"enabled": True}}}), "networkPolicy.adminFrom"),
     (merged(MINIMAL, {"gatewayApi": {"enabled": True}}), "gatewayApi.gatewayRef.name is needed"),
     # A key that is not known.

@@ -1,0 +1,291 @@
+//! The connection to Redis: one, in RESP3, so that what others announce comes over it too. It is brought up again by itself;
+//! every command has a deadline, and while there is no connection nobody waits for one.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use arc_swap::ArcSwapOption;
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
+    RedisConnectionInfo, RedisError, ScriptInvocation, ServerErrorKind, Value, aio::MultiplexedConnection,
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+    sync::{Notify, mpsc},
+    time,
+};
+use tokio_rustls::TlsConnector;
+
+use crate::{model::secret::Secret, telemetry::metrics::Metrics};
+
+/// Deadline of one command, and of getting a connection.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// A silent connection is asked this often whether it lives.
+const PING_EVERY: Duration = Duration::from_secs(1);
+/// Pause before the next try to connect: at first, and at most.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// What is announced to all replicas comes over this channel.
+pub const CHANNEL: &str = "ludgate:events";
+/// Commands that may wait to be written.
+const QUEUE: usize = 1024;
+
+/// Where the server is, and who we are to it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where.
+    pub address: Address,
+    /// ACL user; absent: the default one.
+    pub user: Option<String>,
+    /// Its password.
+    pub password: Option<Secret>,
+    /// Number of the database.
+    pub database: i64,
+}
+
+/// Where the server is.
+#[derive(Clone)]
+pub enum Address {
+    /// Host and port; with TLS when there is a client for it.
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// Port.
+        port: u16,
+        /// Whom we believe.
+        tls: Option<Arc<ClientConfig>>,
+    },
+    /// Path of a socket.
+    Unix(PathBuf),
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Address::Tcp { host, port, tls } => write!(f, "{host}:{port} tls={}", tls.is_some()),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Why a command gave nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No connection, no answer in time, or the server does not work now, or not for us. It may later.
+    #[error("the session store cannot be used now")]
+    Away,
+    /// There is something else where a record should be.
+    #[error("a record in the session store is not one of ours")]
+    Foreign,
+}
+
+/// The connection.
+pub struct Link {
+    settings: Settings,
+    current: ArcSwapOption<MultiplexedConnection>,
+    lost: Notify,
+    metrics: Arc<Metrics>,
+}
+
+/// What happens on the link.
+pub enum News {
+    /// There is a connection, a new one.
+    Connected,
+    /// Somebody announced this.
+    Announced(Vec<u8>),
+}
+
+impl Link {
+    /// No connection yet; see [`Link::keep`].
+    pub fn new(settings: Settings, metrics: Arc<Metrics>) -> Link {
+        Link { settings, current: ArcSwapOption::empty(), lost: Notify::new(), metrics }
+    }
+
+    /// Runs one command.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let mut connection = self.connection()?;
+        self.judged(command.query_async(&mut connection)).await
+    }
+
+    /// Runs a script, which the server is given when it does not know it.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn script<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, StoreError> {
+        let mut connection = self.connection()?;
+        self.judged(script.invoke_async(&mut connection)).await
+    }
+
+    /// Whether there is one now.
+    pub fn is_up(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
+        match &*self.current.load() {
+            Some(connection) => Ok((**connection).clone()),
+            None => {
+                self.metrics.store("away");
+                Err(StoreError::Away)
+            }
+        }
+    }
+
+    async fn judged<T>(&self, answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, StoreError> {
+        match time::timeout(DEADLINE, answer).await {
+            Ok(Ok(answer)) => {
+                self.metrics.store("ok");
+                Ok(answer)
+            }
+            Ok(Err(error)) if is_foreign(&error) => {
+                self.metrics.store("foreign");
+                tracing::warn!(%error, "a record in the session store is not one of ours");
+                Err(StoreError::Foreign)
+            }
+            Ok(Err(error)) => {
+                self.metrics.store("error");
+                tracing::warn!(%error, "the session store refused or failed");
+                if error.is_io_error() {
+                    self.lose();
+                }
+                Err(StoreError::Away)
+            }
+            Err(_) => {
+                self.metrics.store("timeout");
+                tracing::warn!("the session store did not answer within 1 s");
+                self.lose();
+                Err(StoreError::Away)
+            }
+        }
+    }
+
+    /// Of a connection that has failed nobody is to wait for another answer.
+    fn lose(&self) {
+        self.current.store(None);
+        self.lost.notify_one();
+    }
+
+    /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not wait.
+    pub async fn keep(&self, tell: impl Fn(News)) {
+        let mut pause = PAUSE;
+        let mut told = false;
+        loop {
+            match time::timeout(DEADLINE, self.connect()).await.unwrap_or_else(|_| Err(timed_out())) {
+                Ok((connection, pushes)) => {
+                    tracing::info!(store = ?self.settings.address, "the session store is connected");
+                    self.metrics.store_up.set(1);
+                    (pause, told) = (PAUSE, false);
+                    self.current.store(Some(Arc::new(connection.clone())));
+                    tell(News::Connected);
+                    self.follow(connection, pushes, &tell).await;
+                    self.current.store(None);
+                    self.metrics.store_up.set(0);
+                    tracing::warn!("the connection to the session store is lost; sessions in memory go on");
+                }
+                Err(error) => {
+                    if !told {
+                        tracing::warn!(
+                            %error, store = ?self.settings.address,
+                            "the session store cannot be reached; sessions in memory go on"
+                        );
+                        told = true;
+                    }
+                    time::sleep(pause).await;
+                    pause = (2 * pause).min(LONGEST_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Until the connection is no more.
+    async fn follow(
+        &self,
+        mut connection: MultiplexedConnection,
+        mut pushes: mpsc::UnboundedReceiver<PushInfo>,
+        tell: &impl Fn(News),
+    ) {
+        let mut ping = time::interval(PING_EVERY);
+        loop {
+            tokio::select! {
+                push = pushes.recv() => match push {
+                    Some(PushInfo { kind: PushKind::Message, data }) => {
+                        if let [_, Value::BulkString(text)] = data.as_slice() {
+                            tell(News::Announced(text.clone()));
+                        }
+                    }
+                    Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
+                    Some(_) => {}
+                },
+                () = self.lost.notified() => return,
+                _ = ping.tick() => {
+                    let command = redis::cmd("PING");
+                    let pong = time::timeout(DEADLINE, command.query_async::<Value>(&mut connection));
+                    if !matches!(pong.await, Ok(Ok(_))) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn connect(
+        &self,
+    ) -> Result<(MultiplexedConnection, mpsc::UnboundedReceiver<PushInfo>), RedisError> {
+        match &self.settings.address {
+            Address::Tcp { host, port, tls } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                match tls {
+                    None => self.greet(stream).await,
+                    Some(tls) => {
+                        let name = ServerName::try_from(host.clone()).map_err(std::io::Error::other)?;
+                        self.greet(TlsConnector::from(tls.clone()).connect(name, stream).await?).await
+                    }
+                }
+            }
+            Address::Unix(path) => self.greet(UnixStream::connect(path).await?).await,
+        }
+    }
+
+    async fn greet<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+    ) -> Result<(MultiplexedConnection, mpsc::UnboundedReceiver<PushInfo>), RedisError> {
+        let Settings { user, password, database, address: _ } = &self.settings;
+        let mut who = RedisConnectionInfo::default()
+            .set_protocol(ProtocolVersion::RESP3)
+            .set_db(*database)
+            .set_skip_set_lib_name();
+        if let Some(user) = user {
+            who = who.set_username(user);
+        }
+        if let Some(password) = password {
+            who = who.set_password(password.expose());
+        }
+        let (push, pushes) = mpsc::unbounded_channel();
+        let config = AsyncConnectionConfig::new()
+            .set_push_sender(push)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(QUEUE);
+        let (mut connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config).await?;
+        tokio::spawn(driver);
+        connection.subscribe(CHANNEL).await?;
+        Ok((connection, pushes))
+    }
+}
+
+/// Whether what stands at a key is not what we put there; all else is the server's state, not the record's.
+fn is_foreign(error: &RedisError) -> bool {
+    let kind = error.kind();
+    kind == ErrorKind::UnexpectedReturnType
+        || (kind == ErrorKind::Extension && error.code() == Some("WRONGTYPE"))
+        || (kind == ErrorKind::Server(ServerErrorKind::ResponseError) && error.code() == Some("WRONGTYPE"))
+}
+
+fn timed_out() -> RedisError {
+    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+}

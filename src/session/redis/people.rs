@@ -1,0 +1,137 @@
+//! Whose sign-ins there are, the lock of a proof, and what is good once: tickets and logout tokens.
+
+use redis::cmd;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{Redis, StoreError, scripts::GRACE};
+use crate::session::{
+    cookie::{NewId, RecordKey},
+    keys::Purpose,
+    record::SignIn,
+};
+
+/// Sign-ins of one person that are found; more have ended.
+const MOST_OF_ONE: isize = 50;
+/// A lock nobody gave back is free again after this long, in milliseconds: longer than two calls to the provider may take.
+const LOCKED_FOR: u64 = 30_000;
+/// A ticket is of use for this long, in milliseconds.
+const TICKET_FOR: u64 = 30_000;
+
+/// The right to ask the provider about somebody. Given back by [`Redis::unlock`], or by time.
+pub struct ProofLock {
+    name: String,
+    holder: String,
+}
+
+impl Redis {
+    /// Makes a sign-in findable by its person and by the provider's session. Of too many of one person ends the oldest, and gives
+    /// them back.
+    pub(super) async fn index(&self, sign_in: &SignIn) -> Result<Vec<RecordKey>, StoreError> {
+        let mut over = Vec::new();
+        let (kept_for, key) = (self.lifetime.saturating_add(GRACE), sign_in.key().hex());
+        let person = of_subject(&sign_in.principal().subject);
+        // Once, and last: it may come back after the store was emptied.
+        self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(&key)).await?;
+        self.link.command::<i64>(cmd("RPUSH").arg(&person).arg(&key)).await?;
+        self.link.command::<i64>(cmd("PEXPIRE").arg(&person).arg(kept_for)).await?;
+        let oldest: Vec<String> =
+            self.link.command(cmd("LRANGE").arg(&person).arg(0).arg(-1 - MOST_OF_ONE)).await?;
+        for key in oldest {
+            self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(&key)).await?;
+            if let Some(key) = RecordKey::of_hex(&key) {
+                self.end(key);
+                over.push(key);
+            }
+        }
+        if let Some(session) = &sign_in.tokens.session_id {
+            let session = of_session(session);
+            self.link.command::<i64>(cmd("SADD").arg(&session).arg(&key)).await?;
+            self.link.command::<i64>(cmd("PEXPIRE").arg(&session).arg(kept_for)).await?;
+        }
+        Ok(over)
+    }
+
+    /// The sign-ins of a person, oldest first; some may be over.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn of_subject(&self, subject: &str) -> Result<Vec<RecordKey>, StoreError> {
+        let keys: Vec<String> =
+            self.link.command(cmd("LRANGE").arg(of_subject(subject)).arg(0).arg(-1)).await?;
+        Ok(keys.iter().filter_map(|key| RecordKey::of_hex(key)).collect())
+    }
+
+    /// The sign-ins of a session of the provider's; some may be over.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn of_session(&self, session: &str) -> Result<Vec<RecordKey>, StoreError> {
+        let keys: Vec<String> = self.link.command(cmd("SMEMBERS").arg(of_session(session))).await?;
+        Ok(keys.iter().filter_map(|key| RecordKey::of_hex(key)).collect())
+    }
+
+    /// The right to ask the provider about somebody; `None` while another replica has it.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn lock(&self, key: RecordKey) -> Result<Option<ProofLock>, StoreError> {
+        let name = format!("ludgate:l:{{{}}}", key.hex());
+        let holder = NewId::random().map_err(|_| StoreError::Away)?.as_str().to_owned();
+        let taken: Option<String> =
+            self.link.command(cmd("SET").arg(&name).arg(&holder).arg("NX").arg("PX").arg(LOCKED_FOR)).await?;
+        Ok(taken.map(|_| ProofLock { name, holder }))
+    }
+
+    /// Gives it back. Where the store cannot be told, time does.
+    pub async fn unlock(&self, lock: ProofLock) {
+        let mut call = self.scripts.unlock.key(lock.name);
+        call.arg(lock.holder);
+        let _ = self.link.script::<i64>(&call).await;
+    }
+
+    /// Keeps what a ticket stands for.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn give_ticket(&self, key: RecordKey, ticket: &impl Serialize) -> Result<(), StoreError> {
+        let sealed = self.sealed(&(key.0, ticket))?;
+        self.link.command(cmd("SET").arg(ticket_name(key)).arg(sealed).arg("PX").arg(TICKET_FOR)).await
+    }
+
+    /// Takes it: whatever comes of it, it is gone.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn take_ticket<T: DeserializeOwned>(&self, key: RecordKey) -> Result<Option<T>, StoreError> {
+        let sealed: Option<String> = match self.link.command(cmd("GETDEL").arg(ticket_name(key))).await {
+            Err(StoreError::Foreign) => None,
+            taken => taken?,
+        };
+        let plain = sealed.and_then(|sealed| self.keys.open(Purpose::Sessions, &sealed).ok());
+        let ticket: Option<([u8; 32], T)> = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
+        Ok(ticket.filter(|(of, _)| *of == key.0).map(|(_, ticket)| ticket))
+    }
+
+    /// Whether a token that is good once comes for the first time anywhere; `kept_for` in milliseconds.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn is_first(&self, token: &str, kept_for: u64) -> Result<bool, StoreError> {
+        let name = format!("ludgate:j:{}", RecordKey::of_name(token).hex());
+        let first: Option<String> =
+            self.link.command(cmd("SET").arg(name).arg(1).arg("NX").arg("PX").arg(kept_for)).await?;
+        Ok(first.is_some())
+    }
+}
+
+fn of_subject(subject: &str) -> String {
+    format!("ludgate:p:{}", RecordKey::of_name(subject).hex())
+}
+
+fn of_session(session: &str) -> String {
+    format!("ludgate:o:{}", RecordKey::of_name(session).hex())
+}
+
+fn ticket_name(key: RecordKey) -> String {
+    format!("ludgate:t:{}", key.hex())
+}

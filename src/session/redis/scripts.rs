@@ -1,0 +1,84 @@
+//! What Redis does in one step. Every script touches one record and its tombstone, which share a slot of a cluster.
+//!
+//! A record is a hash: `v` its version, `r` what it says, sealed. How long it counts is the key's own time to live, so that only
+//! Redis' clock measures it. A tombstone says when a record was ended, and outlives every copy of it.
+
+use redis::Script;
+
+/// Kept at most this much longer than it counts, in milliseconds, so that use that was not told yet is not lost.
+pub const GRACE: u64 = 120_000;
+
+/// The scripts, ready to be called.
+pub struct Scripts {
+    /// Keys: record, tombstone. Arguments: version, sealed, time to live (ms), when it began (s). Gives back the time to live, or
+    /// [`ENDED`]. An older version never replaces a newer one.
+    pub save: Script,
+    /// Keys: record, tombstone. Gives back what it says (or nil), its time to live, and when it was ended (or -1).
+    pub load: Script,
+    /// Keys: record, tombstone. Argument: time to live (ms). Gives back the time to live and the version; [`MISSING`] or
+    /// [`ENDED`] in place of the first.
+    pub touch: Script,
+    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms).
+    pub end: Script,
+    /// Key: lock. Argument: whose it is.
+    pub unlock: Script,
+}
+
+/// The record was ended.
+pub const ENDED: i64 = -10;
+/// There is no such record.
+pub const MISSING: i64 = -11;
+
+impl Scripts {
+    /// All of them.
+    pub fn new() -> Scripts {
+        Scripts {
+            save: Script::new(SAVE),
+            load: Script::new(LOAD),
+            touch: Script::new(TOUCH),
+            end: Script::new(END),
+            unlock: Script::new(UNLOCK),
+        }
+    }
+}
+
+const SAVE: &str = r"
+local ended = redis.call('GET', KEYS[2])
+if ended then
+  if tonumber(ended) >= tonumber(ARGV[4]) then return -10 end
+  redis.call('DEL', KEYS[2])
+end
+local version = redis.call('HGET', KEYS[1], 'v')
+if not version or tonumber(version) < tonumber(ARGV[1]) then
+  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'r', ARGV[2])
+end
+if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+return redis.call('PTTL', KEYS[1])
+";
+
+const LOAD: &str = r"
+local record = redis.call('HGET', KEYS[1], 'r')
+return { record, redis.call('PTTL', KEYS[1]), tonumber(redis.call('GET', KEYS[2]) or '-1') }
+";
+
+const TOUCH: &str = r"
+if redis.call('EXISTS', KEYS[2]) == 1 then return { -10, 0 } end
+local left = redis.call('PTTL', KEYS[1])
+if left == -2 then return { -11, 0 } end
+if left < tonumber(ARGV[1]) then
+  redis.call('PEXPIRE', KEYS[1], ARGV[1])
+  left = tonumber(ARGV[1])
+end
+return { left, tonumber(redis.call('HGET', KEYS[1], 'v') or '0') }
+";
+
+const END: &str = r"
+redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+redis.call('DEL', KEYS[1])
+return 0
+";
+
+const UNLOCK: &str = r"
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+return 0
+";

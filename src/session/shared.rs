@@ -1,0 +1,409 @@
+//! Sessions that replicas share: memory in front, Redis behind (behaviour row 29).
+//!
+//! Whoever is in memory costs no round trip. What is presented and not in memory is brought from the store; what begins here
+//! is written there before the browser hears of it; what ends here is told. While the store is away, what is in memory goes
+//! on, and whoever is not in memory is asked to come back, not to sign in. Without a store all this does nothing.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    bind::BindHash,
+    cookie::{NewId, NoRandomness, RecordKey},
+    handover::{NoTicket, Ticket},
+    record::{AppSession, SignIn},
+    redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
+    store::Sessions,
+    written::{Left, WrittenPlace},
+};
+use crate::model::{app::AppId, clock::Moment, place::Place};
+
+/// The store cannot be asked now; what it would say is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Away;
+
+/// The right to ask the provider about somebody.
+pub enum Turn {
+    /// It is ours, until [`Sessions::give_turn_back`].
+    Ours(Option<ProofLock>),
+    /// Another replica has asked, and what it learned is in force here now.
+    Adopted,
+    /// Another replica asks now.
+    Theirs,
+    /// It cannot be had while the store is away.
+    Away,
+}
+
+/// A ticket as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredTicket {
+    place: WrittenPlace,
+    app: String,
+    bind: String,
+    sign_in: [u8; 32],
+    target: String,
+}
+
+impl From<StoreError> for Away {
+    fn from(_: StoreError) -> Away {
+        Away
+    }
+}
+
+impl Sessions {
+    /// Brings into memory what these cookies name, as far as it is not there and others may know it.
+    ///
+    /// # Errors
+    /// [`Away`] when one of them is not in memory and cannot be asked for.
+    pub async fn bring<'c>(
+        &self,
+        app_cookies: impl Iterator<Item = &'c [u8]>,
+        sign_in_cookies: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<(), Away> {
+        let Some(redis) = self.redis() else { return Ok(()) };
+        let now = self.now();
+        for key in app_cookies.filter_map(RecordKey::of).take(MOST_COOKIES) {
+            if !self.app_by_key(&key).is_some_and(|session| session.is_live(now)) {
+                self.bring_app(redis, key).await?;
+            }
+        }
+        for key in sign_in_cookies.filter_map(RecordKey::of).take(MOST_COOKIES) {
+            self.bring_sign_in(redis, key).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether replicas share them.
+    pub fn are_shared(&self) -> bool {
+        self.redis().is_some()
+    }
+
+    async fn bring_app(&self, redis: &Redis, key: RecordKey) -> Result<(), StoreError> {
+        let Some((stored, idle)) = redis.load_app(key).await? else { return Ok(()) };
+        let Some(sign_in) = self.bring_sign_in(redis, stored.sign_in()).await? else { return Ok(()) };
+        let now = self.now();
+        let known = self.app_by_key(&key).filter(|session| !session.is_ended());
+        match (known, stored.app.read()) {
+            (Some(session), _) => session.window().extend(now, idle),
+            (None, Some((app, place))) => {
+                let left = Left { idle, absolute: sign_in.time_left(now).absolute };
+                self.mint_restored(key, &sign_in, app, place, left);
+                if let Some(session) = self.app_by_key(&key) {
+                    session.window().extend(now, idle);
+                }
+            }
+            (None, None) => {}
+        }
+        Ok(())
+    }
+
+    /// The live sign-in of a key, from memory or from the store.
+    async fn bring_sign_in(&self, redis: &Redis, key: RecordKey) -> Result<Option<Arc<SignIn>>, StoreError> {
+        let known = self.sign_in_by_key(&key);
+        if let Some(known) = known.filter(|sign_in| sign_in.is_live(self.now())) {
+            return Ok(Some(known));
+        }
+        let Some((stored, left)) = redis.load_sign_in(key).await? else { return Ok(None) };
+        Ok(self.take_in(redis, key, stored, left))
+    }
+
+    /// Puts in memory what the store says, or adds it to what is there.
+    fn take_in(
+        &self,
+        redis: &Redis,
+        key: RecordKey,
+        stored: StoredSignIn,
+        left: Left,
+    ) -> Option<Arc<SignIn>> {
+        let (now, wall) = (self.now(), self.clock().wall_seconds());
+        let age = u64::try_from(wall.saturating_sub(stored.proved)).unwrap_or(0).saturating_mul(1000);
+        let proved = Moment(now.0.saturating_sub(age));
+        let (version, begun) = (stored.version, stored.begun);
+        let (person, tokens) = stored.sign_in.read();
+        let known = self.sign_in_by_key(&key).filter(|sign_in| !sign_in.is_ended());
+        let sign_in = match known {
+            Some(known) => {
+                if known.adopt(version, person, tokens, proved) {
+                    self.alarm().ring();
+                }
+                known
+            }
+            None => self.begin_brought(key, (person, tokens), (left, proved), begun),
+        };
+        sign_in.told(version);
+        sign_in.window().extend(now, left.idle);
+        // It may have been ended while it was on its way here.
+        if redis.is_ended(&key, begun) {
+            self.end_here(&sign_in);
+            return None;
+        }
+        Some(sign_in)
+    }
+
+    /// Brings what a person has begun anywhere, so that it can be listed or ended.
+    ///
+    /// # Errors
+    /// [`Away`] when it cannot be asked for.
+    pub async fn bring_all_of(&self, subject: Option<&str>, session: Option<&str>) -> Result<(), Away> {
+        let Some(redis) = self.redis() else { return Ok(()) };
+        let mut keys = Vec::new();
+        if let Some(subject) = subject {
+            keys.extend(redis.of_subject(subject).await?);
+        }
+        if let Some(session) = session {
+            keys.extend(redis.of_session(session).await?);
+        }
+        for key in keys {
+            self.bring_sign_in(redis, key).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what the provider says is over, on every replica; gives back how many. Those that cannot be asked for now are ended when
+    /// they can.
+    ///
+    /// # Errors
+    /// [`Away`] then; what is in memory has ended.
+    pub async fn end_by_provider_everywhere(
+        &self,
+        subject: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<usize, Away> {
+        let ended = self.end_by_provider(subject, session);
+        if let Err(away) = self.bring_all_of(subject.filter(|_| session.is_none()), session).await {
+            if let Some(redis) = self.redis() {
+                redis.owe((subject.map(str::to_owned), session.map(str::to_owned)));
+            }
+            return Err(away);
+        }
+        Ok(ended + self.end_by_provider(subject, session))
+    }
+
+    /// Ends what could not be asked for when the provider said that it was over.
+    pub(super) async fn end_what_is_owed(&self, redis: &Redis) {
+        for (subject, session) in redis.owed() {
+            // Owed again when it fails again.
+            let _ = self.end_by_provider_everywhere(subject.as_deref(), session.as_deref()).await;
+        }
+    }
+
+    /// Ends a sign-in by its key although it may be known to other replicas only.
+    pub fn end_by_key(&self, key: RecordKey) {
+        match (self.sign_in_by_key(&key), self.redis()) {
+            (Some(sign_in), _) => self.end(&sign_in),
+            (None, Some(redis)) => redis.end(key),
+            (None, None) => {}
+        }
+    }
+
+    /// Writes a sign-in that begins or has changed, so that other replicas know it. When the store is away that is done later.
+    pub async fn keep(&self, sign_in: &Arc<SignIn>) {
+        let Some(redis) = self.redis() else { return };
+        match redis.save_sign_in(sign_in).await {
+            Ok((told, over)) => {
+                if told == Told::Ended {
+                    self.end_here(sign_in);
+                }
+                for key in over {
+                    if let Some(sign_in) = self.sign_in_by_key(&key) {
+                        self.end_here(&sign_in);
+                    }
+                }
+            }
+            Err(StoreError::Away | StoreError::Foreign) => sign_in.window().forget_told(),
+        }
+    }
+
+    /// Writes an app session that begins, and the sign-in it stands on if that is not there.
+    pub async fn keep_app(&self, key: RecordKey, session: &Arc<AppSession>) {
+        let Some(redis) = self.redis() else { return };
+        let sign_in = session.sign_in();
+        if sign_in.tokens.console.is_some() {
+            return;
+        }
+        if !sign_in.is_told() {
+            self.keep(sign_in).await;
+        }
+        if redis.save_app(key, session).await.is_err() {
+            session.window().forget_told();
+        }
+    }
+
+    /// Tells the other replicas that somebody was described anew.
+    pub async fn keep_changed(&self, sign_in: &Arc<SignIn>) {
+        let Some(redis) = self.redis() else { return };
+        self.keep(sign_in).await;
+        let _ = redis.announce(&Announcement::Changed(sign_in.key())).await;
+    }
+
+    /// The right to ask the provider about somebody: of all replicas one has it.
+    pub async fn take_turn(&self, sign_in: &Arc<SignIn>) -> Turn {
+        let Some(redis) = self.redis() else { return Turn::Ours(None) };
+        match self.turn_at(redis, sign_in).await {
+            Ok(turn) => turn,
+            Err(StoreError::Away | StoreError::Foreign) => Turn::Away,
+        }
+    }
+
+    async fn turn_at(&self, redis: &Redis, sign_in: &Arc<SignIn>) -> Result<Turn, StoreError> {
+        if !redis.is_settled().await? {
+            return Ok(Turn::Away);
+        }
+        let Some(lock) = redis.lock(sign_in.key()).await? else { return Ok(Turn::Theirs) };
+        // Read under the lock: what another replica stored before it gave it back is there.
+        match redis.load_sign_in(sign_in.key()).await? {
+            Some((stored, left)) => {
+                let key = sign_in.key();
+                self.take_in(redis, key, stored, left);
+                // Another replica has asked while this one was about to: here now, or just before by what it announced.
+                let recent = sign_in.proved().after(self.recheck() / 2);
+                if self.now() < recent {
+                    redis.unlock(lock).await;
+                    return Ok(Turn::Adopted);
+                }
+            }
+            None => self.keep(sign_in).await,
+        }
+        // A token that works once only is not spent unless what comes of it can be kept.
+        if !sign_in.is_told() {
+            self.keep(sign_in).await;
+        }
+        if sign_in.is_told() {
+            return Ok(Turn::Ours(Some(lock)));
+        }
+        redis.unlock(lock).await;
+        Ok(Turn::Away)
+    }
+
+    /// Gives the right back.
+    pub async fn give_turn_back(&self, lock: Option<ProofLock>) {
+        if let (Some(redis), Some(lock)) = (self.redis(), lock) {
+            redis.unlock(lock).await;
+        }
+    }
+
+    /// Whether a token that is good once comes for the first time anywhere. While the store is away nobody else can say.
+    pub async fn is_first(&self, token: &str, kept_for: std::time::Duration) -> bool {
+        let Some(redis) = self.redis() else { return true };
+        let kept_for = crate::model::clock::millis(kept_for);
+        redis.is_first(token, kept_for).await.unwrap_or(true)
+    }
+
+    /// Gives out a ticket that any replica may take.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub async fn give_ticket(&self, ticket: Ticket) -> Result<NewId, NoRandomness> {
+        if let Some(redis) = self.redis() {
+            let id = NewId::random()?;
+            let stored = StoredTicket {
+                place: WrittenPlace::of(&ticket.place),
+                app: ticket.app.to_string(),
+                bind: ticket.bind.as_str().to_owned(),
+                sign_in: ticket.sign_in.key().0,
+                target: ticket.target.clone(),
+            };
+            if redis.give_ticket(id.key(), &stored).await.is_ok() {
+                return Ok(id);
+            }
+        }
+        self.tickets.give(ticket)
+    }
+
+    /// Takes a ticket, whoever gave it out: whatever comes of it, it is gone.
+    ///
+    /// # Errors
+    /// Why it is not good here and now.
+    pub async fn take_ticket<'c>(
+        &self,
+        presented: &str,
+        place: &Place,
+        bind_cookies: impl Iterator<Item = &'c [u8]>,
+    ) -> Result<Ticket, NoTicket> {
+        let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
+        let now = self.now();
+        if let Some(redis) = self.redis()
+            && let Ok(Some(stored)) = redis.take_ticket::<StoredTicket>(key).await
+        {
+            let sign_in = self.bring_sign_in(redis, RecordKey(stored.sign_in)).await.ok().flatten();
+            let (place_of, app) = (stored.place.read(), AppId::of_record(&stored.app));
+            if let (Some(place_of), Some(app), Some(bind)) = (place_of, app, BindHash::new(&stored.bind)) {
+                let sign_in = sign_in.ok_or(NoTicket::SignedOut)?;
+                let ticket = Ticket { place: place_of, app, bind, sign_in, target: stored.target, made: now };
+                return ticket.check(place, bind_cookies, now);
+            }
+        }
+        self.tickets.take(presented, place, bind_cookies, now)
+    }
+
+    /// Another replica announced something.
+    pub fn hear(self: &Arc<Self>, text: &[u8]) {
+        let Some(redis) = self.redis() else { return };
+        match Announcement::read(text) {
+            Some(Announcement::Ended(key, when)) => {
+                redis.was_ended(key, when);
+                if let Some(sign_in) = self.sign_in_by_key(&key).filter(|sign_in| sign_in.begun() <= when) {
+                    self.end_here(&sign_in);
+                }
+            }
+            Some(Announcement::Changed(key)) => {
+                if let Some(known) = self.sign_in_by_key(&key) {
+                    let this = self.clone();
+                    tokio::spawn(async move { this.reread(&known).await });
+                }
+            }
+            Some(Announcement::EndedApp(app)) => {
+                let this = self.clone();
+                tokio::spawn(async move { this.end_of_app_here(&app).await });
+            }
+            Some(Announcement::Emptied) => redis.tell_all_again(),
+            None => tracing::debug!("something was announced that is not understood"),
+        }
+    }
+
+    /// Reads again what another replica has changed.
+    pub(super) async fn reread(&self, known: &Arc<SignIn>) {
+        let Some(redis) = self.redis() else { return };
+        if let Ok(Some((stored, left))) = redis.load_sign_in(known.key()).await {
+            self.take_in(redis, known.key(), stored, left);
+        }
+    }
+
+    /// Keeps the connection and what the store was told up to date; never ends. For the control runtime.
+    pub async fn keep_up(self: Arc<Self>) {
+        let Some(redis) = self.redis() else { return };
+        tokio::join!(redis.link().keep(|news| self.news(news)), super::upkeep::keep_telling(&self, redis),);
+    }
+
+    fn news(self: &Arc<Self>, news: super::redis::link::News) {
+        use super::redis::link::News;
+        match news {
+            News::Announced(text) => self.hear(&text),
+            News::Connected => {
+                if let Some(redis) = self.redis() {
+                    redis.tell_all_again();
+                }
+            }
+        }
+    }
+
+    /// Tells the store all that it was not told yet; for a process that stops.
+    pub async fn tell_the_rest(&self) {
+        let Some(redis) = self.redis() else { return };
+        redis.tell_endings().await;
+        super::upkeep::tell(self, redis, super::upkeep::Which::Ahead).await;
+    }
+}
+
+/// Cookies of one name that are asked for; more are not a browser's.
+const MOST_COOKIES: usize = 4;
+
+/// At once, and in bounded numbers.
+pub(super) async fn all_of<T>(tasks: impl Iterator<Item = impl Future<Output = T>>, at_once: usize) {
+    let mut tasks = tasks.peekable();
+    while tasks.peek().is_some() {
+        join_all(tasks.by_ref().take(at_once)).await;
+    }
+}

@@ -1,0 +1,196 @@
+//! `[session]`: how long, where, and sealed with which keys.
+
+use std::{fs, path::Path};
+
+use url::Url;
+
+use super::{
+    file::Section,
+    values::{ca_file, secret_file},
+};
+use crate::{
+    model::{secret::Secret, site::is_loopback_host},
+    session::{
+        self,
+        keys::KeyRing,
+        redis::link::{self, Address},
+    },
+    trust,
+};
+
+/// The port of Redis.
+const PORT: u16 = 6379;
+/// Databases have small numbers.
+const MAX_DATABASE: i64 = 9999;
+
+/// Reads the section; no keys only together with a mistake.
+pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<KeyRing>) {
+    let default = session::Settings::default();
+    let settings = session::Settings {
+        idle: section.positive("idle", default.idle),
+        lifetime: section.positive("lifetime", default.lifetime),
+        recheck: section.positive("recheck", default.recheck),
+        store: store(section, folder),
+        hand_over: section.text("hand_over_file").map(|file| folder.join(file)),
+        ..default
+    };
+    let has_keys = section.has("keys_file");
+    match (&settings.hand_over, &settings.store) {
+        (Some(_), Some(_)) => {
+            section.wrong("hand_over_file", "is of no use with a store that outlives the process", None);
+        }
+        (Some(_), None) if !has_keys => {
+            let what = "needs session.keys_file: the next process must be able to open it";
+            section.wrong("hand_over_file", what, None);
+        }
+        (None, Some(_)) if !has_keys => {
+            let what = "needs session.keys_file: every replica must be able to open what another has sealed";
+            section.wrong(if section.has("store") { "store" } else { "store_file" }, what, None);
+        }
+        (_, _) => {}
+    }
+    if settings.idle > settings.lifetime {
+        section.wrong("idle", "must not be longer than session.lifetime", None);
+    }
+    let keys = match section.text("keys_file") {
+        None => KeyRing::random(),
+        Some(file) => match fs::read_to_string(folder.join(&file)) {
+            Ok(content) => KeyRing::from_file_content(&content),
+            Err(error) => {
+                section.wrong("keys_file", format!("{file} cannot be read: {error}"), None);
+                return (settings, None);
+            }
+        },
+    };
+    let suggestion = || Some("make one with: openssl rand -base64 32".to_owned());
+    let keys = keys.map_err(|error| section.wrong("keys_file", error.to_string(), suggestion())).ok();
+    (settings, keys)
+}
+
+fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
+    let written = section.text("store").filter(|store| store != "memory");
+    let from_file = secret_file(section, "store_file", folder);
+    let (key, address) = match (written, from_file) {
+        (Some(_), Some(_)) => {
+            section.wrong("store_file", "and store are both given", None);
+            return None;
+        }
+        (Some(written), None) => ("store", written),
+        (None, Some(secret)) => ("store_file", secret.expose().trim_end().to_owned()),
+        (None, None) => {
+            if section.has("store_ca") {
+                section.wrong("store_ca", "means nothing without a store that is reached with TLS", None);
+            }
+            return None;
+        }
+    };
+    let ca = ca_file(section, "store_ca", folder);
+    let read = read(&address, ca.as_deref());
+    let suggestion = || Some("for example store = \"redis://127.0.0.1:6379\"".to_owned());
+    let settings = read.map_err(|what| section.wrong(key, what, suggestion())).ok()?;
+    if section.has("store_ca") && !has_tls(&settings) {
+        section.wrong("store_ca", "means nothing without a store that is reached with TLS (rediss://)", None);
+    }
+    Some(settings)
+}
+
+/// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`. What is wrong with it never
+/// repeats it: there may be a password in it.
+fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str> {
+    let url = Url::parse(address).map_err(|_| "is no URL")?;
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must have no query and no fragment");
+    }
+    let decoded = |text: &str| {
+        let text = percent_encoding::percent_decode_str(text).decode_utf8();
+        text.map(|text| text.into_owned()).map_err(|_| "holds a name or password that is not UTF-8")
+    };
+    let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded).transpose()?;
+    let password = url.password().map(decoded).transpose()?.map(Secret::new);
+    if user.is_some() && password.is_none() {
+        return Err("names a user without a password (one password alone is written :password@)");
+    }
+    if url.scheme() == "redis+unix" {
+        let is_path = url.host_str().is_none_or(str::is_empty) && url.path().len() > 1;
+        let path = decoded(url.path())?.into();
+        let settings = link::Settings { address: Address::Unix(path), user, password, database: 0 };
+        return is_path.then_some(settings).ok_or("is no path of a socket: redis+unix:///run/redis.sock");
+    }
+    let tls = match url.scheme() {
+        "redis" => None,
+        "rediss" => Some(trust::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?),
+        _ => return Err("must begin with redis://, rediss:// (TLS) or redis+unix://, or be \"memory\""),
+    };
+    let host = url.host_str().filter(|host| !host.is_empty()).ok_or("names no host")?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let database = match url.path() {
+        "" | "/" => Ok(0),
+        path => path.trim_start_matches('/').parse().map_err(|_| "ends in something that is no database"),
+    };
+    let database = database.and_then(|database| match database {
+        0..=MAX_DATABASE => Ok(database),
+        _ => Err("ends in something that is no database"),
+    })?;
+    let address = Address::Tcp { host, port: url.port().unwrap_or(PORT), tls };
+    Ok(link::Settings { address, user, password, database })
+}
+
+fn has_tls(settings: &link::Settings) -> bool {
+    matches!(&settings.address, Address::Tcp { tls: Some(_), .. })
+}
+
+/// What an operator should know of it.
+pub fn warning(settings: &session::Settings) -> Option<String> {
+    match &settings.store.as_ref()?.address {
+        Address::Tcp { host, tls: None, .. } if !is_loopback_host(host) => Some(format!(
+            "session.store {host} is no loopback name and has no TLS: what is kept there is sealed, but whoever is on the way \
+             can sign people out, and read the password; rediss:// has TLS"
+        )),
+        Address::Tcp { .. } | Address::Unix(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_where_as_whom_and_how() {
+        let read = |address| read(address, None);
+        let plain = read("redis://h").expect("read");
+        assert_eq!(format!("{:?}", plain.address), "h:6379 tls=false");
+        assert_eq!((plain.user, plain.password.is_some(), plain.database), (None, false, 0));
+        let full = read("redis://u%40x:p%3A1@h.example:7000/3").expect("read");
+        assert_eq!(format!("{:?}", full.address), "h.example:7000 tls=false");
+        assert_eq!((full.user.as_deref(), full.database), (Some("u@x"), 3));
+        assert_eq!(full.password.as_ref().map(Secret::expose), Some("p:1"));
+        assert_eq!(read("redis://:p@h").expect("read").user, None);
+        assert_eq!(format!("{:?}", read("redis://[::1]:1").expect("read").address), "::1:1 tls=false");
+        assert_eq!(format!("{:?}", read("redis+unix:///run/r.sock").expect("read").address), "/run/r.sock");
+        assert!(has_tls(&read("rediss://h").expect("read")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_password() {
+        for address in [
+            "",
+            "h:6379",
+            "http://h",
+            "redis://",
+            "redis://u:CANARY@h/CANARY",
+            "redis://h/-1",
+            "redis://h/10000",
+            "redis://h/1/2",
+            "redis://h?db=1",
+            "redis://h#x",
+            "redis://CANARY@h",
+            "redis://h:99999",
+            "redis+unix://h/x",
+            "redis+unix:///",
+            "redis://CANARY:%ff@h",
+        ] {
+            let what = read(address, None).expect_err(address);
+            assert!(!what.contains("CANARY"), "{what}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! The store that two gateways share is killed, hangs, is emptied, is slow, holds what is not ours (security.md Q8): sessions in
+//! memory go on, nobody is let in who may not, nobody who is signed in is asked to sign in, and it heals by itself.
+
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+
+use crate::{
+    replicas::Pair,
+    session_store::{admin, field},
+    support::{
+        browser::{Browser, From},
+        message::PATIENCE,
+        redis::RedisServer,
+    },
+};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn fetch(pair: &Pair, browser: &mut Browser) -> [u16; 2] {
+    let mut answers = [0; 2];
+    for (answer, world) in answers.iter_mut().zip([&pair.one, &pair.other]) {
+        browser.turn_to(world.running.address);
+        *answer = browser.fetch("/apps/usr/x").await.status();
+    }
+    answers
+}
+
+async fn until(what: &str, pair: &Pair, browser: &mut Browser, expected: [u16; 2]) {
+    let until = Instant::now() + PATIENCE;
+    let mut got = fetch(pair, browser).await;
+    while got != expected {
+        assert!(Instant::now() < until, "{what}: {got:?}");
+        assert!(!got.contains(&401), "{what}: nobody is asked to sign in");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        got = fetch(pair, browser).await;
+    }
+}
+
+/// Alice is in the memory of one, bob in that of both; carol has not signed in.
+async fn people(pair: &Pair) -> [Browser; 3] {
+    let (alice, mut bob) = (pair.one.signed_in("alice").await, pair.one.signed_in("bob").await);
+    assert_eq!(fetch(pair, &mut bob).await, [200, 200]);
+    [alice, bob, pair.one.browser()]
+}
+
+/// What holds while the store is away.
+async fn holds(what: &str, pair: &Pair, [alice, bob, carol]: &mut [Browser; 3]) {
+    assert_eq!(fetch(pair, bob).await, [200, 200], "{what}: in memory");
+    assert_eq!(fetch(pair, alice).await, [200, 503], "{what}: known to one only");
+    alice.turn_to(pair.other.running.address);
+    let page = alice.open("/apps/usr/x").await;
+    assert_eq!(
+        (page.status(), page.header("retry-after").is_some()),
+        (503, true),
+        "{what}: not sent to sign in"
+    );
+    assert_eq!(fetch(pair, carol).await, [401, 401], "{what}: who has no session has none");
+    let mut forged = carol.clone();
+    forged.jar.insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    assert_eq!(fetch(pair, &mut forged).await, [503, 503], "{what}: nobody can say, so nobody gets in");
+    let start = forged.open("/oauth2/start?rd=%2F&go=1").await;
+    assert_eq!(start.status(), 503, "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_killed_and_comes_back_with_nothing() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let mut pair = Pair::start().await;
+    let mut people = people(&pair).await;
+    pair.redis.kill().await;
+    pair.connected(0).await;
+    holds("killed", &pair, &mut people).await;
+    // A new sign-in works, with the gateway that took it.
+    let mut dave = pair.one.signed_in("alice").await;
+    assert_eq!(fetch(&pair, &mut dave).await, [200, 503]);
+    // Sessions last as long as ever.
+    for _ in 0..2 {
+        pair.one.hands.advance(20 * MINUTE);
+        assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
+        assert_eq!(fetch(&pair, &mut dave).await, [200, 503]);
+    }
+    let calls = pair.one.provider.calls("refresh");
+    assert_eq!(calls, 0, "no token that works once is spent while its successor could not be kept");
+    pair.redis.again().await;
+    pair.connected(1).await;
+    until("who signed in meanwhile is known to both", &pair, &mut dave, [200, 200]).await;
+    assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
+    // What the emptied store does not know is believed after a while.
+    pair.redis.age(Duration::from_secs(6)).await;
+    assert_eq!(fetch(&pair, &mut people[0]).await, [401, 401], "idle for forty minutes");
+    pair.one.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_emptied_and_what_is_in_memory_is_put_back() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [mut alice, mut bob, _] = people(&pair).await;
+    pair.redis.run::<()>(&cmd("FLUSHALL")).await;
+    // Whoever is not known is asked to come back, until those who know them have told.
+    alice.turn_to(pair.other.running.address);
+    let answer = alice.fetch("/apps/usr/x").await.status();
+    assert!(matches!(answer, 200 | 503), "{answer}");
+    until("told again", &pair, &mut alice, [200, 200]).await;
+    assert_eq!(fetch(&pair, &mut bob).await, [200, 200]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_hangs_and_goes_on() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut people = people(&pair).await;
+    pair.redis.hang();
+    let asked = Instant::now();
+    assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
+    assert!(asked.elapsed() < Duration::from_secs(1), "nobody in memory waits: {:?}", asked.elapsed());
+    pair.connected(0).await;
+    holds("hangs", &pair, &mut people).await;
+    // What ends now ends everywhere when it goes on.
+    let mut bob = people[1].clone();
+    bob.turn_to(pair.one.running.address);
+    let form = bob.open("/oauth2/sign_out").await.text();
+    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
+    let more =
+        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", pair.one.host);
+    bob.send("POST", "/oauth2/sign_out", From::Navigation, &more, body.as_bytes()).await;
+    pair.redis.go_on();
+    let [alice, bob, _] = &mut people;
+    until("known again", &pair, alice, [200, 200]).await;
+    let gone = async { while fetch(&pair, bob).await != [401, 401] {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("signed out with both");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
+    use crate::logout::{claims, header, tell};
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [mut alice, ..] = people(&pair).await;
+    pair.redis.hang();
+    pair.connected(0).await;
+    // Told to the gateway that does not know her.
+    let token = pair.one.provider.sign(&header(&pair.one), &claims(&pair.one, Some("alice"), None, "an id"));
+    assert_eq!(tell(&pair.other, &token).await.status(), 503, "not done yet");
+    pair.redis.go_on();
+    let gone = async { while fetch(&pair, &mut alice).await != [401, 401] {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("signed out with both");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_ours_counts_as_absent_and_is_counted() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let sealed = async |key: &str| pair.redis.run::<String>(cmd("HGET").arg(key).arg("r")).await;
+    let key_of = async |person: &str| {
+        let before = pair.redis.keys("ludgate:s:").await;
+        let browser = pair.one.signed_in(person).await;
+        let after = pair.redis.keys("ludgate:s:").await;
+        let key = after.into_iter().find(|key| !before.contains(key)).expect("a record");
+        (browser, key)
+    };
+    let ((mut alice, of_alice), (mut bob, of_bob)) = (key_of("alice").await, key_of("bob").await);
+    let record = sealed(&of_alice).await;
+    let half = record[..record.len() / 2].to_owned();
+    for (what, forged) in [("truncated", half), ("another's", record), ("nothing", String::new())] {
+        let version = 1000;
+        pair.redis.run::<i64>(cmd("HSET").arg(&of_bob).arg("v").arg(version).arg("r").arg(forged)).await;
+        bob.turn_to(pair.other.running.address);
+        assert_eq!(bob.fetch("/apps/usr/x").await.status(), 401, "{what}");
+    }
+    pair.redis.run::<i64>(cmd("DEL").arg(&of_alice)).await;
+    pair.redis.run::<()>(cmd("SET").arg(&of_alice).arg("a text")).await;
+    alice.turn_to(pair.other.running.address);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 401, "another type");
+    pair.other.until_counted("ludgate_session_store_commands_total{result=\"foreign\"}").await;
+    // Where they are in memory they go on.
+    for browser in [&mut alice, &mut bob] {
+        browser.turn_to(pair.one.running.address);
+        assert_eq!(browser.fetch("/apps/usr/x").await.status(), 200);
+    }
+    for nonsense in ["ended", "ended x 1", "changed ../../", "app /", "", "\u{0}", "quit now"] {
+        pair.redis.run::<i64>(cmd("PUBLISH").arg("ludgate:events").arg(nonsense)).await;
+    }
+    assert_eq!(admin(&pair.one, "GET", "subject=bob").await["sessions"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_tls_and_a_user_of_its_own() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("tls.crt"), made.cert.pem()).expect("written");
+    std::fs::write(path("tls.key"), made.signing_key.serialize_pem()).expect("written");
+    let port = crate::support::world::free_port().to_string();
+    // The commands that docs/sessions.md names, and no others.
+    let acl = include_str!("../../docs/sessions.md")
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("user ludgate "))
+        .expect("documented");
+    std::fs::write(path("users.acl"), format!("user default on nopass ~* &* +@all\nuser ludgate {acl}\n"))
+        .expect("written");
+    let (tls_port, certificate, key, users) = (&*port, path("tls.crt"), path("tls.key"), path("users.acl"));
+    let redis = RedisServer::with(&[
+        "--tls-port",
+        tls_port,
+        "--tls-cert-file",
+        &certificate,
+        "--tls-key-file",
+        &key,
+        "--tls-auth-clients",
+        "no",
+        "--aclfile",
+        &users,
+    ])
+    .await;
+    let store = format!("rediss://ludgate:secret@localhost:{port}");
+    let section = format!("{}store_ca = \"{}\"\n", redis.section_at(&store), path("tls.crt"));
+    let one = crate::support::world::World::with(&section, crate::session_store::with_operators)
+        .await
+        .ready()
+        .await;
+    let other = one.replica(crate::session_store::with_operators).await;
+    let pair = Pair { one, other, redis };
+    pair.connected(1).await;
+    let [mut alice, mut bob, _] = people(&pair).await;
+    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
+    pair.advance(5 * MINUTE).await;
+    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
+    let refreshed = async { while pair.one.provider.calls("refresh") < 1 {} };
+    tokio::time::timeout(PATIENCE, refreshed).await.expect("its turn was taken");
+    assert_eq!(admin(&pair.one, "DELETE", "subject=bob").await["ended"], 1);
+    let gone = async { while fetch(&pair, &mut bob).await != [401, 401] {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("ended with both");
+    admin(&pair.other, "DELETE", "app=usr").await;
+    for world in [&pair.one, &pair.other] {
+        let metrics = world.admin("/metrics", "").await.text();
+        assert!(!metrics.contains("session_store_commands_total{result=\"error\"}"), "{metrics}");
+    }
+    let denied: Vec<redis::Value> = pair.redis.run(cmd("ACL").arg("LOG")).await;
+    assert!(denied.is_empty(), "nothing was refused: {denied:?}");
+}

@@ -1,0 +1,140 @@
+//! A Redis server of the test's own, at a unix socket.
+
+use std::{path::PathBuf, process::Stdio, time::Duration};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection, cmd};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use super::message::PATIENCE;
+
+pub struct RedisServer {
+    folder: tempfile::TempDir,
+    more: Vec<String>,
+    child: Child,
+}
+
+impl RedisServer {
+    /// Whether the person who runs the tests has none and said so.
+    pub fn left_out() -> bool {
+        let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
+        let skip = out.split(',').any(|name| name == "redis");
+        if skip {
+            eprintln!("left out: redis (LUDGATE_TEST_WITHOUT={out})");
+        }
+        skip
+    }
+
+    pub async fn start() -> RedisServer {
+        RedisServer::with(&[]).await
+    }
+
+    /// With more arguments; `FOLDER` stands for its folder.
+    pub async fn with(more: &[&str]) -> RedisServer {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut key = [0; 32];
+        aws_lc_rs::rand::fill(&mut key).expect("random bytes");
+        std::fs::write(folder.path().join("keys"), STANDARD.encode(key)).expect("written");
+        let path = folder.path().display().to_string();
+        let more: Vec<String> = more.iter().map(|argument| argument.replace("FOLDER", &path)).collect();
+        let child = spawn(&folder, &more);
+        let server = RedisServer { folder, more, child };
+        server.until_up().await;
+        // As one that has been there for a while: what it does not know is not.
+        server.run::<()>(cmd("SET").arg("ludgate:epoch").arg(1)).await;
+        server
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// The section of a configuration that shares sessions through it.
+    pub fn section(&self) -> String {
+        self.section_at(&format!("redis+unix://{}", self.socket().display()))
+    }
+
+    pub fn section_at(&self, store: &str) -> String {
+        let keys = self.folder.path().join("keys");
+        format!("[session]\nstore = \"{store}\"\nkeys_file = \"{}\"\n", keys.display())
+    }
+
+    async fn until_up(&self) {
+        let up = async {
+            while self.connection().await.is_none() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, up).await.expect("the server comes up");
+    }
+
+    async fn connection(&self) -> Option<MultiplexedConnection> {
+        let client = redis::Client::open(format!("unix://{}", self.socket().display())).expect("an address");
+        let mut connection = client.get_multiplexed_async_connection().await.ok()?;
+        cmd("PING").query_async::<String>(&mut connection).await.ok()?;
+        Some(connection)
+    }
+
+    pub async fn run<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        let mut connection = self.connection().await.expect("connected");
+        command.query_async(&mut connection).await.expect("done")
+    }
+
+    /// The keys of ours that begin so.
+    pub async fn keys(&self, beginning: &str) -> Vec<String> {
+        self.run(cmd("KEYS").arg(format!("{beginning}*"))).await
+    }
+
+    /// As if so much time had passed for it.
+    pub async fn age(&self, by: Duration) {
+        let by = i64::try_from(by.as_millis()).expect("not that long");
+        for key in self.keys("ludgate:").await {
+            let left: i64 = self.run(cmd("PTTL").arg(&key)).await;
+            if left > 0 {
+                self.run::<i64>(cmd("PEXPIRE").arg(&key).arg(left - by)).await;
+            }
+        }
+        if let Some(begun) = self.run::<Option<i64>>(cmd("GET").arg("ludgate:epoch")).await {
+            self.run::<()>(cmd("SET").arg("ludgate:epoch").arg(begun - by)).await;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(id.expect("it runs"), signal).expect("told");
+    }
+
+    /// It takes connections and says nothing.
+    pub fn hang(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Gone, with all that it knew.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.expect("killed");
+    }
+
+    pub async fn again(&mut self) {
+        self.child = spawn(&self.folder, &self.more);
+        self.until_up().await;
+    }
+}
+
+fn spawn(folder: &tempfile::TempDir, more: &[String]) -> Child {
+    let _ = std::fs::remove_file(folder.path().join("socket"));
+    Command::new("redis-server")
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "socket", "--dir"])
+        .arg(folder.path())
+        .args(more)
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("redis-server: tests/install.sh installs it")
+}
