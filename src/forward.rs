@@ -35,7 +35,7 @@ use crate::{
     },
     session::usage::Usage,
 };
-use body::{Download, Terms, Upload, UploadState};
+use body::{Download, Source, Terms, Upload, UploadState};
 use fault::Fault;
 use lease::{Failed, Lease};
 use pace::Pace;
@@ -161,7 +161,7 @@ impl Forwarder {
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
     ///
     /// Cancel safety: dropping the future closes the connection to the app.
-    pub async fn send(&self, outgoing: Outgoing<'_>, body: Incoming) -> Result<Forwarded, Fault> {
+    pub async fn send(&self, outgoing: Outgoing<'_>, body: Source) -> Result<Forwarded, Fault> {
         let near = outgoing.near();
         let Outgoing { permit, arrival, headers, usage, .. } = outgoing;
         let app = permit.app();

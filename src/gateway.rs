@@ -15,6 +15,7 @@ pub mod decision;
 pub mod endpoints;
 pub mod locate;
 pub mod pages;
+pub mod parked;
 pub mod request_id;
 pub mod respond;
 pub mod return_to;

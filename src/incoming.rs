@@ -13,7 +13,7 @@ pub mod query;
 use http::{Method, StatusCode, header, request::Parts};
 
 use crate::model::{
-    arrival::{Arrival, RequestClass},
+    arrival::{Arrival, Origin, RequestClass},
     grpc::Grpc,
     site::Site,
 };
@@ -163,6 +163,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         grpc: Grpc::of(&parts.headers).filter(|_| class == RequestClass::Program),
         class,
         provenance,
+        sends_form: origin == Origin::Own && class::sends_form(parts, &fetch),
         origin,
         framing,
     })

@@ -233,6 +233,9 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         forward,
         control: Handle::current(),
     });
+    if keys.may_change() {
+        tokio::spawn(renew_keys(keys.clone(), clock.clone()));
+    }
     metrics.last_reload_success.set(1);
     if let Some(oidc) = oidc {
         tokio::spawn(async move { oidc.keep_informed().await });
@@ -298,6 +301,18 @@ async fn keep_taking_over(gateway: Arc<Gateway>, file: PathBuf, keys: Arc<KeyRin
     loop {
         gateway.clock.sleep(LOOK_EVERY).await;
         take_over(&gateway, &file, &keys);
+    }
+}
+
+/// Looks at the file of the keys again and again, as at those of certificates.
+async fn renew_keys(keys: Arc<KeyRing>, clock: Clock) {
+    loop {
+        clock.sleep(LOOK_EVERY).await;
+        match keys.renew() {
+            Ok(false) => {}
+            Ok(true) => tracing::info!("new keys seal from now on"),
+            Err(error) => tracing::warn!(%error, "changed session keys cannot be used; the old ones are"),
+        }
     }
 }
 

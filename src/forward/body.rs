@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use http::HeaderMap;
+use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -21,9 +22,12 @@ use super::{
 };
 use crate::{model::app::Protocol, session::usage::Usage, telemetry::metrics::Metrics};
 
+/// Where the body of a request comes from: the client now, or what it sent before.
+pub type Source = Either<Incoming, Full<Bytes>>;
+
 /// The body of a request, towards the app.
 pub struct Upload {
-    inner: Option<Incoming>,
+    inner: Option<Source>,
     left: Option<u64>,
     state: UploadState,
     usage: Option<Usage>,
@@ -159,7 +163,7 @@ impl Upload {
     }
 
     /// A body, on these terms.
-    pub fn new(body: Incoming, terms: Terms) -> (Upload, UploadState) {
+    pub fn new(body: Source, terms: Terms) -> (Upload, UploadState) {
         let Terms { limit, usage, pace, keeps_trailers, metrics } = terms;
         let shared = Shared {
             progress: Cell::new(UploadProgress::Running),
@@ -258,11 +262,11 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Incoming::is_end_stream)
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Incoming::size_hint)
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

@@ -8,7 +8,7 @@ pub mod sign_in;
 pub mod sign_out;
 
 use http::{Response, StatusCode, header, request::Parts};
-use hyper::{Method, body::Incoming};
+use hyper::Method;
 use serde_json::json;
 
 use super::{
@@ -22,6 +22,7 @@ use super::{
 use crate::{
     authorize::Denied,
     catalog::snapshot::Snapshot,
+    forward::body::Source,
     incoming::cookies,
     lifecycle::streams::{Cut, Streams},
     model::{
@@ -52,7 +53,7 @@ pub struct Call<'r> {
 
 impl Call<'_> {
     /// Answers it.
-    pub async fn answer(&self, endpoint: Endpoint, body: Incoming, record: &mut Record) -> Response<Answer> {
+    pub async fn answer(&self, endpoint: Endpoint, body: Source, record: &mut Record) -> Response<Answer> {
         let unknown = self.bring().await.is_err() && self.sign_in().is_none();
         match endpoint {
             // Whoever is signed in with another replica is asked to come back, not to sign in.
@@ -78,6 +79,8 @@ impl Call<'_> {
             Endpoint::RenewScript => self.renew_script(),
             Endpoint::Logs => self.logs(record).await,
             Endpoint::Enter => self.enter(record).await,
+            // The line goes on with what was sent before: see `thread::resume`.
+            Endpoint::Resume => self.refuse(Reason::NotFound, record),
         }
     }
 

@@ -1,10 +1,12 @@
 //! One data thread: everything of it is its own, and here a request walks the straight line.
 
 mod detours;
+mod resume;
 
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::Either;
 use hyper::{
     body::{Body, Incoming},
     upgrade::OnUpgrade,
@@ -18,7 +20,7 @@ use super::{
     connection::Wire,
     consult::{Asked, Consulted},
     decide,
-    decision::{Early, Refusal},
+    decision::{Early, Reason, Refusal},
     endpoints::Call,
     locate::locate,
     pages,
@@ -29,18 +31,23 @@ use super::{
     tunnel::Tunnel,
 };
 use crate::{
-    authorize::Permit,
+    authorize::{Denied, Permit},
     catalog::snapshot::Snapshot,
-    forward::{Forwarded, Forwarder, Outgoing, fault::Fault, pool::Pool, request_headers, response_headers},
+    forward::{
+        Forwarded, Forwarder, Outgoing, body::Source, fault::Fault, pool::Pool, request_headers,
+        response_headers,
+    },
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::Streams,
     model::{
         arrival::{Arrival, Framing, Provenance, RequestClass},
+        destination::Destination,
         grpc::Grpc,
         place::Place,
         principal::Principal,
         site::Site,
     },
+    route::Endpoint,
     session::{cookie, store::Live, usage::Usage},
 };
 
@@ -126,13 +133,33 @@ impl DataThread {
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
-        let destination = match locate(&arrival, &snapshot, &here) {
-            Ok(destination) => destination,
+        let body = Either::Left(body);
+        match locate(&arrival, &snapshot, &here) {
+            Ok(destination) => {
+                let located = Located { arrival, destination, token, snapshot: &snapshot };
+                self.pass(parts, located, body, wire, record).await
+            }
+            Err(Early::Endpoint(Endpoint::Resume)) => {
+                self.resume((parts, arrival), &snapshot, body, wire, record).await
+            }
             Err(early) => {
                 let call = self.call(&parts, &arrival, &snapshot, wire);
-                return self.end(early, &call, body, record).await.into();
+                self.end(early, &call, body, record).await.into()
             }
-        };
+        }
+    }
+
+    /// caller → authorize → forward.
+    async fn pass(
+        &self,
+        mut parts: Parts,
+        located: Located<'_>,
+        body: Source,
+        wire: &Wire,
+        record: &mut Record,
+    ) -> Walked {
+        let Located { arrival, destination, token, snapshot } = located;
+        let site = snapshot.site();
         record.app = Some(destination.app.clone());
         let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
         let sheds_token = token.is_some() && shows_address(&arrival);
@@ -170,7 +197,7 @@ impl DataThread {
                 let judged = early.reason();
                 let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
                 let hidden = early.reason() != judged;
-                let call = self.call(&parts, &arrival, &snapshot, wire);
+                let call = self.call(&parts, &arrival, snapshot, wire);
                 let response = self.end(early, &call, body, record).await;
                 if hidden {
                     // The operator is told what the client is not.
@@ -204,7 +231,7 @@ impl DataThread {
         &self,
         early: Early,
         call: &Call<'_>,
-        body: Incoming,
+        body: Source,
         record: &mut Record,
     ) -> Response<Answer> {
         record.decision = early.as_str();
@@ -219,6 +246,11 @@ impl DataThread {
                 Place::Site => respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to)),
                 Place::Host(_) | Place::Port(_) => call.lead_to_site(&return_to, record),
             },
+            Early::Refuse(refusal)
+                if refusal.reason == Reason::Denied(Denied::Anonymous) && arrival.sends_form =>
+            {
+                self.park(&refusal, call, body, record).await
+            }
             Early::Refuse(refusal) => refused(&refusal, arrival, site, person.as_deref(), record),
         }
     }
@@ -248,7 +280,7 @@ impl DataThread {
     async fn forward(
         &self,
         passing: Passing<'_>,
-        body: Incoming,
+        body: Source,
         upgrade: Option<OnUpgrade>,
         consulted: Consulted,
         record: &mut Record,
@@ -361,6 +393,14 @@ impl DataThread {
         let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;
         Some((Live::App(session), line))
     }
+}
+
+/// A request whose app was found.
+struct Located<'r> {
+    arrival: Arrival,
+    destination: Destination,
+    token: Option<address_token::AddressToken>,
+    snapshot: &'r Snapshot,
 }
 
 /// What is on its way to an app.

@@ -19,7 +19,6 @@ use openidconnect::IssuerUrl;
 use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
 use crate::{calls::HttpClient, session::keys::KeyRing, telemetry::metrics::Metrics};
 use bearer::JudgedTokens;
-use logout::UsedTokens;
 use pending::UsedStates;
 use provider::Provider;
 
@@ -54,7 +53,6 @@ pub struct Oidc {
     provider: Provider,
     keys: Arc<KeyRing>,
     used: UsedStates,
-    logouts: UsedTokens,
     judged: JudgedTokens,
     clock: Clock,
 }
@@ -78,7 +76,6 @@ impl Oidc {
             settings,
             keys,
             used: UsedStates::new(),
-            logouts: UsedTokens::default(),
             judged: JudgedTokens::default(),
             clock,
         })

@@ -86,6 +86,12 @@ pub fn classify(
     })
 }
 
+/// Whether a browser says that a form of a page of the same origin is sent, whose answer will be the next page.
+pub fn sends_form(parts: &Parts, fetch: &FetchMetadata<'_>) -> bool {
+    let is_page = (fetch.mode, fetch.dest) == (Sent::Once(b"navigate"), Sent::Once(b"document"));
+    parts.method == Method::POST && is_page && fetch.site == Sent::Once(b"same-origin")
+}
+
 /// Whether cookies count. `same-site` counts as cross-site: the neighbours are strangers' apps.
 pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin) -> Provenance {
     let is_navigation = class == RequestClass::Navigation;

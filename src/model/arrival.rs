@@ -23,6 +23,8 @@ pub struct Arrival {
     pub framing: Framing,
     /// Whether a refusal is answered with a page rather than problem+json.
     pub wants_html: bool,
+    /// A person sends a form of a page of the same origin, and the answer will be the next page.
+    pub sends_form: bool,
     /// A call of gRPC, whose refusals are said in its own way.
     pub grpc: Option<Grpc>,
 }
@@ -40,6 +42,7 @@ impl Arrival {
             origin: Origin::Absent,
             framing: Framing::None,
             wants_html: true,
+            sends_form: false,
             grpc: None,
         }
     }

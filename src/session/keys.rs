@@ -1,10 +1,18 @@
 //! Keys for what the browser carries for us: AEAD only, one derived key per purpose, the purpose also authenticated.
 //!
-//! A ring seals with its first key and opens with all, so keys rotate without anybody noticing.
+//! A ring seals with its first key and opens with all, and looks whether its file has changed, so keys rotate without anybody
+//! noticing.
 
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey},
-    hkdf, hmac, rand,
+    digest, hkdf, hmac, rand,
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
@@ -18,8 +26,10 @@ pub enum Purpose {
     State,
     /// The token of the sign-out form.
     SignOutForm,
-    /// Who is signed in, over a restart.
+    /// Who is signed in, for another process.
     Sessions,
+    /// A form that came when the session was over.
+    ParkedForm,
 }
 
 impl Purpose {
@@ -28,6 +38,7 @@ impl Purpose {
             Purpose::State => b"ludgate state v1",
             Purpose::SignOutForm => b"ludgate sign-out form v1",
             Purpose::Sessions => b"ludgate sessions v1",
+            Purpose::ParkedForm => b"ludgate parked form v1",
         }
     }
 }
@@ -57,9 +68,27 @@ pub enum KeyError {
 #[error("what was sealed cannot be opened")]
 pub struct NotOurs;
 
+/// Why a changed file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewError {
+    /// It cannot be read.
+    #[error("the file cannot be read: {0}")]
+    File(#[from] io::Error),
+    /// It cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+}
+
 /// One or more keys; the first seals.
 pub struct KeyRing {
-    keys: Vec<DerivedKeys>,
+    keys: ArcSwap<Vec<DerivedKeys>>,
+    file: Option<KeyFile>,
+}
+
+struct KeyFile {
+    path: PathBuf,
+    /// Digest of what was read last.
+    seen: Mutex<Vec<u8>>,
 }
 
 struct DerivedKeys {
@@ -67,12 +96,13 @@ struct DerivedKeys {
     id: u8,
     state: RandomizedNonceKey,
     sessions: RandomizedNonceKey,
+    parked: RandomizedNonceKey,
     form: hmac::Key,
 }
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "KeyRing({} keys)", self.keys.len())
+        write!(f, "KeyRing({} keys)", self.keys.load().len())
     }
 }
 
@@ -81,7 +111,45 @@ impl KeyRing {
     pub fn random() -> Result<KeyRing, KeyError> {
         let mut secret = [0; MIN_SECRET];
         rand::fill(&mut secret).map_err(|_| KeyError::System)?;
-        Ok(KeyRing { keys: vec![DerivedKeys::from_secret(&secret)?] })
+        Ok(KeyRing::of(vec![DerivedKeys::from_secret(&secret)?]))
+    }
+
+    fn of(keys: Vec<DerivedKeys>) -> KeyRing {
+        KeyRing { keys: ArcSwap::from_pointee(keys), file: None }
+    }
+
+    /// Reads a key file, which may change later; see [`KeyRing::renew`].
+    ///
+    /// # Errors
+    /// See [`RenewError`].
+    pub fn from_file(path: &Path) -> Result<KeyRing, RenewError> {
+        let content = fs::read_to_string(path)?;
+        let ring = KeyRing::from_file_content(&content)?;
+        let file = KeyFile { path: path.to_owned(), seen: Mutex::new(digest_of(&content)) };
+        Ok(KeyRing { file: Some(file), ..ring })
+    }
+
+    /// Whether there is a file to look at.
+    pub fn may_change(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Takes the keys of the file when it has changed; says whether it has. Keys that were taken out open nothing any more.
+    ///
+    /// # Errors
+    /// When it cannot be used; the keys stay as they are. Of one and the same content that is said once.
+    pub fn renew(&self) -> Result<bool, RenewError> {
+        let Some(file) = &self.file else { return Ok(false) };
+        let content = fs::read_to_string(&file.path);
+        let now = content.as_deref().map_or_else(|_| Vec::new(), digest_of);
+        let mut seen = file.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if *seen == now {
+            return Ok(false);
+        }
+        *seen = now;
+        let next = KeyRing::from_file_content(&content?)?;
+        self.keys.store(next.keys.load_full());
+        Ok(true)
     }
 
     /// Reads a key file: one base64 key of at least 32 bytes a line, `#` comments; the first seals.
@@ -106,12 +174,13 @@ impl KeyRing {
                 DerivedKeys::from_secret(&secret)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() { Err(KeyError::Empty) } else { Ok(KeyRing { keys }) }
+        if keys.is_empty() { Err(KeyError::Empty) } else { Ok(KeyRing::of(keys)) }
     }
 
     /// Seals the bytes for the browser to carry: key id, nonce, ciphertext, tag; base64url.
     pub fn seal(&self, purpose: Purpose, plain: &[u8]) -> Result<String, KeyError> {
-        let key = self.keys.first().ok_or(KeyError::Empty)?;
+        let keys: Arc<Vec<DerivedKeys>> = self.keys.load_full();
+        let key = keys.first().ok_or(KeyError::Empty)?;
         let mut sealed = plain.to_vec();
         let nonce = key
             .of(purpose)
@@ -129,7 +198,7 @@ impl KeyRing {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotOurs)?;
         let (id, rest) = bytes.split_first().ok_or(NotOurs)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(NotOurs)?;
-        for key in self.keys.iter().filter(|key| key.id == *id) {
+        for key in self.keys.load().iter().filter(|key| key.id == *id) {
             let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
             let mut sealed = sealed.to_vec();
             if let Ok(plain) = key.of(purpose).open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
@@ -141,14 +210,15 @@ impl KeyRing {
 
     /// A token that only we can make for this message; for forms that change something.
     pub fn form_token(&self, message: &[u8]) -> String {
-        let Some(key) = self.keys.first() else { return String::new() };
+        let keys = self.keys.load();
+        let Some(key) = keys.first() else { return String::new() };
         URL_SAFE_NO_PAD.encode(hmac::sign(&key.form, message))
     }
 
     /// Whether the token was made by [`KeyRing::form_token`] for the message; constant time.
     pub fn is_form_token(&self, message: &[u8], token: &str) -> bool {
         let Ok(tag) = URL_SAFE_NO_PAD.decode(token) else { return false };
-        self.keys.iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
+        self.keys.load().iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
     }
 }
 
@@ -158,6 +228,7 @@ impl DerivedKeys {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,
             Purpose::Sessions => &self.sessions,
+            Purpose::ParkedForm => &self.parked,
         }
     }
 
@@ -176,9 +247,15 @@ impl DerivedKeys {
                 .map_err(|_| KeyError::System)?,
             sessions: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::Sessions.label())?)
                 .map_err(|_| KeyError::System)?,
+            parked: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::ParkedForm.label())?)
+                .map_err(|_| KeyError::System)?,
             form: hmac::Key::new(hmac::HMAC_SHA256, &derive(Purpose::SignOutForm.label())?),
         })
     }
+}
+
+fn digest_of(content: &str) -> Vec<u8> {
+    digest::digest(&digest::SHA256, content.as_bytes()).as_ref().to_vec()
 }
 
 #[cfg(test)]
@@ -215,6 +292,32 @@ mod tests {
         assert_eq!(both.open(Purpose::State, &sealed).as_deref(), Ok(&b"text"[..]));
         let newer = both.seal(Purpose::State, b"text").expect("sealed");
         assert_eq!(old.open(Purpose::State, &newer), Err(NotOurs));
+    }
+
+    #[test]
+    fn a_file_that_changes_is_taken_when_it_can_be_used_and_said_once_when_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("keys");
+        fs::write(&file, file_of(1)).expect("written");
+        let ring = KeyRing::from_file(&file).expect("a key");
+        let old = ring.seal(Purpose::State, b"text").expect("sealed");
+        assert!(matches!(ring.renew(), Ok(false)), "as it was");
+        fs::write(&file, format!("{}\n{}", file_of(2), file_of(1))).expect("written");
+        assert!(matches!(ring.renew(), Ok(true)));
+        let new = ring.seal(Purpose::State, b"text").expect("sealed");
+        assert!(ring.open(Purpose::State, &old).is_ok() && ring.open(Purpose::State, &new).is_ok());
+        for bad in ["", "c2hvcnQ="] {
+            fs::write(&file, bad).expect("written");
+            assert!(matches!(ring.renew(), Err(RenewError::Keys(_))), "{bad}");
+            assert!(matches!(ring.renew(), Ok(false)), "said once");
+        }
+        fs::remove_file(&file).expect("removed");
+        assert!(matches!(ring.renew(), Err(RenewError::File(_))));
+        assert!(ring.open(Purpose::State, &new).is_ok(), "the last that could be used");
+        fs::write(&file, file_of(2)).expect("written");
+        assert!(matches!(ring.renew(), Ok(true)));
+        assert_eq!(ring.open(Purpose::State, &old), Err(NotOurs), "taken out");
+        assert!(ring.open(Purpose::State, &new).is_ok());
     }
 
     #[test]

@@ -286,6 +286,9 @@ impl Sessions {
 
     /// Whether a token that is good once comes for the first time anywhere. While the store is away nobody else can say.
     pub async fn is_first(&self, token: &str, kept_for: std::time::Duration) -> bool {
+        if !self.used.entry(RecordKey::of_name(token)).or_insert(()).is_fresh() {
+            return false;
+        }
         let Some(redis) = self.redis() else { return true };
         let kept_for = crate::model::clock::millis(kept_for);
         redis.is_first(token, kept_for).await.unwrap_or(true)

@@ -3,6 +3,7 @@
 //! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
 //! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
 
+mod lapsed;
 mod people;
 
 use std::{
@@ -32,10 +33,13 @@ use crate::{
     },
     telemetry::metrics::Metrics,
 };
+use lapsed::Lapsed;
 use people::People;
 
 /// Records looked at before the sweep lets others run.
 const SWEEP_BATCH: usize = 512;
+/// Things that are good once, and are remembered; each is of use for minutes.
+const MAX_USED: u64 = 100_000;
 /// What one app session record holds, with its place in the table, in bytes.
 const APP_SESSION_WEIGHT: u32 = 600;
 
@@ -78,6 +82,10 @@ pub struct Sessions {
     people: Mutex<People>,
     /// What a sign-in takes with it from the site to an app's own host.
     pub tickets: Tickets,
+    /// What is good once, and was used.
+    pub(super) used: Cache<RecordKey, ()>,
+    /// Whose sessions ended by themselves a while ago.
+    lapsed: Lapsed,
     settings: Settings,
     clock: Clock,
     alarm: Alarm,
@@ -109,6 +117,8 @@ impl Sessions {
                 .build_with_hasher(KeyIsHash),
             people: Mutex::default(),
             tickets: Tickets::new(),
+            used: Cache::builder().max_capacity(MAX_USED).eviction_policy(EvictionPolicy::lru()).build(),
+            lapsed: Lapsed::default(),
             settings,
             clock,
             alarm,
@@ -443,6 +453,7 @@ impl Sessions {
         let mut seen = 0;
         for (key, session) in &self.apps {
             if !session.is_live(self.clock.now()) {
+                self.lapse(*key, session.sign_in(), session.window(), session.is_ended());
                 self.apps.invalidate(&*key);
             }
             seen += 1;
@@ -452,6 +463,7 @@ impl Sessions {
         }
         for (_, sign_in) in &self.sign_ins {
             if !sign_in.is_live(self.clock.now()) {
+                self.lapse(sign_in.key(), &sign_in, sign_in.window(), sign_in.is_ended());
                 self.forget(&sign_in);
             }
             seen += 1;

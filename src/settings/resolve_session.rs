@@ -1,6 +1,6 @@
 //! `[session]`: how long, where, and sealed with which keys.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use url::Url;
 
@@ -12,7 +12,7 @@ use crate::{
     model::{secret::Secret, site::is_loopback_host},
     session::{
         self,
-        keys::KeyRing,
+        keys::{KeyRing, RenewError},
         redis::link::{self, Address},
     },
     trust,
@@ -54,9 +54,10 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
     }
     let keys = match section.text("keys_file") {
         None => KeyRing::random(),
-        Some(file) => match fs::read_to_string(folder.join(&file)) {
-            Ok(content) => KeyRing::from_file_content(&content),
-            Err(error) => {
+        Some(file) => match KeyRing::from_file(&folder.join(&file)) {
+            Ok(ring) => Ok(ring),
+            Err(RenewError::Keys(error)) => Err(error),
+            Err(RenewError::File(error)) => {
                 section.wrong("keys_file", format!("{file} cannot be read: {error}"), None);
                 return (settings, None);
             }

@@ -44,6 +44,7 @@ mod kubernetes_api_watches;
 mod listeners;
 mod logout;
 mod malformed;
+mod parked;
 mod paths;
 mod port_range;
 mod provider_trouble;

@@ -2,11 +2,11 @@
 
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
 use serde_json::json;
 
 use super::{Call, once};
 use crate::{
+    forward::body::Source,
     gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
 };
@@ -18,7 +18,7 @@ const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Call<'_> {
     /// Back-Channel Logout 1.0 section 2.5: 200 when it was done, also when there was nobody to sign out; 400 otherwise.
-    pub async fn backchannel_logout(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+    pub async fn backchannel_logout(&self, body: Source, record: &mut Record) -> Response<Answer> {
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.refuse(Reason::NotFound, record);
         };

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
-use hyper::{Method, body::Incoming};
+use hyper::Method;
 
 use super::{Call, once, set_cookie};
 use crate::{
+    forward::body::Source,
     gateway::{
         access_log::Record,
         answer::Answer,
@@ -31,7 +32,7 @@ const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Call<'_> {
     /// GET asks, POST does.
-    pub async fn sign_out(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+    pub async fn sign_out(&self, body: Source, record: &mut Record) -> Response<Answer> {
         if self.arrival.method == Method::POST {
             self.sign_out_now(body, record).await
         } else {
@@ -62,7 +63,7 @@ impl Call<'_> {
     }
 
     /// Needs the page's token, and that our own origin sent the form.
-    async fn sign_out_now(&self, body: Incoming, record: &mut Record) -> Response<Answer> {
+    async fn sign_out_now(&self, body: Source, record: &mut Record) -> Response<Answer> {
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
         let Ok(Ok(form)) = reading.await else {
             return self.refuse(Reason::BadForm, record);

@@ -3,9 +3,7 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use moka::sync::Cache;
 use openidconnect::{
     JsonWebKey, JsonWebKeyId,
     core::{CoreJsonWebKey, CoreJsonWebKeyUse, CoreJwsSigningAlgorithm},
@@ -26,8 +24,6 @@ const MAX_AGE: i64 = 600;
 pub const GOOD_FOR: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 /// The event that makes a token one.
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
-/// Tokens that are remembered, so that none works twice. They are good for minutes only.
-const MAX_USED: u64 = 100_000;
 
 /// Whose sign-ins end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,27 +32,8 @@ pub struct LoggedOut {
     pub subject: Option<String>,
     /// The provider's session.
     pub session: Option<String>,
-    /// What tells the token from every other.
+    /// What tells the token from every other: it is good once, which is for the caller to see to.
     pub id: String,
-}
-
-/// Logout tokens that were acted on.
-#[derive(Debug)]
-pub struct UsedTokens(Cache<[u8; 32], ()>);
-
-impl Default for UsedTokens {
-    fn default() -> Self {
-        UsedTokens(Cache::builder().max_capacity(MAX_USED).build())
-    }
-}
-
-impl UsedTokens {
-    /// Whether it is the first time that this token comes.
-    fn is_first(&self, id: &str) -> bool {
-        let mut key = [0; 32];
-        key.copy_from_slice(digest::digest(&digest::SHA256, id.as_bytes()).as_ref());
-        self.0.entry(key).or_insert(()).is_fresh()
-    }
 }
 
 impl Oidc {
@@ -104,10 +81,6 @@ impl Oidc {
             return Err(TokenError::Subject);
         }
         let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
-        // Last: only a token that holds is used up.
-        if !self.logouts.is_first(id) {
-            return Err(TokenError::Kind("used before"));
-        }
         Ok(LoggedOut { subject, session, id: id.to_owned() })
     }
 

@@ -50,6 +50,11 @@ impl Window {
         self.absolute_deadline
     }
 
+    /// When it is over, if it is not used until then.
+    pub fn shuts(&self) -> u64 {
+        self.idle_deadline.load(Relaxed).min(self.absolute_deadline)
+    }
+
     /// What is left of it.
     pub fn left(&self, now: Moment) -> Left {
         let left = |deadline: u64| deadline.saturating_sub(now.0);

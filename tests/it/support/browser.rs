@@ -24,6 +24,9 @@ pub enum From {
     ForeignFetch,
     SiblingFetch,
     ForeignNavigation,
+    /// A form of a page of this origin, and of another site's; with Origin and Content-Type of the test's own.
+    Form,
+    ForeignForm,
     /// No browser: no Sec-Fetch header, accepts anything.
     Program,
 }
@@ -35,6 +38,12 @@ impl From {
                 "Sec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html,*/*;q=0.8\r\n"
             }
             From::ForeignNavigation => {
+                "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html,*/*;q=0.8\r\n"
+            }
+            From::Form => {
+                "Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html,*/*;q=0.8\r\n"
+            }
+            From::ForeignForm => {
                 "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html,*/*;q=0.8\r\n"
             }
             From::Frame => {

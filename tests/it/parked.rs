@@ -1,0 +1,249 @@
+//! Nothing typed is lost: a form that comes when the session is over is given back, sealed, in a page, and sent once when its person
+//! has signed in again.
+
+use std::time::Duration;
+
+use crate::support::{
+    browser::{Browser, From},
+    chromium::Chromium,
+    message::Message,
+    origins::Origins,
+    secure::Secure,
+    world::World,
+};
+
+const WINDOW: Duration = Duration::from_secs(30 * 60);
+const MINUTE: Duration = Duration::from_secs(60);
+const TYPED: &str = "title=An+idea&text=caf%C3%A9%0D%0A%26+more";
+
+/// Headers of a form of a page at this origin.
+fn form(origin: &str, kind: &str) -> String {
+    format!("Origin: {origin}\r\nContent-Type: {kind}\r\n")
+}
+
+/// Sends a form, as a page of the site does.
+async fn send(world: &World, browser: &mut Browser, target: &str, body: &str) -> Message {
+    let more = form(&format!("http://{}", world.host), "application/x-www-form-urlencoded");
+    browser.once("POST", target, From::Form, &more, body.as_bytes()).await
+}
+
+fn parked(page: &Message) -> String {
+    crate::session_store::field(&page.text(), "parked")
+}
+
+async fn resume(world: &World, browser: &mut Browser, sealed: &str) -> Message {
+    send(world, browser, "/oauth2/resume", &format!("parked={sealed}")).await
+}
+
+/// Alice's page was open for too long when she sends what she wrote.
+async fn too_late() -> (World, Browser, String) {
+    let world = World::new().await.ready().await;
+    let mut alice = world.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    world.hands.advance(WINDOW);
+    let page = send(&world, &mut alice, "/apps/grp/echo?a=%20b", TYPED).await;
+    assert_eq!(page.status(), 401);
+    assert!(page.text().contains("What you wrote is not lost"), "{}", page.text());
+    (world, alice, parked(&page))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_again() {
+    let (world, mut alice, sealed) = too_late().await;
+    let reached = world.backend("grp").count();
+    let early = resume(&world, &mut alice, &sealed).await;
+    assert_eq!((early.status(), parked(&early)), (401, sealed.clone()), "not signed in yet: the page again");
+    // The page outlives the memory of whose session it was.
+    world.hands.advance(9 * MINUTE);
+    alice.sign_in("/apps/usr/", "alice").await;
+    let sent = resume(&world, &mut alice, &sealed).await;
+    assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
+    let seen = world.backend("grp").last();
+    assert_eq!(seen.start, "POST /apps/grp/echo?a=%20b HTTP/1.1");
+    assert_eq!(seen.all("content-type"), ["application/x-www-form-urlencoded"]);
+    assert_eq!(seen.all("content-length"), [TYPED.len().to_string()]);
+    assert_eq!(seen.header("x-forwarded-user").as_deref(), Some("alice"));
+    assert!(
+        sent.all("set-cookie").iter().any(|line| line.contains("Path=/apps/grp/")),
+        "a session of the app"
+    );
+    let again = resume(&world, &mut alice, &sealed).await;
+    assert_eq!((again.status(), world.backend("grp").count()), (400, reached + 1), "once");
+    world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_else_and_nothing_else_can_send_it() {
+    let (world, mut alice, sealed) = too_late().await;
+    let reached = world.backend("grp").count();
+    let mut bob = world.signed_in("bob").await;
+    let page = resume(&world, &mut bob, &sealed).await;
+    assert!(page.status() == 401 && page.text().contains("Somebody else is signed in"), "{}", page.text());
+    alice.sign_in("/apps/usr/", "alice").await;
+    let mut forged = sealed.clone().into_bytes();
+    forged[40] = if forged[40] == b'A' { b'B' } else { b'A' };
+    for wrong in [
+        String::from_utf8(forged).expect("ASCII"),
+        String::new(),
+        sealed[..60].to_owned(),
+        "x".repeat(300_000),
+    ] {
+        assert_eq!(resume(&world, &mut alice, &wrong).await.status(), 400);
+    }
+    let twice = send(&world, &mut alice, "/oauth2/resume", &format!("parked={sealed}&parked={sealed}")).await;
+    assert_eq!(twice.status(), 400);
+    let body = format!("parked={sealed}");
+    for from in ["http://evil.test", "null", "http://grp.localhost"] {
+        let more = form(from, "application/x-www-form-urlencoded");
+        let answer = alice.once("POST", "/oauth2/resume", From::ForeignForm, &more, body.as_bytes()).await;
+        assert_eq!(answer.status(), 403, "{from}");
+    }
+    assert_eq!(alice.open("/oauth2/resume").await.status(), 405);
+    let mut elsewhere = alice.clone();
+    elsewhere.host = world.on_host("grp").replace("http://", "");
+    let more = form(&world.on_host("grp"), "application/x-www-form-urlencoded");
+    let answer = elsewhere.once("POST", "/.ludgate/resume", From::Form, &more, body.as_bytes()).await;
+    assert_eq!(answer.status(), 400, "made for another origin");
+    world.hands.advance(11 * MINUTE);
+    assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 400, "too old");
+    assert_eq!(world.backend("grp").count(), reached, "nothing came to the app");
+    world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
+    let world = World::new().await.ready().await;
+    let is_parked = |page: &Message| page.text().contains("What you wrote is not lost");
+    let mut nobody = world.browser();
+    let page = send(&world, &mut nobody, "/apps/grp/echo", TYPED).await;
+    assert!(page.status() == 401 && !is_parked(&page), "a stranger");
+    nobody.jar.insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    assert!(!is_parked(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await), "a forged cookie");
+    let mut alice = world.signed_in("alice").await;
+    let gateway = &world.running.gateway;
+    world.hands.advance(WINDOW);
+    // However the records go: still there, swept, and at last forgotten.
+    assert!(is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await));
+    gateway.sessions.sweep().await;
+    assert!(is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await));
+    let fetch = alice.send("POST", "/apps/usr/echo", From::Fetch, "", TYPED.as_bytes()).await;
+    assert_eq!(
+        (fetch.status(), fetch.json()["reason"].as_str()),
+        (401, Some("anonymous")),
+        "a fetch has its own way"
+    );
+    let foreign = form("http://evil.test", "application/x-www-form-urlencoded");
+    let page = alice.once("POST", "/apps/usr/echo", From::ForeignForm, &foreign, TYPED.as_bytes()).await;
+    assert!(page.status() == 401 && !is_parked(&page), "another site's form");
+    world.hands.advance(WINDOW);
+    assert!(!is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await), "a window later");
+    let mut bob = world.signed_in("bob").await;
+    let cookie = bob.value("ludgate").expect("a sign-in");
+    let found = gateway.sessions.find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
+    gateway.sessions.end(&found.expect("signed in"));
+    assert!(!is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await), "signed out");
+    world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_kept_is_said() {
+    let (world, mut alice, _) = too_late().await;
+    let origin = format!("http://{}", world.host);
+    let (large, fits) = ("x".repeat(64 * 1024 + 1), "x".repeat(64 * 1024));
+    for (kind, body) in [
+        ("multipart/form-data; boundary=b", "--b--\r\n"),
+        ("text/plain", "a=b"),
+        ("application/x-www-form-urlencoded", &large),
+    ] {
+        let page =
+            alice.once("POST", "/apps/grp/echo", From::Form, &form(&origin, kind), body.as_bytes()).await;
+        assert!(page.status() == 401 && page.text().contains("could not be kept"), "{kind}: {}", page.text());
+    }
+    let page = send(&world, &mut alice, "/apps/grp/echo", &fits).await;
+    let sealed = parked(&page);
+    alice.sign_in("/apps/usr/", "alice").await;
+    assert_eq!(resume(&world, &mut alice, &sealed).await.text(), fits);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_the_app_leads_to_is_read_from_where_the_form_was_sent() {
+    let (world, mut alice, sealed) = too_late().await;
+    alice.sign_in("/apps/usr/", "alice").await;
+    world
+        .backend("grp")
+        .script(b"HTTP/1.1 303 See Other\r\nLocation: done?x\r\nContent-Length: 0\r\n\r\n".to_vec());
+    let sent = resume(&world, &mut alice, &sealed).await;
+    let expected = format!("http://{}/apps/grp/done?x", world.host);
+    assert_eq!((sent.status(), sent.header("location")), (303, Some(expected)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_leaves_it_to_be_sent_later() {
+    let (world, mut alice, sealed) = too_late().await;
+    alice.sign_in("/apps/usr/", "alice").await;
+    let catalog = &world.running.gateway.catalog;
+    let before = catalog.load().followed_by(Vec::new(), Vec::new(), Default::default());
+    let apps: Vec<_> = catalog.load().apps().map(|app| app.spec.clone()).collect();
+    catalog.publish(before);
+    assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 404, "the app is gone");
+    catalog.publish(catalog.load().followed_by(apps, Vec::new(), Default::default()));
+    assert_eq!(resume(&world, &mut alice, &sealed).await.text(), TYPED);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_host_of_its_own_too() {
+    let world = World::new().await.ready().await;
+    let mut origins = Origins::new(&world);
+    let (_, page) = origins.follow(&format!("{}/x", world.on_host("grp")), "alice").await;
+    assert_eq!(page.status(), 200);
+    let origin = world.on_host("grp");
+    let authority = origin.replace("http://", "");
+    let host = origins.at(&authority);
+    world.hands.advance(WINDOW);
+    let more = form(&origin, "application/x-www-form-urlencoded");
+    let page = host.once("POST", "/echo", From::Form, &more, TYPED.as_bytes()).await;
+    assert_eq!(page.status(), 401);
+    let body = format!("parked={}", parked(&page));
+    let (_, page) = origins.follow(&format!("{}/.ludgate/renewed", world.on_host("grp")), "alice").await;
+    assert_eq!(page.status(), 200);
+    let host = origins.at(&authority);
+    let sent = host.once("POST", "/.ludgate/resume", From::Form, &more, body.as_bytes()).await;
+    assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
+    world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_browser_one_click_signs_in_and_sends_it() {
+    if Chromium::left_out() {
+        return;
+    }
+    let secure = Secure::start().await;
+    let browser = Chromium::believing("MAP *.test 127.0.0.1", Some(&secure.key)).await;
+    for here in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
+        browser.open(&here).await;
+        browser.wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer())).await;
+        if browser.url().await != here {
+            browser.click("a[href*=\"login_as=alice\"]").await;
+            browser.wait_for_url(|url| url == here).await;
+        }
+        secure.hands.advance(WINDOW);
+        browser
+            .run(
+                "document.body.innerHTML='<form method=post action=echo><textarea name=text>one\\n&amp;</textarea></form>';\
+                 document.querySelector('form').submit()",
+            )
+            .await;
+        browser.wait_for_url(|url| url.ends_with("/echo")).await;
+        assert!(browser.text().await.contains("What you wrote is not lost"), "{}", browser.text().await);
+        browser.click("button").await;
+        browser.other_window().await;
+        browser.wait_for_url(|url| url.starts_with(secure.provider.issuer())).await;
+        browser.click("a[href*=\"login_as=alice\"]").await;
+        browser.only_window().await;
+        browser.wait_for_url(|url| url.ends_with("/resume")).await;
+        assert_eq!(browser.text().await.trim(), "text=one%0D%0A%26");
+        let forms = secure.grp.seen().iter().filter(|seen| seen.start.starts_with("POST ")).count();
+        assert_eq!(forms, usize::from(here.contains("svc.test")) + 1, "each came once");
+    }
+    browser.close().await;
+}
