@@ -384,6 +384,9 @@ impl Running {
                 }
             }
         }
+        if let Some(rechecks) = &gateway.rechecks {
+            rechecks.finish().await;
+        }
         gateway.sessions.tell_the_rest().await;
         finish.send_replace(true);
         // Joining blocks for as long as a thread needs to drop its tasks.

@@ -22,6 +22,8 @@ use crate::{
 const AT_ONCE: usize = 64;
 /// A provider that said nothing is asked about the same person again after this long.
 const RETRY: Duration = Duration::from_secs(30);
+/// A process that stops waits for answers for so long.
+const LAST_ANSWERS: Duration = Duration::from_secs(12);
 /// What another replica is asking is known here after this long.
 const SOON: Duration = Duration::from_secs(5);
 /// After so many silences in a row nobody is asked about,
@@ -98,7 +100,7 @@ impl Rechecks {
         match self.sessions.take_turn(sign_in).await {
             Turn::Ours(lock) => {
                 self.ask_in_turn(sign_in).await;
-                self.sessions.give_turn_back(lock).await;
+                self.sessions.give_turn_back(sign_in, lock).await;
             }
             Turn::Adopted => {}
             Turn::Theirs => sign_in.postpone(self.clock.now(), recheck, SOON),
@@ -142,6 +144,14 @@ impl Rechecks {
                 }
             }
         }
+    }
+
+    /// Waits for those who are being asked about, for a while, and asks about nobody afterwards: for a process that stops. The
+    /// token that comes of an answer must be kept.
+    pub async fn finish(&self) {
+        let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(LAST_ANSWERS, self.turns.acquire_many(all)).await;
+        self.turns.close();
     }
 
     /// Says once that nobody can be asked about.

@@ -23,6 +23,9 @@ impl Moment {
     }
 }
 
+/// The process begins so many milliseconds after the first moment there is, so that what began before it has one, too.
+const BEFORE: u64 = 1 << 40;
+
 /// A duration in whole milliseconds.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
@@ -68,7 +71,7 @@ impl Clock {
     /// The monotonic time.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::System(start) => Moment(millis(start.elapsed())),
+            Source::System(start) => Moment(BEFORE.saturating_add(millis(start.elapsed()))),
             Source::Hands(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
         }
     }
@@ -87,7 +90,8 @@ impl Clock {
     pub async fn sleep_until(&self, until: Moment) {
         match &self.0 {
             Source::System(start) => {
-                tokio::time::sleep_until((*start + Duration::from_millis(until.0)).into()).await;
+                let since = Duration::from_millis(until.0.saturating_sub(BEFORE));
+                tokio::time::sleep_until((*start + since).into()).await;
             }
             Source::Hands(inner) => {
                 let mut moved = inner.moved.subscribe();

@@ -103,7 +103,7 @@ impl Sessions {
         let sign_in = self.begin_restored(key, person, tokens, left);
         for (app, left) in carried.apps {
             if let (Some((id, place)), Some(left)) = (app.read(), left.after(passed)) {
-                self.mint_restored(app.key(), &sign_in, id, place, left);
+                self.mint_restored(app.key(), &sign_in, (id, place), (left, sign_in.begun()));
             }
         }
         Some(())

@@ -74,6 +74,8 @@ pub struct SignIn {
     told: AtomicU64,
     /// When it began, by the wall clock in seconds.
     begun: i64,
+    /// Held while what it says and its version change together.
+    changing: Mutex<()>,
 }
 
 /// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
@@ -108,7 +110,13 @@ impl SignIn {
             version: AtomicU64::new(1),
             told: AtomicU64::new(0),
             begun: 0,
+            changing: Mutex::default(),
         }
+    }
+
+    /// As which version the shared store has it, from where it comes.
+    pub fn at_version(self, version: u64) -> SignIn {
+        SignIn { version: AtomicU64::new(version), told: AtomicU64::new(version), ..self }
     }
 
     /// When it began by the wall clock, in seconds: what was ended before is another.
@@ -146,6 +154,7 @@ impl SignIn {
 
     /// Replaces the description: they were asked about again.
     pub fn describe(&self, principal: Arc<Principal>, now: Moment) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.principal.store(principal);
         self.proved.store(now.0, Ordering::Relaxed);
         self.version.fetch_add(1, Ordering::AcqRel);
@@ -153,6 +162,7 @@ impl SignIn {
 
     /// The provider gave another refresh token for the one that was used.
     pub fn renew_token(&self, token: Secret) {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.tokens.refresh_token.store(Some(Arc::new(token)));
         self.version.fetch_add(1, Ordering::AcqRel);
     }
@@ -162,14 +172,15 @@ impl SignIn {
         &self,
         version: u64,
         principal: Arc<Principal>,
-        tokens: ProviderTokens,
+        refresh_token: Option<Arc<Secret>>,
         proved: Moment,
     ) -> bool {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if version <= self.version.load(Ordering::Acquire) {
             return false;
         }
         self.principal.store(principal);
-        self.tokens.refresh_token.store(tokens.refresh_token.into_inner());
+        self.tokens.refresh_token.store(refresh_token);
         self.version.store(version, Ordering::Release);
         self.told.store(version, Ordering::Release);
         self.proved.store(proved.0, Ordering::Relaxed);
@@ -182,9 +193,8 @@ impl SignIn {
         self.version.load(Ordering::Acquire)
     }
 
-    /// As which version it came from the shared store, or went there.
+    /// The shared store has this version.
     pub fn told(&self, version: u64) {
-        self.version.fetch_max(version, Ordering::AcqRel);
         self.told.store(version, Ordering::Release);
     }
 
@@ -322,13 +332,25 @@ pub struct AppSession {
     sign_in: Arc<SignIn>,
     window: Window,
     ended: AtomicBool,
+    /// When it began, by the wall clock in seconds.
+    begun: i64,
 }
 
 impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
     pub fn begin(app: AppId, place: Place, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
-        AppSession { app, place, sign_in, window, ended: AtomicBool::new(false) }
+        AppSession { app, place, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
+    }
+
+    /// When it began by the wall clock, in seconds.
+    pub fn begun_at(self, begun: i64) -> AppSession {
+        AppSession { begun, ..self }
+    }
+
+    /// When it began by the wall clock, in seconds.
+    pub fn begun(&self) -> i64 {
+        self.begun
     }
 
     /// Whether it was made for this app at this place; at any other it is no session.

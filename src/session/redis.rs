@@ -5,23 +5,18 @@
 //! Every command touches one slot of a cluster.
 
 mod announcement;
+pub mod endings;
 pub mod link;
 pub mod people;
 mod scripts;
 
-use std::{
-    collections::HashMap,
-    mem,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::join_all;
 use moka::{policy::EvictionPolicy, sync::Cache};
 use redis::cmd;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use super::{
     cookie::RecordKey,
@@ -40,16 +35,18 @@ pub use announcement::Announcement;
 use link::{CHANNEL, Link, StoreError};
 use scripts::{ENDED, GRACE, MISSING, Scripts};
 
-/// Ended records that are remembered here, so that none comes back by a read that was under way.
-const MAX_ENDED: u64 = 200_000;
 /// A store that began, or was emptied, so lately may not have been told all yet, in milliseconds.
 const SETTLES: u64 = 5_000;
 /// When the store began, by its own clock.
 const EPOCH: &str = "ludgate:epoch";
+/// Somebody tells an emptied store what it lost; said again while that goes on.
+const TELLING: &str = "ludgate:telling";
+/// For so long at least, in milliseconds.
+const TELLING_FOR: u64 = 5_000;
+/// Look-ups that are under way at once at most.
+const MAX_LOOKUPS: usize = 256;
 /// A record that is not there is not asked for again for so long, in milliseconds.
 const ABSENT_FOR: u64 = 5_000;
-/// People whose sign-out is owed at most.
-const MAX_OWED: usize = 10_000;
 /// Such records that are remembered.
 const MAX_ABSENT: u64 = 100_000;
 
@@ -61,29 +58,16 @@ pub struct Redis {
     clock: Clock,
     metrics: Arc<Metrics>,
     lifetime: u64,
-    /// When records were ended, by the wall clock.
-    ended: Cache<RecordKey, i64>,
+    endings: endings::Endings,
     absent: Cache<RecordKey, Moment>,
-    /// What the store was not told yet.
-    unsent: Mutex<HashMap<RecordKey, Ending>>,
-    /// Whom the provider signed out while the store was away: by person, or by its own session.
-    owed: Mutex<Vec<Owed>>,
-    /// There is something to tell.
-    pub(super) untold: Notify,
+    /// Look-ups that are under way.
+    lookups: Semaphore,
+    /// When the connection began that there is.
+    since: Mutex<Moment>,
     /// The epoch that is old enough to be believed.
     epoch: Mutex<Option<i64>>,
     /// All that is in memory is to be told again.
-    pub(super) retell: AtomicBool,
-}
-
-/// A person, or a session of the provider's.
-pub type Owed = (Option<String>, Option<String>);
-
-/// What becomes of a record that is ended.
-#[derive(Clone, Debug)]
-struct Ending {
-    when: i64,
-    what: Announcement,
+    retell: Notify,
 }
 
 /// A sign-in as it is kept.
@@ -108,7 +92,8 @@ pub struct StoredApp {
     pub app: WrittenApp,
     /// The sign-in it stands on.
     sign_in: [u8; 32],
-    begun: i64,
+    /// When it began, by the wall clock in seconds.
+    pub begun: i64,
 }
 
 impl StoredApp {
@@ -147,7 +132,7 @@ impl Redis {
         metrics: Arc<Metrics>,
         lifetime: std::time::Duration,
     ) -> Redis {
-        let bounded = |most| Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru());
+        let since = Mutex::new(clock.now());
         Redis {
             link: Link::new(settings, metrics.clone()),
             scripts: Scripts::new(),
@@ -155,13 +140,12 @@ impl Redis {
             clock,
             metrics,
             lifetime: millis(lifetime),
-            ended: bounded(MAX_ENDED).build(),
+            endings: endings::Endings::new(),
             absent: Cache::builder().max_capacity(MAX_ABSENT).eviction_policy(EvictionPolicy::lru()).build(),
-            unsent: Mutex::default(),
-            owed: Mutex::default(),
-            untold: Notify::new(),
+            lookups: Semaphore::new(MAX_LOOKUPS),
+            since,
             epoch: Mutex::default(),
-            retell: AtomicBool::new(false),
+            retell: Notify::new(),
         }
     }
 
@@ -189,8 +173,11 @@ impl Redis {
         let is_new = !sign_in.window().is_told();
         let told =
             self.save(Table::SignIns, sign_in.key(), version, &stored, (left, sign_in.begun())).await?;
-        if let Told::Left(idle, _) = told {
-            sign_in.told(version);
+        if let Told::Left(idle, stored) = told {
+            // Of a newer one that stands there nothing was replaced, and what we have is not told.
+            if stored == version {
+                sign_in.told(version);
+            }
             sign_in.window().extend(now, idle);
         }
         let over = if is_new { self.index(sign_in).await? } else { Vec::new() };
@@ -202,7 +189,7 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn save_app(&self, key: RecordKey, session: &AppSession) -> Result<Told, StoreError> {
-        let (now, begun) = (self.clock.now(), self.clock.wall_seconds());
+        let (now, begun) = (self.clock.now(), session.begun());
         let stored =
             StoredApp { app: WrittenApp::of(key, session), sign_in: session.sign_in().key().0, begun };
         let told = self.save(Table::Apps, key, 1, &stored, (session.time_left(now), begun)).await?;
@@ -224,8 +211,8 @@ impl Redis {
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.save.key(record);
         call.key(tombstone).arg(version).arg(sealed).arg(to_live(left)).arg(begun);
-        let left: i64 = self.link.script(&call).await?;
-        Ok(told(left, version))
+        let (left, stored): (i64, u64) = self.link.script(&call).await?;
+        Ok(told(left, stored))
     }
 
     /// Reads a sign-in, and what is left of it; `None` when there is none that counts.
@@ -236,7 +223,7 @@ impl Redis {
         let Some((stored, idle, ended)) = self.load::<StoredSignIn>(Table::SignIns, key).await? else {
             return Ok(None);
         };
-        let ended = ended.max(self.ended.get(&key).unwrap_or(i64::MIN));
+        let ended = ended.max(self.ended(&key));
         let absolute = stored.ends.saturating_sub(self.clock.wall_seconds());
         let absolute = u64::try_from(absolute).unwrap_or(0).min(self.lifetime / 1000) * 1000;
         let counts = stored.sign_in.key() == key && stored.begun > ended && idle > 0 && absolute > 0;
@@ -252,8 +239,8 @@ impl Redis {
             return Ok(None);
         };
         let Some((app, _)) = stored.app.read() else { return Ok(None) };
-        let revoked: Option<i64> = self.link.command(cmd("GET").arg(revoked(&app))).await?;
-        let counts = stored.app.key() == key && idle > 0 && revoked.is_none_or(|when| stored.begun > when);
+        let ended = self.app_ended(&app).await?;
+        let counts = stored.app.key() == key && idle > 0 && stored.begun > ended;
         Ok(counts.then_some((stored, idle)))
     }
 
@@ -267,6 +254,8 @@ impl Redis {
         if self.absent.get(&key).is_some_and(|asked| now.0 < asked.0.saturating_add(ABSENT_FOR)) {
             return Ok(None);
         }
+        // Whoever sends made-up cookies does not keep the others from the store.
+        let Ok(_lookup) = self.lookups.try_acquire() else { return Err(StoreError::Away) };
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.load.key(record);
         call.key(tombstone);
@@ -304,91 +293,31 @@ impl Redis {
         Ok(told(left, version))
     }
 
-    /// Ends a sign-in for everybody: here at once, elsewhere as soon as the store can be told.
-    pub fn end(&self, key: RecordKey) {
-        let when = self.clock.wall_seconds();
-        self.ended.insert(key, when);
-        self.later(key, Ending { when, what: Announcement::Ended(key, when) });
-    }
-
-    /// Ends all sessions of an app.
-    pub fn end_app(&self, app: &AppId) {
-        let when = self.clock.wall_seconds();
-        let key = RecordKey::of_name(app.as_str());
-        self.later(key, Ending { when, what: Announcement::EndedApp(app.clone()) });
-    }
-
-    /// A sign-in under this key begins now, though one was ended: the second in which it begins is a later one.
-    pub fn begins(&self, key: &RecordKey) -> i64 {
-        let now = self.clock.wall_seconds();
-        self.ended.get(key).map_or(now, |ended| now.max(ended.saturating_add(1)))
-    }
-
-    /// Another replica has ended it at that second.
-    pub fn was_ended(&self, key: RecordKey, when: i64) {
-        self.ended.insert(key, when);
-    }
-
-    /// Whether a sign-in that began then was ended since.
-    pub fn is_ended(&self, key: &RecordKey, begun: i64) -> bool {
-        self.ended.get(key).is_some_and(|ended| ended >= begun)
-    }
-
-    /// Somebody is to be signed out as soon as the store says which sign-ins are theirs.
-    pub fn owe(&self, owed: Owed) {
-        let mut all = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() < MAX_OWED && !all.contains(&owed) {
-            all.push(owed);
-        }
-    }
-
-    /// Who is; they are not afterwards.
-    pub fn owed(&self) -> Vec<Owed> {
-        mem::take(&mut *self.owed.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// There is a new connection: what was announced meanwhile was missed, and the store may have forgotten.
+    pub fn is_new(&self) {
+        *self.since.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
+        self.tell_all_again();
+    }
+
+    /// Whether the connection is so new that the others may not have told everything yet.
+    pub fn is_young(&self) -> bool {
+        let since = *self.since.lock().unwrap_or_else(PoisonError::into_inner);
+        self.clock.now().0 < since.0.saturating_add(SETTLES)
+    }
+
+    /// All that is in memory is to be told again.
     pub fn tell_all_again(&self) {
-        self.retell.store(true, Ordering::Release);
-        self.untold.notify_one();
+        self.retell.notify_one();
     }
 
-    fn later(&self, key: RecordKey, ending: Ending) {
-        self.unsent.lock().unwrap_or_else(PoisonError::into_inner).insert(key, ending);
-        self.untold.notify_one();
+    /// Until that is so.
+    pub async fn forgot(&self) {
+        self.retell.notified().await;
     }
 
-    /// Tells the store what was ended; what it cannot be told stays for the next time.
-    ///
-    /// Cancel safety: what was not told when this is dropped is lost; run it to its end.
-    pub async fn tell_endings(&self) {
-        if !self.link.is_up() {
-            return;
-        }
-        let unsent = mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner));
-        for (key, ending) in unsent {
-            if matches!(self.tell_ending(key, &ending).await, Err(StoreError::Away)) {
-                self.unsent.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_insert(ending);
-            }
-        }
-    }
-
-    async fn tell_ending(&self, key: RecordKey, Ending { when, what }: &Ending) -> Result<(), StoreError> {
-        let kept_for = self.lifetime.saturating_add(GRACE);
-        match what {
-            Announcement::EndedApp(app) => {
-                self.link
-                    .command::<()>(cmd("SET").arg(revoked(app)).arg(when).arg("PX").arg(kept_for))
-                    .await?;
-            }
-            Announcement::Ended(..) | Announcement::Changed(_) | Announcement::Emptied => {
-                let (record, tombstone) = names(Table::SignIns, key);
-                let mut call = self.scripts.end.key(record);
-                call.key(tombstone).arg(when).arg(kept_for);
-                self.link.script::<i64>(&call).await?;
-            }
-        }
-        self.announce(what).await
+    /// This replica puts back what it has in memory: until it has, nobody is to believe that something is not there.
+    pub async fn says_that_it_tells(&self) {
+        let _ = self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await;
     }
 
     /// Tells the other replicas.
@@ -428,7 +357,8 @@ impl Redis {
             *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = None;
             self.tell_all_again();
         }
-        let settled = now.saturating_sub(epoch) >= i64::try_from(SETTLES).unwrap_or(i64::MAX);
+        let old = now.saturating_sub(epoch) >= i64::try_from(SETTLES).unwrap_or(i64::MAX);
+        let settled = old && self.link.command::<Option<i64>>(cmd("GET").arg(TELLING)).await?.is_none();
         if settled {
             *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = Some(epoch);
         }
@@ -477,4 +407,12 @@ fn told(left: i64, version: u64) -> Told {
 
 fn seconds(millis: u64) -> i64 {
     i64::try_from(millis / 1000).unwrap_or(i64::MAX)
+}
+
+/// At once, and in bounded numbers.
+pub(super) async fn all_of<T>(tasks: impl Iterator<Item = impl Future<Output = T>>, at_once: usize) {
+    let mut tasks = tasks.peekable();
+    while tasks.peek().is_some() {
+        join_all(tasks.by_ref().take(at_once)).await;
+    }
 }

@@ -4,9 +4,8 @@
 //! is written there before the browser hears of it; what ends here is told. While the store is away, what is in memory goes
 //! on, and whoever is not in memory is asked to come back, not to sign in. Without a store all this does nothing.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
-use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -16,6 +15,7 @@ use super::{
     record::{AppSession, SignIn},
     redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
     store::Sessions,
+    upkeep,
     written::{Left, WrittenPlace},
 };
 use crate::model::{app::AppId, clock::Moment, place::Place};
@@ -87,9 +87,9 @@ impl Sessions {
         let known = self.app_by_key(&key).filter(|session| !session.is_ended());
         match (known, stored.app.read()) {
             (Some(session), _) => session.window().extend(now, idle),
-            (None, Some((app, place))) => {
+            (None, Some(of)) => {
                 let left = Left { idle, absolute: sign_in.time_left(now).absolute };
-                self.mint_restored(key, &sign_in, app, place, left);
+                self.mint_restored(key, &sign_in, of, (left, stored.begun));
                 if let Some(session) = self.app_by_key(&key) {
                     session.window().extend(now, idle);
                 }
@@ -123,15 +123,15 @@ impl Sessions {
         let (version, begun) = (stored.version, stored.begun);
         let (person, tokens) = stored.sign_in.read();
         let known = self.sign_in_by_key(&key).filter(|sign_in| !sign_in.is_ended());
+        let refresh = tokens.refresh_token.load_full();
         let sign_in = match known {
-            Some(known) => {
-                if known.adopt(version, person, tokens, proved) {
-                    self.alarm().ring();
-                }
-                known
-            }
-            None => self.begin_brought(key, (person, tokens), (left, proved), begun),
+            Some(known) => known,
+            None => self.begin_brought(key, (person.clone(), tokens), (left, proved), (begun, version)),
         };
+        // Of two who bring it at once one may have read it before it changed.
+        if sign_in.adopt(version, person, refresh, proved) {
+            self.alarm().ring();
+        }
         sign_in.told(version);
         sign_in.window().extend(now, left.idle);
         // It may have been ended while it was on its way here.
@@ -148,6 +148,10 @@ impl Sessions {
     /// [`Away`] when it cannot be asked for.
     pub async fn bring_all_of(&self, subject: Option<&str>, session: Option<&str>) -> Result<(), Away> {
         let Some(redis) = self.redis() else { return Ok(()) };
+        // An emptied store may not have been told yet whose they are.
+        if !redis.is_settled().await? {
+            return Err(Away);
+        }
         let mut keys = Vec::new();
         if let Some(subject) = subject {
             keys.extend(redis.of_subject(subject).await?);
@@ -193,7 +197,7 @@ impl Sessions {
     pub fn end_by_key(&self, key: RecordKey) {
         match (self.sign_in_by_key(&key), self.redis()) {
             (Some(sign_in), _) => self.end(&sign_in),
-            (None, Some(redis)) => redis.end(key),
+            (None, Some(redis)) => redis.end(key, None),
             (None, None) => {}
         }
     }
@@ -248,7 +252,8 @@ impl Sessions {
     }
 
     async fn turn_at(&self, redis: &Redis, sign_in: &Arc<SignIn>) -> Result<Turn, StoreError> {
-        if !redis.is_settled().await? {
+        // A connection so young may come before what the others have to tell.
+        if redis.is_young() || !redis.is_settled().await? {
             return Ok(Turn::Away);
         }
         let Some(lock) = redis.lock(sign_in.key()).await? else { return Ok(Turn::Theirs) };
@@ -277,9 +282,11 @@ impl Sessions {
         Ok(Turn::Away)
     }
 
-    /// Gives the right back.
-    pub async fn give_turn_back(&self, lock: Option<ProofLock>) {
-        if let (Some(redis), Some(lock)) = (self.redis(), lock) {
+    /// Gives the right back; not while what came of it could not be kept: another would present a token that was used.
+    pub async fn give_turn_back(&self, sign_in: &SignIn, lock: Option<ProofLock>) {
+        if let (Some(redis), Some(lock)) = (self.redis(), lock)
+            && (sign_in.is_told() || sign_in.is_ended())
+        {
             redis.unlock(lock).await;
         }
     }
@@ -292,6 +299,35 @@ impl Sessions {
         let Some(redis) = self.redis() else { return true };
         let kept_for = crate::model::clock::millis(kept_for);
         redis.is_first(token, kept_for).await.unwrap_or(true)
+    }
+
+    /// What was begun with a token that is good once could not be finished: it may come again.
+    pub async fn forget_first(&self, token: &str) {
+        self.used.invalidate(&RecordKey::of_name(token));
+        if let Some(redis) = self.redis() {
+            redis.forget_first(token).await;
+        }
+    }
+
+    /// Ends what another replica had revoked while there was no connection.
+    pub(super) async fn end_what_was_revoked(&self, redis: &Redis) {
+        let apps: HashSet<AppId> = self.every_app().map(|(_, session)| session.app().clone()).collect();
+        for app in apps {
+            match redis.app_ended(&app).await {
+                Ok(i64::MIN) | Err(StoreError::Foreign) => {}
+                Ok(when) => {
+                    self.end_of_app_here(&app, when).await;
+                }
+                Err(StoreError::Away) => return,
+            }
+        }
+    }
+
+    /// Waits until the other replicas can know that a sign-in has ended, if they can be told now.
+    pub async fn tell_ending_of(&self, sign_in: &SignIn) {
+        if let Some(redis) = self.redis() {
+            redis.tell_ending_of(sign_in.key()).await;
+        }
     }
 
     /// Gives out a ticket that any replica may take.
@@ -357,9 +393,10 @@ impl Sessions {
                     tokio::spawn(async move { this.reread(&known).await });
                 }
             }
-            Some(Announcement::EndedApp(app)) => {
+            Some(Announcement::EndedApp(app, when)) => {
+                redis.app_was_ended(&app, when);
                 let this = self.clone();
-                tokio::spawn(async move { this.end_of_app_here(&app).await });
+                tokio::spawn(async move { this.end_of_app_here(&app, when).await });
             }
             Some(Announcement::Emptied) => redis.tell_all_again(),
             None => tracing::debug!("something was announced that is not understood"),
@@ -377,7 +414,11 @@ impl Sessions {
     /// Keeps the connection and what the store was told up to date; never ends. For the control runtime.
     pub async fn keep_up(self: Arc<Self>) {
         let Some(redis) = self.redis() else { return };
-        tokio::join!(redis.link().keep(|news| self.news(news)), super::upkeep::keep_telling(&self, redis),);
+        tokio::join!(
+            redis.link().keep(|news| self.news(news)),
+            upkeep::keep_ending(&self, redis),
+            upkeep::keep_telling(&self, redis),
+        );
     }
 
     fn news(self: &Arc<Self>, news: super::redis::link::News) {
@@ -386,7 +427,7 @@ impl Sessions {
             News::Announced(text) => self.hear(&text),
             News::Connected => {
                 if let Some(redis) = self.redis() {
-                    redis.tell_all_again();
+                    redis.is_new();
                 }
             }
         }
@@ -396,17 +437,10 @@ impl Sessions {
     pub async fn tell_the_rest(&self) {
         let Some(redis) = self.redis() else { return };
         redis.tell_endings().await;
-        super::upkeep::tell(self, redis, super::upkeep::Which::Ahead).await;
+        self.end_what_is_owed(redis).await;
+        upkeep::tell(self, redis, upkeep::Which::Ahead).await;
     }
 }
 
 /// Cookies of one name that are asked for; more are not a browser's.
 const MOST_COOKIES: usize = 4;
-
-/// At once, and in bounded numbers.
-pub(super) async fn all_of<T>(tasks: impl Iterator<Item = impl Future<Output = T>>, at_once: usize) {
-    let mut tasks = tasks.peekable();
-    while tasks.peek().is_some() {
-        join_all(tasks.by_ref().take(at_once)).await;
-    }
-}

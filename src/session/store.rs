@@ -3,6 +3,7 @@
 //! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
 //! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
 
+mod endings;
 mod lapsed;
 mod people;
 
@@ -230,11 +231,11 @@ impl Sessions {
         key: RecordKey,
         (principal, tokens): Begun,
         (left, proved): (Left, Moment),
-        begun: i64,
+        (begun, version): (i64, u64),
     ) -> Arc<SignIn> {
         let now = self.clock.now();
         let brought = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, proved));
-        let brought = Arc::new(brought.begun_at(begun));
+        let brought = Arc::new(brought.begun_at(begun).at_version(version));
         let kept = self.sign_ins.entry(key).and_compute_with(|found| match found {
             Some(found) if !found.value().is_ended() => Op::Nop,
             Some(_) | None => Op::Put(brought.clone()),
@@ -262,11 +263,27 @@ impl Sessions {
     }
 
     /// An app session that another process has made.
-    pub fn mint_restored(&self, key: RecordKey, sign_in: &Arc<SignIn>, app: AppId, place: Place, left: Left) {
-        sign_in.note_session(key, &app, &place);
+    pub fn mint_restored(
+        &self,
+        key: RecordKey,
+        sign_in: &Arc<SignIn>,
+        (app, place): (AppId, Place),
+        (left, begun): (Left, i64),
+    ) {
+        let oldest = sign_in.note_session(key, &app, &place);
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::restore(app, place, sign_in.clone(), now, (idle, left));
-        self.apps.insert(key, Arc::new(session));
+        self.apps.insert(key, Arc::new(session.begun_at(begun)));
+        self.forget_app(oldest);
+    }
+
+    /// One that made room for another.
+    fn forget_app(&self, key: Option<RecordKey>) {
+        let Some(key) = key else { return };
+        self.apps.invalidate(&key);
+        if let Some(redis) = &self.redis {
+            redis.forget_app(key);
+        }
     }
 
     /// This moment.
@@ -363,11 +380,9 @@ impl Sessions {
         let id = NewId::random().ok()?;
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::begin(app.clone(), *place, sign_in.clone(), now, idle);
-        let session = Arc::new(session);
+        let session = Arc::new(session.begun_at(self.clock.wall_seconds()));
         self.apps.insert(id.key(), session.clone());
-        if let Some(oldest) = sign_in.note_session(id.key(), app, place) {
-            self.apps.invalidate(&oldest);
-        }
+        self.forget_app(sign_in.note_session(id.key(), app, place));
         Some((id, session))
     }
 
@@ -382,55 +397,6 @@ impl Sessions {
             // session is looked up.
             let _ = self.sign_ins.get(&live.sign_in().key());
         }
-    }
-
-    /// Ends a sign-in, its app sessions and its streams, on every replica.
-    pub fn end(&self, sign_in: &SignIn) {
-        self.end_here(sign_in);
-        if let Some(redis) = &self.redis {
-            redis.end(sign_in.key());
-        }
-    }
-
-    /// The same without telling the others: they have told us, or it is none of their business.
-    pub(super) fn end_here(&self, sign_in: &SignIn) {
-        sign_in.end();
-        self.forget(sign_in);
-        self.alarm.ring();
-    }
-
-    /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many. Looks at all sessions: for the
-    /// control runtime.
-    pub async fn end_of_app(&self, app: &AppId) -> usize {
-        if let Some(redis) = &self.redis {
-            redis.end_app(app);
-        }
-        self.end_of_app_here(app).await
-    }
-
-    pub(super) async fn end_of_app_here(&self, app: &AppId) -> usize {
-        let (mut seen, mut ended) = (0, 0);
-        for (key, session) in &self.apps {
-            if session.app() == app {
-                session.end();
-                self.apps.invalidate(&*key);
-                ended += 1;
-            }
-            seen += 1;
-            if seen % SWEEP_BATCH == 0 {
-                tokio::task::yield_now().await;
-            }
-        }
-        self.alarm.ring();
-        ended
-    }
-
-    /// Takes this very sign-in out of the table, and not one that has begun under the same key since.
-    fn forget(&self, sign_in: &SignIn) {
-        let _ = self.sign_ins.entry(sign_in.key()).and_compute_with(|found| match found {
-            Some(found) if std::ptr::eq(Arc::as_ptr(found.value()), sign_in) => Op::Remove,
-            Some(_) | None => Op::Nop,
-        });
     }
 
     /// Whether any sign-in would still count at that moment, were it not used until then.

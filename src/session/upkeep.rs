@@ -1,16 +1,12 @@
 //! What the shared store is told in the background: use, at most once a minute and at least once before anything would lapse;
 //! what it lost; and what was ended while it was away. In return it says what happened elsewhere.
 
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use super::{
     cookie::RecordKey,
     record::{AppSession, SignIn},
-    redis::{Redis, Table, Told},
-    shared::all_of,
+    redis::{Redis, Table, Told, all_of},
     store::Sessions,
 };
 use crate::model::clock::millis;
@@ -33,25 +29,36 @@ pub enum Which {
     Ahead,
 }
 
-/// Never ends.
+/// Tells what was ended, as soon as it was, and what could not be told again and again. Never ends.
+pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
+    let pace = PACE.min(sessions.idle() / 10);
+    loop {
+        tokio::select! {
+            () = redis.has_endings() => {}
+            () = sessions.clock().sleep(pace / 4) => {}
+        }
+        redis.tell_endings().await;
+        sessions.end_what_is_owed(redis).await;
+    }
+}
+
+/// Tells of use, and everything when the store may have forgotten. Never ends.
 pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
     let pace = PACE.min(sessions.idle() / 10);
     let mut next = sessions.now().after(pace / 4);
     loop {
         let which = tokio::select! {
-            () = redis.untold.notified() => None,
-            () = sessions.clock().sleep_until(next) => Some(Which::Due),
+            () = redis.forgot() => Which::All,
+            () = sessions.clock().sleep_until(next) => Which::Due,
         };
-        redis.tell_endings().await;
-        sessions.end_what_is_owed(redis).await;
-        // Whether it forgot is asked for too: it may have been emptied without a word.
+        // Whether it forgot is asked for at every turn: it may have been emptied without a word.
         let _ = redis.is_settled().await;
-        if redis.retell.swap(false, Ordering::AcqRel) {
-            // Both: what the store forgot is put back, and what was ended meanwhile ends.
-            tell(sessions, redis, Which::All).await;
-        } else if let Some(which) = which {
-            tell(sessions, redis, which).await;
+        if which == Which::All {
+            redis.tell_endings_again();
+            // What was announced while there was no connection was missed.
+            sessions.end_what_was_revoked(redis).await;
         }
+        tell(sessions, redis, which).await;
         if sessions.now() >= next {
             next = sessions.now().after(pace / 4);
         }
@@ -80,7 +87,10 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
             tokio::task::yield_now().await;
         }
     }
-    all_of(sign_ins.into_iter().map(|sign_in| tell_sign_in(sessions, redis, sign_in)), AT_ONCE).await;
+    for some in sign_ins.chunks(BATCH) {
+        say_so(redis, which).await;
+        all_of(some.iter().cloned().map(|sign_in| tell_sign_in(sessions, redis, sign_in)), AT_ONCE).await;
+    }
     let mut apps = Vec::new();
     for (seen, (key, session)) in sessions.every_app().enumerate() {
         let window = session.window();
@@ -92,7 +102,18 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
             tokio::task::yield_now().await;
         }
     }
-    all_of(apps.into_iter().map(|(key, session)| tell_app(sessions, redis, key, session)), AT_ONCE).await;
+    for some in apps.chunks(BATCH) {
+        say_so(redis, which).await;
+        let some = some.iter().cloned();
+        all_of(some.map(|(key, session)| tell_app(sessions, redis, key, session)), AT_ONCE).await;
+    }
+}
+
+/// While an emptied store is told what it lost, nobody is to believe that something is not there.
+async fn say_so(redis: &Redis, which: Which) {
+    if which == Which::All && matches!(redis.is_settled().await, Ok(false)) {
+        redis.says_that_it_tells().await;
+    }
 }
 
 async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) {
@@ -104,8 +125,11 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
     match redis.touch(Table::SignIns, sign_in.key(), sign_in.time_left(now)).await {
         Ok(Told::Left(idle, version)) => {
             sign_in.window().extend(now, idle);
-            if version > sign_in.version() {
-                sessions.reread(&sign_in).await;
+            match version.cmp(&sign_in.version()) {
+                Ordering::Greater => sessions.reread(&sign_in).await,
+                // The store lost a change that it was told.
+                Ordering::Less => sessions.keep(&sign_in).await,
+                Ordering::Equal => {}
             }
         }
         Ok(Told::Missing) => {

@@ -51,6 +51,7 @@ impl Pair {
     }
 
     pub async fn advance(&self, by: Duration) {
+        self.redis.quiet().await;
         self.redis.age(by).await;
         self.one.hands.advance(by);
     }
@@ -259,4 +260,56 @@ async fn records_are_sealed_and_their_keys_tell_nobody() {
     for secret in [&["alice", "friends", "phusers", &sid][..], &cookies].concat() {
         assert!(!all.contains(secret), "{secret} in {all}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let (mut alice, socket, events) = {
+        pair.one.hands.jump_wall(20);
+        let streams = pair.streams("alice").await;
+        pair.one.hands.jump_wall(-20);
+        streams
+    };
+    assert_eq!(admin(&pair.other, "DELETE", "subject=alice").await["ended"], 1);
+    end_soon("ended", socket, events).await;
+    for world in [&pair.one, &pair.other] {
+        alice.turn_to(world.running.address);
+        let until = Instant::now() + SOON;
+        while alice.fetch("/apps/grp/x").await.status() != 401 {
+            assert!(Instant::now() < until, "and does not come back");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let Pair { one, other, redis } = Pair::start().await;
+    let mut alice = one.signed_in("alice").await;
+    let address = other.running.address;
+    redis.age(RECHECK).await;
+    one.hands.advance(RECHECK);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let asked = async { while one.provider.calls("refresh") < 1 {} };
+    tokio::time::timeout(PATIENCE, asked).await.expect("asked");
+    let (provider, hands) = (one.provider.clone(), one.hands.clone());
+    assert!(one.running.stop().await, "stopped");
+    // The next turn is the other's, by the token that came of it.
+    alice.turn_to(address);
+    for round in 1..=2_u64 {
+        redis.age(RECHECK).await;
+        hands.advance(RECHECK);
+        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+        let asked = async { while provider.calls("refresh") < 1 + round {} };
+        tokio::time::timeout(PATIENCE, asked).await.expect("asked again");
+        let known = async { while proved(&other, &alice) > Duration::from_secs(60) {} };
+        tokio::time::timeout(PATIENCE, known).await.expect("and answered");
+    }
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200, "the grant was not revoked");
 }

@@ -253,3 +253,94 @@ async fn with_tls_and_a_user_of_its_own() {
     let denied: Vec<redis::Value> = pair.redis.run(cmd("ACL").arg("LOG")).await;
     assert!(denied.is_empty(), "nothing was refused: {denied:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_forgot_what_was_ended_is_told_again() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [mut alice, mut bob, _] = people(&pair).await;
+    // As after a restart from an older copy: the record as it was, and no word of its end.
+    let record = pair.redis.keys("ludgate:s:").await;
+    let mut copies = Vec::new();
+    for key in &record {
+        copies.push((key, pair.redis.run::<Vec<(String, String)>>(cmd("HGETALL").arg(key)).await));
+    }
+    for subject in ["alice", "bob"] {
+        assert_eq!(admin(&pair.one, "DELETE", &format!("subject={subject}")).await["ended"], 1);
+    }
+    admin(&pair.one, "DELETE", "app=grp").await;
+    let told = async { while pair.redis.keys("ludgate:x:").await.len() < 2 {} };
+    tokio::time::timeout(PATIENCE, told).await.expect("told");
+    pair.redis.run::<()>(&cmd("FLUSHALL")).await;
+    for (key, fields) in &copies {
+        pair.redis.run::<()>(cmd("HSET").arg(key).arg(fields)).await;
+        pair.redis.run::<i64>(cmd("PEXPIRE").arg(key).arg(1_800_000)).await;
+    }
+    let third = pair.one.replica(crate::session_store::with_operators).await;
+    third.until_counted("ludgate_session_store_up 1").await;
+    for browser in [&mut alice, &mut bob] {
+        browser.turn_to(third.running.address);
+        let over = async { while browser.fetch("/apps/usr/x").await.status() != 401 {} };
+        tokio::time::timeout(PATIENCE, over).await.expect("over everywhere, and for good");
+    }
+    let words = async {
+        let (ended, revoked) = (pair.redis.keys("ludgate:x:").await, pair.redis.keys("ludgate:r:").await);
+        (ended.len(), revoked.len())
+    };
+    assert_eq!(words.await, (2, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_whose_sessions_were_ended_while_one_could_not_hear_it_ends_there_too() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let mut pair = Pair::start().await;
+    let [_, mut bob, _] = people(&pair).await;
+    bob.turn_to(pair.other.running.address);
+    let mut socket = pair.other.websocket(&bob, "usr").await;
+    pair.redis.kill().await;
+    pair.connected(0).await;
+    admin(&pair.one, "DELETE", "app=usr").await;
+    assert!(socket.carries().await, "nobody could be told");
+    pair.redis.again().await;
+    assert_eq!(socket.farewell().await, Some(1008), "told when the store is back");
+    // And it does not come back by what the other puts there.
+    pair.redis.age(Duration::from_secs(6)).await;
+    until("signed in as ever", &pair, &mut bob, [200, 200]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_begins_more_app_sessions_than_may_be_does_not_fill_the_store() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let alice = pair.one.signed_in("alice").await;
+    for _ in 0..200 {
+        // A client that keeps its sign-in and no other cookie.
+        let mut careless = alice.clone();
+        careless.jar.retain(|(name, _), _| name == "ludgate");
+        assert_eq!(careless.fetch("/apps/usr/x").await.status(), 200);
+    }
+    let few = async { while pair.redis.keys("ludgate:a:").await.len() > 64 {} };
+    tokio::time::timeout(PATIENCE, few).await.expect("those that made room are gone");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_no_writes_is_left_and_tried_again() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [mut alice, ..] = people(&pair).await;
+    // As one that was made a follower of another.
+    pair.redis.run::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;
+    pair.connected(0).await;
+    let mut late = pair.one.signed_in("alice").await;
+    assert_eq!(fetch(&pair, &mut alice).await[0], 200);
+    pair.redis.run::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await;
+    until("known to both when it takes writes again", &pair, &mut late, [200, 200]).await;
+}

@@ -46,7 +46,9 @@ impl House {
     }
 
     async fn advance(&self, by: Duration) {
+        // What is told just now is told by the time before.
         if let Some(redis) = &self.redis {
+            redis.quiet().await;
             redis.age(by).await;
         }
         self.first.hands.advance(by);

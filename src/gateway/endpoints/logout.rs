@@ -35,6 +35,7 @@ impl Call<'_> {
                 }
                 let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
                 let Ok(count) = sessions.end_by_provider_everywhere(subject, session).await else {
+                    sessions.forget_first(&who.id).await;
                     tracing::warn!(
                         "a sign-out at the provider is not complete before the session store is back"
                     );

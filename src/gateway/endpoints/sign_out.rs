@@ -89,6 +89,7 @@ impl Call<'_> {
         if let Some(sign_in) = self.sign_in() {
             // Here first: whatever becomes of the rest, nothing of it is left.
             self.gateway.sessions.end(&sign_in);
+            self.gateway.sessions.tell_ending_of(&sign_in).await;
             apps.extend(sign_in.apps());
             let site = self.snapshot.site();
             onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));

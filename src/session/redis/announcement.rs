@@ -10,8 +10,8 @@ pub enum Announcement {
     Ended(RecordKey, i64),
     /// A sign-in says something else now.
     Changed(RecordKey),
-    /// All sessions of an app were ended.
-    EndedApp(AppId),
+    /// All sessions of an app were ended at that second.
+    EndedApp(AppId, i64),
     /// The store was found empty.
     Emptied,
 }
@@ -21,7 +21,7 @@ impl std::fmt::Display for Announcement {
         match self {
             Announcement::Ended(key, when) => write!(f, "ended {} {when}", key.hex()),
             Announcement::Changed(key) => write!(f, "changed {}", key.hex()),
-            Announcement::EndedApp(app) => write!(f, "app {app}"),
+            Announcement::EndedApp(app, when) => write!(f, "app {when} {app}"),
             Announcement::Emptied => f.write_str("emptied all"),
         }
     }
@@ -37,7 +37,10 @@ impl Announcement {
                 Some(Announcement::Ended(RecordKey::of_hex(key)?, when.parse().ok()?))
             }
             "changed" => RecordKey::of_hex(rest).map(Announcement::Changed),
-            "app" => AppId::of_record(rest).map(Announcement::EndedApp),
+            "app" => {
+                let (when, app) = rest.split_once(' ')?;
+                Some(Announcement::EndedApp(AppId::of_record(app)?, when.parse().ok()?))
+            }
             "emptied" => Some(Announcement::Emptied),
             _ => None,
         }
@@ -55,7 +58,7 @@ mod tests {
         for said in [
             Announcement::Ended(key, 7),
             Announcement::Changed(key),
-            Announcement::EndedApp(app),
+            Announcement::EndedApp(app, 7),
             Announcement::Emptied,
         ] {
             assert_eq!(Announcement::read(said.to_string().as_bytes()), Some(said));

@@ -13,7 +13,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream},
     sync::{Notify, mpsc},
-    time,
+    time::{self, Instant},
 };
 use tokio_rustls::TlsConnector;
 
@@ -21,8 +21,11 @@ use crate::{model::secret::Secret, telemetry::metrics::Metrics};
 
 /// Deadline of one command, and of getting a connection.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// A silent connection is asked this often whether it lives.
-const PING_EVERY: Duration = Duration::from_secs(1);
+/// Written on every connection again and again, to see that it can be; for so many milliseconds.
+const ALIVE: &str = "ludgate:alive";
+const ALIVE_FOR: u64 = 60_000;
+/// A connection is asked this often whether it works.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the next try to connect: at first, and at most.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -83,9 +86,15 @@ pub enum StoreError {
 /// The connection.
 pub struct Link {
     settings: Settings,
-    current: ArcSwapOption<MultiplexedConnection>,
-    lost: Notify,
+    current: ArcSwapOption<Live>,
     metrics: Arc<Metrics>,
+}
+
+/// One connection.
+struct Live {
+    connection: MultiplexedConnection,
+    /// A command found it unfit.
+    lost: Notify,
 }
 
 /// What happens on the link.
@@ -99,7 +108,7 @@ pub enum News {
 impl Link {
     /// No connection yet; see [`Link::keep`].
     pub fn new(settings: Settings, metrics: Arc<Metrics>) -> Link {
-        Link { settings, current: ArcSwapOption::empty(), lost: Notify::new(), metrics }
+        Link { settings, current: ArcSwapOption::empty(), metrics }
     }
 
     /// Runs one command.
@@ -107,8 +116,9 @@ impl Link {
     /// # Errors
     /// See [`StoreError`].
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let mut connection = self.connection()?;
-        self.judged(command.query_async(&mut connection)).await
+        let live = self.live()?;
+        let mut connection = live.connection.clone();
+        self.judged(&live, command.query_async(&mut connection)).await
     }
 
     /// Runs a script, which the server is given when it does not know it.
@@ -116,8 +126,9 @@ impl Link {
     /// # Errors
     /// See [`StoreError`].
     pub async fn script<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, StoreError> {
-        let mut connection = self.connection()?;
-        self.judged(script.invoke_async(&mut connection)).await
+        let live = self.live()?;
+        let mut connection = live.connection.clone();
+        self.judged(&live, script.invoke_async(&mut connection)).await
     }
 
     /// Whether there is one now.
@@ -125,17 +136,18 @@ impl Link {
         self.current.load().is_some()
     }
 
-    fn connection(&self) -> Result<MultiplexedConnection, StoreError> {
-        match &*self.current.load() {
-            Some(connection) => Ok((**connection).clone()),
-            None => {
-                self.metrics.store("away");
-                Err(StoreError::Away)
-            }
-        }
+    fn live(&self) -> Result<Arc<Live>, StoreError> {
+        self.current.load_full().ok_or_else(|| {
+            self.metrics.store("away");
+            StoreError::Away
+        })
     }
 
-    async fn judged<T>(&self, answer: impl Future<Output = Result<T, RedisError>>) -> Result<T, StoreError> {
+    async fn judged<T>(
+        &self,
+        live: &Arc<Live>,
+        answer: impl Future<Output = Result<T, RedisError>>,
+    ) -> Result<T, StoreError> {
         match time::timeout(DEADLINE, answer).await {
             Ok(Ok(answer)) => {
                 self.metrics.store("ok");
@@ -149,42 +161,47 @@ impl Link {
             Ok(Err(error)) => {
                 self.metrics.store("error");
                 tracing::warn!(%error, "the session store refused or failed");
-                if error.is_io_error() {
-                    self.lose();
+                if error.is_io_error() || is_of_another_server(&error) {
+                    self.lose(live);
                 }
                 Err(StoreError::Away)
             }
             Err(_) => {
                 self.metrics.store("timeout");
                 tracing::warn!("the session store did not answer within 1 s");
-                self.lose();
+                self.lose(live);
                 Err(StoreError::Away)
             }
         }
     }
 
     /// Of a connection that has failed nobody is to wait for another answer.
-    fn lose(&self) {
-        self.current.store(None);
-        self.lost.notify_one();
+    fn lose(&self, live: &Arc<Live>) {
+        // Perhaps there is another by now: that one has done nothing.
+        self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, live)));
+        live.lost.notify_one();
     }
 
     /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not wait.
     pub async fn keep(&self, tell: impl Fn(News)) {
-        let mut pause = PAUSE;
-        let mut told = false;
+        let (mut pause, mut told) = (PAUSE, false);
         loop {
             match time::timeout(DEADLINE, self.connect()).await.unwrap_or_else(|_| Err(timed_out())) {
                 Ok((connection, pushes)) => {
                     tracing::info!(store = ?self.settings.address, "the session store is connected");
                     self.metrics.store_up.set(1);
-                    (pause, told) = (PAUSE, false);
-                    self.current.store(Some(Arc::new(connection.clone())));
+                    told = false;
+                    let (live, began) = (Arc::new(Live { connection, lost: Notify::new() }), Instant::now());
+                    self.current.store(Some(live.clone()));
                     tell(News::Connected);
-                    self.follow(connection, pushes, &tell).await;
+                    follow(&live, pushes, &tell).await;
                     self.current.store(None);
                     self.metrics.store_up.set(0);
                     tracing::warn!("the connection to the session store is lost; sessions in memory go on");
+                    // One that is lost as soon as it is there is not tried without end.
+                    if began.elapsed() >= LONGEST_PAUSE {
+                        pause = PAUSE;
+                    }
                 }
                 Err(error) => {
                     if !told {
@@ -194,41 +211,10 @@ impl Link {
                         );
                         told = true;
                     }
-                    time::sleep(pause).await;
-                    pause = (2 * pause).min(LONGEST_PAUSE);
                 }
             }
-        }
-    }
-
-    /// Until the connection is no more.
-    async fn follow(
-        &self,
-        mut connection: MultiplexedConnection,
-        mut pushes: mpsc::UnboundedReceiver<PushInfo>,
-        tell: &impl Fn(News),
-    ) {
-        let mut ping = time::interval(PING_EVERY);
-        loop {
-            tokio::select! {
-                push = pushes.recv() => match push {
-                    Some(PushInfo { kind: PushKind::Message, data }) => {
-                        if let [_, Value::BulkString(text)] = data.as_slice() {
-                            tell(News::Announced(text.clone()));
-                        }
-                    }
-                    Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
-                    Some(_) => {}
-                },
-                () = self.lost.notified() => return,
-                _ = ping.tick() => {
-                    let command = redis::cmd("PING");
-                    let pong = time::timeout(DEADLINE, command.query_async::<Value>(&mut connection));
-                    if !matches!(pong.await, Ok(Ok(_))) {
-                        return;
-                    }
-                }
-            }
+            time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
@@ -273,9 +259,50 @@ impl Link {
             .set_pipeline_buffer_size(QUEUE);
         let (mut connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config).await?;
         tokio::spawn(driver);
+        // A server that still loads greets, and answers nothing else.
+        takes_writes(&mut connection).await?;
         connection.subscribe(CHANNEL).await?;
         Ok((connection, pushes))
     }
+}
+
+/// Until the connection is no more.
+async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell: &impl Fn(News)) {
+    let mut connection = live.connection.clone();
+    let mut ask = time::interval(ASK_EVERY);
+    loop {
+        tokio::select! {
+            push = pushes.recv() => match push {
+                Some(PushInfo { kind: PushKind::Message, data }) => {
+                    if let [_, Value::BulkString(text)] = data.as_slice() {
+                        tell(News::Announced(text.clone()));
+                    }
+                }
+                Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
+                Some(_) => {}
+            },
+            () = live.lost.notified() => return,
+            _ = ask.tick() => {
+                if !matches!(time::timeout(DEADLINE, takes_writes(&mut connection)).await, Ok(Ok(()))) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether it works: one that takes no writes is a copy of what is elsewhere, and not to be believed about what is not there.
+async fn takes_writes(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
+    redis::cmd("SET").arg(ALIVE).arg(1).arg("PX").arg(ALIVE_FOR).query_async(connection).await
+}
+
+/// Whether another server is to be asked: this one takes no writes, or serves nothing now. A new connection may lead to that one.
+fn is_of_another_server(error: &RedisError) -> bool {
+    use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};
+    let kind = error.kind();
+    // A script that fails says so in its own words.
+    let in_a_script = error.detail().is_some_and(|detail| detail.contains("READONLY"));
+    in_a_script || [BusyLoading, ClusterDown, MasterDown, ReadOnly].map(ErrorKind::Server).contains(&kind)
 }
 
 /// Whether what stands at a key is not what we put there; all else is the server's state, not the record's.

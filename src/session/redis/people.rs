@@ -3,7 +3,7 @@
 use redis::cmd;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Redis, StoreError, scripts::GRACE};
+use super::{Redis, StoreError, Table, names, scripts::GRACE};
 use crate::session::{
     cookie::{NewId, RecordKey},
     keys::Purpose,
@@ -11,7 +11,7 @@ use crate::session::{
 };
 
 /// Sign-ins of one person that are found; more have ended.
-const MOST_OF_ONE: isize = 50;
+const MOST_OF_ONE: usize = 50;
 /// A lock nobody gave back is free again after this long, in milliseconds: longer than two calls to the provider may take.
 const LOCKED_FOR: u64 = 30_000;
 /// A ticket is of use for this long, in milliseconds.
@@ -34,12 +34,15 @@ impl Redis {
         self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(&key)).await?;
         self.link.command::<i64>(cmd("RPUSH").arg(&person).arg(&key)).await?;
         self.link.command::<i64>(cmd("PEXPIRE").arg(&person).arg(kept_for)).await?;
-        let oldest: Vec<String> =
-            self.link.command(cmd("LRANGE").arg(&person).arg(0).arg(-1 - MOST_OF_ONE)).await?;
-        for key in oldest {
-            self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(&key)).await?;
-            if let Some(key) = RecordKey::of_hex(&key) {
-                self.end(key);
+        let all: Vec<String> = self.link.command(cmd("LRANGE").arg(&person).arg(0).arg(-1)).await?;
+        if all.len() > MOST_OF_ONE {
+            let (live, dead) = self.parted(all).await?;
+            let room = live.len().saturating_sub(MOST_OF_ONE);
+            for key in dead.iter().chain(live.iter().take(room)) {
+                self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(key)).await?;
+            }
+            for key in live.iter().take(room).filter_map(|key| RecordKey::of_hex(key)) {
+                self.end(key, None);
                 over.push(key);
             }
         }
@@ -47,8 +50,29 @@ impl Redis {
             let session = of_session(session);
             self.link.command::<i64>(cmd("SADD").arg(&session).arg(&key)).await?;
             self.link.command::<i64>(cmd("PEXPIRE").arg(&session).arg(kept_for)).await?;
+            let all: Vec<String> = self.link.command(cmd("SMEMBERS").arg(&session)).await?;
+            if all.len() > MOST_OF_ONE {
+                for key in self.parted(all).await?.1 {
+                    self.link.command::<i64>(cmd("SREM").arg(&session).arg(key)).await?;
+                }
+            }
         }
         Ok(over)
+    }
+
+    /// Keys whose sign-in is there, and those whose is not.
+    async fn parted(&self, keys: Vec<String>) -> Result<(Vec<String>, Vec<String>), StoreError> {
+        let (mut live, mut dead) = (Vec::new(), Vec::new());
+        for key in keys {
+            let there = match RecordKey::of_hex(&key) {
+                Some(of) => {
+                    self.link.command::<i64>(cmd("EXISTS").arg(names(Table::SignIns, of).0)).await? > 0
+                }
+                None => false,
+            };
+            if there { live.push(key) } else { dead.push(key) }
+        }
+        Ok((live, dead))
     }
 
     /// The sign-ins of a person, oldest first; some may be over.
@@ -117,11 +141,20 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn is_first(&self, token: &str, kept_for: u64) -> Result<bool, StoreError> {
-        let name = format!("ludgate:j:{}", RecordKey::of_name(token).hex());
+        let name = used_name(token);
         let first: Option<String> =
             self.link.command(cmd("SET").arg(name).arg(1).arg("NX").arg("PX").arg(kept_for)).await?;
         Ok(first.is_some())
     }
+
+    /// It may come again.
+    pub async fn forget_first(&self, token: &str) {
+        let _ = self.link.command::<i64>(cmd("DEL").arg(used_name(token))).await;
+    }
+}
+
+fn used_name(token: &str) -> String {
+    format!("ludgate:j:{}", RecordKey::of_name(token).hex())
 }
 
 fn of_subject(subject: &str) -> String {

@@ -1,6 +1,6 @@
 //! What Redis does in one step. Every script touches one record and its tombstone, which share a slot of a cluster.
 //!
-//! A record is a hash: `v` its version, `r` what it says, sealed. How long it counts is the key's own time to live, so that only
+//! A record is a hash: `v` its version, `r` what it says, sealed, `b` when it began. How long it counts is the key's own time to live, so that only
 //! Redis' clock measures it. A tombstone says when a record was ended, and outlives every copy of it.
 
 use redis::Script;
@@ -11,15 +11,18 @@ pub const GRACE: u64 = 120_000;
 /// The scripts, ready to be called.
 pub struct Scripts {
     /// Keys: record, tombstone. Arguments: version, sealed, time to live (ms), when it began (s). Gives back the time to live, or
-    /// [`ENDED`]. An older version never replaces a newer one.
+    /// [`ENDED`], and the version that stands there: an older one never replaces a newer one.
     pub save: Script,
     /// Keys: record, tombstone. Gives back what it says (or nil), its time to live, and when it was ended (or -1).
     pub load: Script,
     /// Keys: record, tombstone. Argument: time to live (ms). Gives back the time to live and the version; [`MISSING`] or
     /// [`ENDED`] in place of the first.
     pub touch: Script,
-    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms).
+    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms), whether it is said again (1 or 0): then what
+    /// began later is left alone. Gives back when it ended: not before it began, whatever the clocks say.
     pub end: Script,
+    /// Key: revocation. Arguments: when (s), how long that is remembered (ms).
+    pub revoke: Script,
     /// Key: lock. Argument: whose it is.
     pub unlock: Script,
 }
@@ -37,6 +40,7 @@ impl Scripts {
             load: Script::new(LOAD),
             touch: Script::new(TOUCH),
             end: Script::new(END),
+            revoke: Script::new(REVOKE),
             unlock: Script::new(UNLOCK),
         }
     }
@@ -44,16 +48,14 @@ impl Scripts {
 
 const SAVE: &str = r"
 local ended = redis.call('GET', KEYS[2])
-if ended then
-  if tonumber(ended) >= tonumber(ARGV[4]) then return -10 end
-  redis.call('DEL', KEYS[2])
-end
-local version = redis.call('HGET', KEYS[1], 'v')
-if not version or tonumber(version) < tonumber(ARGV[1]) then
-  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'r', ARGV[2])
+if ended and tonumber(ended) >= tonumber(ARGV[4]) then return { -10, 0 } end
+local version = tonumber(redis.call('HGET', KEYS[1], 'v') or '0')
+if version < tonumber(ARGV[1]) then
+  redis.call('HSET', KEYS[1], 'v', ARGV[1], 'r', ARGV[2], 'b', ARGV[4])
+  version = tonumber(ARGV[1])
 end
 if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
-return redis.call('PTTL', KEYS[1])
+return { redis.call('PTTL', KEYS[1]), version }
 ";
 
 const LOAD: &str = r"
@@ -62,7 +64,9 @@ return { record, redis.call('PTTL', KEYS[1]), tonumber(redis.call('GET', KEYS[2]
 ";
 
 const TOUCH: &str = r"
-if redis.call('EXISTS', KEYS[2]) == 1 then return { -10, 0 } end
+local ended = redis.call('GET', KEYS[2])
+local begun = redis.call('HGET', KEYS[1], 'b')
+if ended and (not begun or tonumber(ended) >= tonumber(begun)) then return { -10, 0 } end
 local left = redis.call('PTTL', KEYS[1])
 if left == -2 then return { -11, 0 } end
 if left < tonumber(ARGV[1]) then
@@ -73,9 +77,21 @@ return { left, tonumber(redis.call('HGET', KEYS[1], 'v') or '0') }
 ";
 
 const END: &str = r"
-redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+local when = tonumber(ARGV[1])
+local known = tonumber(redis.call('GET', KEYS[2]) or '-1')
+local is_record = redis.call('TYPE', KEYS[1]).ok == 'hash'
+local begun = tonumber(is_record and redis.call('HGET', KEYS[1], 'b') or '-1')
+if ARGV[3] == '1' and begun > when then return math.max(when, known) end
+when = math.max(when, known, begun)
+redis.call('SET', KEYS[2], when, 'PX', ARGV[2])
 redis.call('DEL', KEYS[1])
-return 0
+return when
+";
+
+const REVOKE: &str = r"
+local when = math.max(tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1]) or '-1'))
+redis.call('SET', KEYS[1], when, 'PX', ARGV[2])
+return when
 ";
 
 const UNLOCK: &str = r"

@@ -86,6 +86,24 @@ impl RedisServer {
         self.run(cmd("KEYS").arg(format!("{beginning}*"))).await
     }
 
+    /// Waits until nobody asks for anything but whether it works.
+    pub async fn quiet(&self) {
+        let scripts = async || {
+            let stats: String = self.run(cmd("INFO").arg("commandstats")).await;
+            let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).map(str::to_owned);
+            line.and_then(|line| line.split(',').next().map(str::to_owned))
+        };
+        let mut before = scripts().await;
+        loop {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let now = scripts().await;
+            if now == before {
+                return;
+            }
+            before = now;
+        }
+    }
+
     /// As if so much time had passed for it.
     pub async fn age(&self, by: Duration) {
         let by = i64::try_from(by.as_millis()).expect("not that long");
