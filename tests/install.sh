@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need beside Rust: curl, Chromium with its driver, HTTP tools and servers (h2load, nghttp,
-# slowhttptest, nginx, Apache), Redis, Node.js with npm, and the packages of the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
+# slowhttptest, nginx, Apache), Redis, libfaketime, Node.js with npm, and the packages of the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
 #
 # Debian and Ubuntu, as root or with sudo: by apt-get. Where their Node.js is too old for the provider, one from
 # npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Ubuntu has
@@ -33,6 +33,7 @@ tests_of() {
   case $1 in
     curl) echo 'the tests that drive the gateway with curl' ;;
     redis) echo 'the tests of sessions that replicas share, with a Redis server' ;;
+    faketime) echo 'the tests of a wall clock that jumps, with libfaketime' ;;
     http) echo 'the tests with h2load, nghttp, slowhttptest, nginx and Apache' ;;
     chromium) echo 'the tests in a real browser, Chromium without a window' ;;
     oidc-provider) echo 'the sign-in tests against a real OpenID provider (Node.js)' ;;
@@ -42,7 +43,7 @@ tests_of() {
 IFS=, read -ra unwanted <<<"${LUDGATE_TEST_WITHOUT:-}"
 for part in "${unwanted[@]}"; do
   if [[ -z $(tests_of "$part") ]]; then
-    echo "LUDGATE_TEST_WITHOUT: there is no part \"$part\"; there are: curl, http, redis, chromium, oidc-provider" >&2
+    echo "LUDGATE_TEST_WITHOUT: there is no part \"$part\"; there are: curl, http, redis, faketime, chromium, oidc-provider" >&2
     exit 2
   fi
   echo "left out by LUDGATE_TEST_WITHOUT: $part: $(tests_of "$part")"
@@ -59,6 +60,10 @@ if ! without redis && ! have redis-server; then
   # The package starts its server where there is systemd; the tests start their own.
   packages+=(redis-server)
   parts+=(redis)
+fi
+if ! without faketime && ! have faketime; then
+  packages+=(faketime)
+  parts+=(faketime)
 fi
 if ! without http; then
   # Servers are started by the tests alone; the packages without their services.

@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, StatusCode};
 use tokio::sync::Notify;
 
 use crate::{
-    model::{app::App, principal::Principal},
+    model::{app::App, clock::system_wall_millis, principal::Principal},
     telemetry::{lines::LineSink, metrics::Metrics},
 };
 
@@ -168,7 +168,8 @@ impl Record {
     }
 
     fn write(&self, line: &mut String) {
-        let now = chrono::Utc::now().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        let now = chrono::DateTime::from_timestamp_millis(system_wall_millis()).unwrap_or_default();
+        let now = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
         let id = self.id.to_str().unwrap_or_default();
         // Writing to a String cannot fail.
         let _ = write!(line, "{{\"time\":\"{now}\",\"request_id\":\"{id}\"");

@@ -7,6 +7,7 @@ pub mod bearer;
 pub mod claims;
 pub mod http_client;
 pub mod logout;
+pub mod overage;
 pub mod pending;
 pub mod provider;
 pub mod refresh;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub scopes: Vec<String>,
     /// A claim's name, or a JSON pointer when it begins with `/`.
     pub groups_claim: String,
+    /// Where groups are that a token has no room for; `None`: they are not looked for.
+    pub directory: Option<overage::Directory>,
     /// Whose members are admins.
     pub admin_groups: Vec<GroupName>,
     /// Accepted in `aud` of bearer tokens.

@@ -121,10 +121,15 @@ impl Hands {
     }
 }
 
-fn system_wall_seconds() -> i64 {
-    let signed = |d: Duration| i64::try_from(d.as_secs()).unwrap_or(i64::MAX);
+/// The machine's wall clock in milliseconds since 1970; negative before, which it may well say.
+pub fn system_wall_millis() -> i64 {
+    let signed = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => signed(since),
         Err(before) => -signed(before.duration()),
     }
+}
+
+fn system_wall_seconds() -> i64 {
+    system_wall_millis().div_euclid(1000)
 }

@@ -4,6 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 use openidconnect::IssuerUrl;
+use url::Url;
 
 use super::{
     Settings,
@@ -15,7 +16,7 @@ use super::{
 };
 use crate::{
     admin,
-    identity::oidc,
+    identity::oidc::{self, overage::Directory},
     model::{
         access::GroupName,
         app::{App, AppKind},
@@ -219,6 +220,7 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
     if groups_claim.is_empty() || groups_claim == "/" {
         section.wrong("groups_claim", "must name a claim", None);
     }
+    let directory = directory(section);
     let mut admin_groups = Vec::new();
     for name in section.texts("admin_groups").unwrap_or_default() {
         match GroupName::new(&name) {
@@ -236,10 +238,37 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
         client_secret: inline.or(from_file),
         scopes,
         groups_claim,
+        directory,
         admin_groups,
         sign_out_at_provider: section.switch("sign_out_at_provider").unwrap_or(true),
         ca,
     })
+}
+
+fn directory(section: &Section<'_>) -> Option<Directory> {
+    let field = section.text("groups_field");
+    let Some(text) = section.text("groups_url") else {
+        if field.is_some() {
+            section.wrong("groups_field", "means nothing without groups_url", None);
+        }
+        return None;
+    };
+    let safe = |url: &Url| match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback_host),
+        _ => false,
+    };
+    let url = Url::parse(&text)
+        .ok()
+        .filter(|url| safe(url) && url.username().is_empty() && url.password().is_none());
+    if url.is_none() {
+        section.wrong(
+            "groups_url",
+            "must be an https address (http is accepted on loopback only), without a user",
+            None,
+        );
+    }
+    Some(Directory { url: url?, field: field.unwrap_or_else(|| "id".to_owned()) })
 }
 
 fn issuer(text: &str) -> Result<IssuerUrl, String> {

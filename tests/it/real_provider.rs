@@ -38,6 +38,7 @@ impl OidcProvider {
             .current_dir(folder)
             .env("REDIRECT_URI", format!("http://{host}/oauth2/callback"))
             .env("CLIENT_SECRET", SECRET)
+            .env("BACKCHANNEL_LOGOUT_URI", format!("http://{host}/oauth2/backchannel_logout"))
             .env("ID_TOKEN_ALG", algorithm)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -57,21 +58,41 @@ impl OidcProvider {
 
     /// What a browser does there: redirects and cookies, and a click on a name.
     async fn visit(&self, authorize: &str, person: &str) -> String {
-        let mut jar: BTreeMap<String, String> = BTreeMap::new();
+        self.visit_with(&mut BTreeMap::new(), authorize, person).await
+    }
+
+    /// One request of a browser there, with its cookies; `more` ends the head.
+    async fn ask(&self, jar: &mut BTreeMap<String, String>, start: &str, more: &str) -> Message {
+        let address: std::net::SocketAddr =
+            self.issuer.strip_prefix("http://").expect("http").parse().expect("an address");
+        let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let request = format!(
+            "{start} HTTP/1.1\r\nHost: {address}\r\nCookie: {}\r\nConnection: close\r\n{more}",
+            cookies.join("; ")
+        );
+        let answer: Message = Raw::exchange(address, request).await;
+        for line in answer.all("set-cookie") {
+            let (name, value) = line.split(';').next().and_then(|pair| pair.split_once('=')).expect("a pair");
+            jar.insert(name.to_owned(), value.to_owned());
+        }
+        answer
+    }
+
+    /// Signs the browser out there, which tells whoever it had signed in to.
+    async fn sign_out(&self, jar: &mut BTreeMap<String, String>) {
+        let page = self.ask(jar, "GET /session/end", "\r\n").await.text();
+        let token = page.split("name=\"xsrf\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+        let body = format!("xsrf={}&logout=yes", token.unwrap_or_else(|| panic!("no token in {page}")));
+        let kind = "Content-Type: application/x-www-form-urlencoded";
+        let more = format!("{kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+        let done = self.ask(jar, "POST /session/end/confirm", &more).await;
+        assert!(matches!(done.status(), 200 | 302 | 303), "{}", done.text());
+    }
+
+    async fn visit_with(&self, jar: &mut BTreeMap<String, String>, authorize: &str, person: &str) -> String {
         let mut target = path_of(authorize);
-        let address = self.issuer.strip_prefix("http://").expect("http").parse().expect("an address");
         for _ in 0..8 {
-            let cookies: Vec<String> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let request = format!(
-                "GET {target} HTTP/1.1\r\nHost: {address}\r\nCookie: {}\r\nConnection: close\r\n\r\n",
-                cookies.join("; ")
-            );
-            let answer: Message = Raw::exchange(address, request).await;
-            for line in answer.all("set-cookie") {
-                let (name, value) =
-                    line.split(';').next().and_then(|pair| pair.split_once('=')).expect("a pair");
-                jar.insert(name.to_owned(), value.to_owned());
-            }
+            let answer = self.ask(jar, &format!("GET {target}"), "\r\n").await;
             let location =
                 answer.header("location").unwrap_or_else(|| panic!("{}: {}", answer.start, answer.text()));
             match location.strip_prefix(&self.issuer).unwrap_or(&location) {
@@ -265,6 +286,30 @@ async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_
     );
     assert!(carol.jar.is_empty());
     assert_eq!(before.clone().fetch("/apps/usr/").await.status(), 401);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_out_at_the_certified_provider_ends_what_is_open_here() {
+    if left_out() {
+        return;
+    }
+    let (world, provider) = world("RS256").await;
+    let (mut browser, mut jar) = (world.browser(), BTreeMap::new());
+    let start = browser.open("/apps/usr/").await.header("location").expect("start");
+    let away = browser.open(&start).await.header("location").expect("the provider");
+    let back = provider.visit_with(&mut jar, &away, "alice").await;
+    assert_eq!(browser.open(&back).await.status(), 303);
+    assert_eq!(browser.fetch("/apps/usr/x").await.status(), 200);
+    let (mut other, _) = sign_in(&world, &provider, "/apps/usr/", "alice").await;
+    let (mut socket, mut events) =
+        (world.websocket(&browser, "usr").await, world.events(&browser, "usr").await);
+    let since = std::time::Instant::now();
+    provider.sign_out(&mut jar).await;
+    assert_eq!(socket.farewell().await, Some(1008));
+    assert!(events.is_closed().await);
+    assert!(since.elapsed() < std::time::Duration::from_secs(2), "{:?}", since.elapsed());
+    assert_eq!(browser.fetch("/apps/usr/x").await.status(), 401);
+    assert_eq!(other.fetch("/apps/usr/x").await.status(), 200, "her other browser is signed in by itself");
 }
 
 #[tokio::test(flavor = "multi_thread")]

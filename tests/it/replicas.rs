@@ -121,6 +121,18 @@ async fn an_operator_of_one_ends_what_is_open_with_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn access_that_is_narrowed_ends_what_is_open() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let (_alice, socket, events) = pair.streams("alice").await;
+    let narrowed = crate::streams::with_access(&pair.other, "grp", Some("group:other"));
+    pair.other.running.gateway.catalog.publish(narrowed);
+    end_soon("narrowed", socket, events).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
     if RedisServer::left_out() {
         return;

@@ -6,7 +6,7 @@ use ludgate::{catalog::snapshot::Snapshot, model::access::Access};
 
 use crate::support::world::World;
 
-fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
+pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
     let now = world.running.gateway.catalog.load();
     let specs = now.apps().filter_map(|published| {
         let mut spec = published.spec.clone();

@@ -27,7 +27,7 @@ const MAX_ID_TOKEN_AGE: i64 = 600;
 /// Longest subject (OpenID Connect Core section 2).
 const MAX_SUBJECT: usize = 255;
 /// Groups that are read.
-const MAX_GROUPS: usize = 1000;
+pub(super) const MAX_GROUPS: usize = 1000;
 
 /// Every claim that is not one of the standard ones.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]

@@ -75,15 +75,18 @@ impl Oidc {
             sessions.keep(sign_in).await;
         }
         let before = sign_in.principal().clone();
-        let mut person = match self.claims_of(&response).await? {
+        let claims = self.claims_of(&response).await?;
+        let mut elsewhere = None;
+        let mut person = match &claims {
             // Section 12.2: it must be of the same person.
             Some(claims) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
             Some(claims) => {
                 let has_groups = claims::groups(&claims.additional_claims().0, &self.settings.groups_claim);
-                let person = claims::person(&claims, &self.settings.groups_claim);
-                if has_groups.is_some() || metadata.userinfo_endpoint().is_none() {
+                let person = claims::person(claims, &self.settings.groups_claim);
+                if has_groups.is_some() {
                     return Ok(Again::person(self, person, &before));
                 }
+                elsewhere = Some(&claims.additional_claims().0);
                 person
             }
             None => PersonClaims {
@@ -94,11 +97,15 @@ impl Oidc {
                 groups: Vec::new(),
             },
         };
-        if metadata.userinfo_endpoint().is_none() {
-            return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
-        }
         let subject = openidconnect::SubjectIdentifier::new(before.subject.to_string());
-        person.groups = self.groups_from_userinfo(&client, &response, &subject).await?;
+        match (self.groups_elsewhere(&metadata, &response, &subject, elsewhere).await?, &claims) {
+            (Some(groups), _) => person.groups = groups,
+            // As at the sign-in: whom the provider describes without groups has none.
+            (None, Some(_)) => {}
+            (None, None) => {
+                return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
+            }
+        }
         Ok(Again::person(self, person, &before))
     }
 

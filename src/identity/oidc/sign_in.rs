@@ -19,6 +19,7 @@ use super::{
     Oidc,
     claims::{self, Judge, OtherClaims, TokenError, TokenFields},
     http_client::Calls,
+    overage,
     pending::{Pending, StateError},
     provider::Metadata,
 };
@@ -198,9 +199,12 @@ impl Oidc {
         };
         self.used.remember(&returned.state);
         let mut person = claims::person(claims, &self.settings.groups_claim);
-        let has_groups = claims::groups(&claims.additional_claims().0, &self.settings.groups_claim).is_some();
-        if !has_groups && metadata.userinfo_endpoint().is_some() {
-            person.groups = self.groups_from_userinfo(&client, &response, claims.subject()).await?;
+        let others = &claims.additional_claims().0;
+        if claims::groups(others, &self.settings.groups_claim).is_none()
+            && let Some(groups) =
+                self.groups_elsewhere(&metadata, &response, claims.subject(), Some(others)).await?
+        {
+            person.groups = groups;
         }
         let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
         Ok(SignedIn {
@@ -218,8 +222,32 @@ impl Oidc {
         })
     }
 
-    /// Groups that the ID token does not carry; userinfo must speak of the same person.
-    pub(super) async fn groups_from_userinfo(
+    /// Groups that the ID token does not carry: from where it says that they are, if that is configured, else from userinfo;
+    /// `None` where there is neither.
+    pub(super) async fn groups_elsewhere(
+        &self,
+        metadata: &Metadata,
+        tokens: &Tokens,
+        subject: &openidconnect::SubjectIdentifier,
+        claims: Option<&serde_json::Map<String, serde_json::Value>>,
+    ) -> Result<Option<Vec<crate::model::access::GroupName>>, SignInError> {
+        if claims.is_some_and(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim)) {
+            match &self.settings.directory {
+                Some(directory) => return self.groups_from(directory, tokens).await.map(Some),
+                None => tracing::warn!(
+                    "the provider has more groups for somebody than a token holds; identity.groups_url says where they are"
+                ),
+            }
+        }
+        if metadata.userinfo_endpoint().is_none() {
+            return Ok(None);
+        }
+        let client = self.client(metadata)?;
+        self.groups_from_userinfo(&client, tokens, subject).await.map(Some)
+    }
+
+    /// Userinfo must speak of the same person.
+    async fn groups_from_userinfo(
         &self,
         client: &OidcClient,
         tokens: &Tokens,

@@ -54,6 +54,22 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "identity",
+        "groups_url",
+        Kind::Text,
+        "",
+        "\"https://graph.microsoft.com/v1.0/me/transitiveMemberOf/microsoft.graph.group?$select=id\"",
+        "Where groups are that a token has no room for (`_claim_names`), asked with the person's access token: a list of texts or objects, perhaps below `value`.",
+    ),
+    key(
+        "identity",
+        "groups_field",
+        Kind::Text,
+        "\"id\"",
+        "\"displayName\"",
+        "What of each object that groups_url lists is the group.",
+    ),
+    key(
+        "identity",
         "admin_groups",
         Kind::Texts,
         "[]",

@@ -22,6 +22,18 @@ pub async fn gateway(folder: &Path, text: &str, port: u16) -> Running {
     start(Command::new(env!("CARGO_BIN_EXE_ludgate")), folder, text, port).await
 }
 
+/// The same with these variables.
+pub async fn gateway_with(
+    variables: &[(&str, &std::ffi::OsStr)],
+    folder: &Path,
+    text: &str,
+    port: u16,
+) -> Running {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ludgate"));
+    command.envs(variables.iter().copied());
+    start(command, folder, text, port).await
+}
+
 /// The same with room for so many open files and no more.
 pub async fn gateway_with_files(files: usize, folder: &Path, text: &str, port: u16) -> Running {
     let mut shell = Command::new("sh");

@@ -1,0 +1,109 @@
+//! Groups that are too many for a token: it says where they are instead (aggregated and distributed claims, OpenID Connect Core
+//! section 5.6.2), and they are read there.
+//!
+//! Where, is in the configuration: an address out of a token would have us send the person's token wherever its writer likes.
+
+use http::{Method, Request, StatusCode, header};
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::{
+    Oidc,
+    claims::MAX_GROUPS,
+    sign_in::{SignInError, Tokens},
+};
+use crate::model::access::GroupName;
+
+/// Pages that are read; each may name the next.
+const MAX_PAGES: usize = 20;
+
+/// Where groups are that a token has no room for.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    /// Answers with a list of groups of who asks: of texts, or of objects, perhaps below `value`.
+    pub url: Url,
+    /// What of each object is the group.
+    pub field: String,
+}
+
+/// Whether a token says that the groups are elsewhere.
+pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
+    let name = groups_claim.trim_start_matches('/').split('/').next().unwrap_or_default();
+    let named = claims.get("_claim_names").and_then(|names| names.get(name)).is_some();
+    // What one provider writes where the token travels in an address.
+    named || claims.get("hasgroups").and_then(Value::as_bool) == Some(true)
+}
+
+impl Oidc {
+    /// Reads the groups of who signed in, with their token.
+    ///
+    /// # Errors
+    /// When they cannot be read: without groups nothing can be decided, and a guess would be a decision.
+    pub(super) async fn groups_from(
+        &self,
+        directory: &Directory,
+        tokens: &Tokens,
+    ) -> Result<Vec<GroupName>, SignInError> {
+        use openidconnect::OAuth2TokenResponse;
+        let authorization = format!("Bearer {}", tokens.access_token().secret());
+        let mut groups = Vec::new();
+        let mut next = Some(directory.url.clone());
+        for _ in 0..MAX_PAGES {
+            let Some(url) = next.take() else { break };
+            let request = Request::builder()
+                .method(Method::GET)
+                .uri(url.as_str())
+                .header(header::ACCEPT, "application/json")
+                .header(header::AUTHORIZATION, &authorization)
+                .body(Vec::new())
+                .map_err(|_| unreadable("the access token cannot stand in a header"))?;
+            let answer = self.provider.http.call("groups", request).await;
+            let answer = answer.map_err(|error| SignInError::Unavailable(crate::calls::chain(&error)))?;
+            if answer.status() != StatusCode::OK {
+                return Err(unreadable("the list of groups was refused"));
+            }
+            let page = serde_json::from_slice(answer.body());
+            let page: Value = page.map_err(|_| unreadable("the list of groups is no JSON"))?;
+            let list = page.get("value").unwrap_or(&page);
+            let list = list.as_array().ok_or_else(|| unreadable("the list of groups is no list"))?;
+            let name = |item: &Value| GroupName::new(item.as_str().or(item.get(&directory.field)?.as_str())?);
+            let text = |item: &Value| item.as_str().and_then(GroupName::new);
+            groups.extend(list.iter().filter_map(|item| text(item).or_else(|| name(item))));
+            if groups.len() >= MAX_GROUPS {
+                groups.truncate(MAX_GROUPS);
+                break;
+            }
+            // The token is for the place that was configured, and for no other that an answer names.
+            let following = page.get("@odata.nextLink").and_then(Value::as_str);
+            next = following.and_then(|text| Url::parse(text).ok());
+            if next.as_ref().is_some_and(|next| next.origin() != directory.url.origin()) {
+                return Err(unreadable("the list of groups goes on at another origin"));
+            }
+        }
+        Ok(groups)
+    }
+}
+
+fn unreadable(why: &str) -> SignInError {
+    SignInError::Unavailable(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_that_its_groups_are_elsewhere() {
+        let says = |claims: Value, name: &str| is_elsewhere(claims.as_object().expect("an object"), name);
+        let named = serde_json::json!({"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "x"}}});
+        assert!(says(named.clone(), "groups") && says(named.clone(), "/groups") && !says(named, "roles"));
+        assert!(says(serde_json::json!({"hasgroups": true}), "groups"));
+        for other in [
+            serde_json::json!({}),
+            serde_json::json!({"_claim_names": 7}),
+            serde_json::json!({"hasgroups": "x"}),
+        ] {
+            assert!(!says(other, "groups"));
+        }
+    }
+}
