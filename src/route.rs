@@ -53,8 +53,6 @@ pub enum Endpoint {
     Renewed,
     /// The script that opens it.
     RenewScript,
-    /// Sends a form on that came when the session was over.
-    Resume,
     /// The log of a pod of an app.
     Logs,
     /// On an app's own host: takes the ticket that the site gave out.
@@ -74,7 +72,6 @@ impl Endpoint {
             Endpoint::FrontchannelLogout => "frontchannel_logout",
             Endpoint::Renewed => "renewed",
             Endpoint::RenewScript => "renew_script",
-            Endpoint::Resume => "resume",
             Endpoint::Logs => "logs",
             Endpoint::Enter => "enter",
         }
@@ -90,7 +87,6 @@ impl Endpoint {
             Endpoint::Userinfo,
             Endpoint::BackchannelLogout,
             Endpoint::FrontchannelLogout,
-            Endpoint::Resume,
         ]
         .into_iter()
         .find(|endpoint| endpoint.as_str() == name)

@@ -162,6 +162,11 @@ impl Record {
         self.outcome = Some(outcome);
     }
 
+    /// How it ended, if not as decided.
+    pub fn outcome(&self) -> Option<&'static str> {
+        self.outcome
+    }
+
     /// The app's answer broke off.
     pub fn broke(&mut self) {
         self.broken = true;

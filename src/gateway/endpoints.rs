@@ -79,8 +79,6 @@ impl Call<'_> {
             Endpoint::RenewScript => self.renew_script(),
             Endpoint::Logs => self.logs(record).await,
             Endpoint::Enter => self.enter(record).await,
-            // The line goes on with what was sent before: see `thread::resume`.
-            Endpoint::Resume => self.refuse(Reason::NotFound, record),
         }
     }
 

@@ -110,7 +110,7 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Early> {
         | Endpoint::Renewed
         | Endpoint::RenewScript => reads,
         Endpoint::SignOut => reads || method == Method::POST,
-        Endpoint::BackchannelLogout | Endpoint::Resume => method == Method::POST,
+        Endpoint::BackchannelLogout => method == Method::POST,
         Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
         // A ticket is good once; a HEAD would spend it for nothing.
         Endpoint::Enter => method == Method::GET,

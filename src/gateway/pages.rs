@@ -165,6 +165,13 @@ pub fn policy_for(script: &str) -> HeaderValue {
     with_script.ok().and_then(|text| HeaderValue::try_from(text).ok()).unwrap_or_else(|| policy(false))
 }
 
+/// The same for a page whose form an app answers, wherever that leads.
+pub fn policy_for_forms(script: &str) -> HeaderValue {
+    let policy = policy_for(script);
+    let text = policy.to_str().map(|policy| policy.replace("form-action 'self'; ", ""));
+    text.ok().and_then(|text| HeaderValue::try_from(text).ok()).unwrap_or(policy)
+}
+
 /// `Content-Security-Policy` of our pages; `framed` for the small page that stands in a frame.
 pub fn policy(framed: bool) -> HeaderValue {
     // The template engine drops the newline at the end of a file; the browser hashes what stands in the page.

@@ -4,16 +4,21 @@ use askama::Template;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 
-use super::{access_log::Record, answer::Answer, endpoints::renew::with_script, respond};
+use super::{access_log::Record, answer::Answer, endpoints::renew::with_script, pages, respond};
 use crate::{
     model::{arrival::Arrival, place::Place, site::Site},
-    route::path::{RENEWED, RESUME},
+    route::path::RENEWED,
     session::{
         keys::{KeyRing, Purpose},
         written::WrittenPlace,
     },
 };
 
+/// The end of the query of a form that comes again: to its own address, so that the app's cookies come along, and that what it
+/// answers is read from there.
+pub const MARK: &str = "ludgate-resume";
+/// The field that holds it then.
+pub const FIELD: &str = "ludgate-parked";
 /// Largest body that is kept, in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
 /// The sealed form in the form that sends it: base64 and what JSON escapes, in bytes.
@@ -29,8 +34,8 @@ const SIGN_IN_FIRST: &str = "const form=document.querySelector('form');\
     form.querySelector('button').addEventListener('click',event=>{\
     event.preventDefault();\
     const opened=window.open('/.ludgate/renewed','ludgate-renew','popup,width=520,height=680');\
-    let seen=0,watch=0;\
-    const send=()=>{clearInterval(watch);form.submit()};\
+    let seen=0,watch=0,sent=false;event.target.disabled=true;\
+    const send=()=>{clearInterval(watch);if(!sent)form.submit();sent=true};\
     if(!opened)return send();\
     addEventListener('message',message=>{\
     if(message.origin===location.origin&&message.data?.renewed===true)send()});\
@@ -47,8 +52,6 @@ pub struct Parked {
     pub place: WrittenPlace,
     /// Path and query there.
     pub target: String,
-    /// As the browser wrote it.
-    pub content_type: String,
     /// What was typed.
     pub body: String,
     /// When it came, in seconds since 1970.
@@ -59,10 +62,12 @@ pub struct Parked {
 #[derive(Template)]
 #[template(path = "parked.html")]
 struct ParkedPage<'p> {
+    status: String,
     sentence: &'p str,
     app: &'p str,
     request_id: &'p str,
     action: String,
+    field: &'static str,
     parked: &'p str,
     sign_in: &'static str,
     script: &'static str,
@@ -88,26 +93,32 @@ pub fn page(
     arrival: &Arrival,
     site: &Site,
     (app, sealed): (&str, &str),
-    sentence: &str,
+    (status, sentence): (StatusCode, &str),
     record: &mut Record,
 ) -> Response<Answer> {
-    record.decision = "deny";
-    record.reason = "parked";
-    let action = match arrival.place {
-        Place::Site => site.endpoint("resume"),
-        Place::Host(_) | Place::Port(_) => RESUME.to_owned(),
-    };
+    (record.decision, record.reason) = ("deny", "parked");
+    let (target, separator) =
+        (arrival.target.as_str(), if arrival.target.query().is_some() { '&' } else { '?' });
     let page = ParkedPage {
+        status: status.to_string(),
         sentence,
         app,
         request_id: record.id.to_str().unwrap_or_default(),
-        action,
+        action: site.url(&arrival.place, &format!("{target}{separator}{MARK}")),
+        field: FIELD,
         parked: sealed,
         sign_in: RENEWED,
         script: SIGN_IN_FIRST,
     };
-    let mut response = with_script(respond::html(StatusCode::UNAUTHORIZED, &page, false), SIGN_IN_FIRST);
-    let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\"");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    let mut response = with_script(respond::html(status, &page, false), SIGN_IN_FIRST);
+    let headers = response.headers_mut();
+    // The app's answer may lead anywhere, and browsers hold that to where a page may send its forms.
+    headers.insert(header::CONTENT_SECURITY_POLICY, pages::policy_for_forms(SIGN_IN_FIRST));
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"ludgate\""));
+    }
+    if status.is_server_error() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
     response
 }

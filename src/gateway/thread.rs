@@ -6,7 +6,6 @@ mod resume;
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
-use http_body_util::Either;
 use hyper::{
     body::{Body, Incoming},
     upgrade::OnUpgrade,
@@ -47,9 +46,9 @@ use crate::{
         principal::Principal,
         site::Site,
     },
-    route::Endpoint,
     session::{cookie, store::Live, usage::Usage},
 };
+use resume::Resumed;
 
 /// A longer upload is judged again while it runs, in bytes.
 const LONG_UPLOAD: u64 = 64 * 1024;
@@ -133,14 +132,19 @@ impl DataThread {
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
-        let body = Either::Left(body);
+        let keys = self.gateway.oidc.as_ref().map(|oidc| oidc.keys());
+        let wall = self.gateway.clock.wall_seconds();
+        let (body, resumed) = match resume::unpark((&mut parts, &mut arrival), body, (keys, wall)).await {
+            Ok(unparked) => unparked,
+            Err(reason) => {
+                record.reason = reason.as_str();
+                return refused(&Refusal { reason, app: None }, &arrival, site, None, record).into();
+            }
+        };
         match locate(&arrival, &snapshot, &here) {
             Ok(destination) => {
-                let located = Located { arrival, destination, token, snapshot: &snapshot };
+                let located = Located { arrival, destination, token, resumed, snapshot: &snapshot };
                 self.pass(parts, located, body, wire, record).await
-            }
-            Err(Early::Endpoint(Endpoint::Resume)) => {
-                self.resume((parts, arrival), &snapshot, body, wire, record).await
             }
             Err(early) => {
                 let call = self.call(&parts, &arrival, &snapshot, wire);
@@ -158,7 +162,7 @@ impl DataThread {
         wire: &Wire,
         record: &mut Record,
     ) -> Walked {
-        let Located { arrival, destination, token, snapshot } = located;
+        let Located { arrival, destination, token, resumed, snapshot } = located;
         let site = snapshot.site();
         record.app = Some(destination.app.clone());
         let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
@@ -178,6 +182,12 @@ impl DataThread {
             Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
         };
         record.person = consulted.caller.principal().cloned();
+        if let Some(resumed) = &resumed
+            && let Some(page) =
+                self.may_send(resumed, &consulted.caller, (&destination, &arrival, site), record)
+        {
+            return page.into();
+        }
         let permit = match consulted.judge(&arrival, destination, site) {
             Ok(permit) if sheds_token => {
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
@@ -189,11 +199,25 @@ impl DataThread {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
                 let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
-                self.forward(passing, body, upgrade, consulted, record)
-                    .await
-                    .with_cookie(tenant.introduction())
+                let at = (&**permit.app(), &arrival, &**site);
+                if let Some(resumed) = &resumed
+                    && let Some(page) = self.send_once(resumed, at, record).await
+                {
+                    return page.into();
+                }
+                let walked = self.forward(passing, body, upgrade, consulted, record).await;
+                let walked = match resumed {
+                    Some(resumed) => self.sent(resumed, walked, at, record).await,
+                    None => walked,
+                };
+                walked.with_cookie(tenant.introduction())
             }
             Err(early) => {
+                if let (Some(resumed), Early::Refuse(refusal)) = (&resumed, &early)
+                    && let Some(page) = self.later(resumed, refusal, (&arrival, site), record)
+                {
+                    return page.into();
+                }
                 let judged = early.reason();
                 let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
                 let hidden = early.reason() != judged;
@@ -400,6 +424,7 @@ struct Located<'r> {
     arrival: Arrival,
     destination: Destination,
     token: Option<address_token::AddressToken>,
+    resumed: Option<Resumed>,
     snapshot: &'r Snapshot,
 }
 

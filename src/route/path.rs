@@ -10,8 +10,6 @@ const RESERVED: &str = "/.ludgate";
 pub const ENTER: &str = "/.ludgate/enter";
 /// On every origin of ours: where a window ends that renews a session.
 pub const RENEWED: &str = "/.ludgate/renewed";
-/// On an app's own host: where a form goes that came when the session was over. On the site it is an endpoint like the others.
-pub const RESUME: &str = "/.ludgate/resume";
 /// On every origin of ours: the script that opens it.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
@@ -35,7 +33,6 @@ pub fn on_host(path: &str) -> Option<Route<'static>> {
     match path {
         ENTER => Some(Route::Endpoint(Endpoint::Enter)),
         RENEWED => Some(Route::Endpoint(Endpoint::Renewed)),
-        RESUME => Some(Route::Endpoint(Endpoint::Resume)),
         RENEW_SCRIPT => Some(Route::Endpoint(Endpoint::RenewScript)),
         _ => below(path, RESERVED).map(|_| Route::Nowhere),
     }

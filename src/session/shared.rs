@@ -291,14 +291,16 @@ impl Sessions {
         }
     }
 
-    /// Whether a token that is good once comes for the first time anywhere. While the store is away nobody else can say.
-    pub async fn is_first(&self, token: &str, kept_for: std::time::Duration) -> bool {
+    /// Whether something that is good once comes for the first time, anywhere. From then on it is used.
+    ///
+    /// # Errors
+    /// [`Away`] when others cannot be asked; it is used here then.
+    pub async fn first_use(&self, token: &str, kept_for: std::time::Duration) -> Result<bool, Away> {
         if !self.used.entry(RecordKey::of_name(token)).or_insert(()).is_fresh() {
-            return false;
+            return Ok(false);
         }
-        let Some(redis) = self.redis() else { return true };
-        let kept_for = crate::model::clock::millis(kept_for);
-        redis.is_first(token, kept_for).await.unwrap_or(true)
+        let Some(redis) = self.redis() else { return Ok(true) };
+        Ok(redis.is_first(token, crate::model::clock::millis(kept_for)).await?)
     }
 
     /// What was begun with a token that is good once could not be finished: it may come again.

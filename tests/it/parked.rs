@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{
+    backend::Backend,
     browser::{Browser, From},
     chromium::Chromium,
     message::Message,
@@ -28,11 +29,14 @@ async fn send(world: &World, browser: &mut Browser, target: &str, body: &str) ->
 }
 
 fn parked(page: &Message) -> String {
-    crate::session_store::field(&page.text(), "parked")
+    crate::session_store::field(&page.text(), "ludgate-parked")
 }
 
+/// Where the page of alice's form sends it.
+const AGAIN: &str = "/apps/grp/echo?a=%20b&ludgate-resume";
+
 async fn resume(world: &World, browser: &mut Browser, sealed: &str) -> Message {
-    send(world, browser, "/oauth2/resume", &format!("parked={sealed}")).await
+    send(world, browser, AGAIN, &format!("ludgate-parked={sealed}")).await
 }
 
 /// Alice's page was open for too long when she sends what she wrote.
@@ -44,6 +48,12 @@ async fn too_late() -> (World, Browser, String) {
     let page = send(&world, &mut alice, "/apps/grp/echo?a=%20b", TYPED).await;
     assert_eq!(page.status(), 401);
     assert!(page.text().contains("What you wrote is not lost"), "{}", page.text());
+    let action =
+        page.text().split("action=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    assert_eq!(
+        action.map(|action| action.replace("&#38;", "&")),
+        Some(format!("http://{}{AGAIN}", world.host))
+    );
     (world, alice, parked(&page))
 }
 
@@ -82,27 +92,24 @@ async fn nobody_else_and_nothing_else_can_send_it() {
     alice.sign_in("/apps/usr/", "alice").await;
     let mut forged = sealed.clone().into_bytes();
     forged[40] = if forged[40] == b'A' { b'B' } else { b'A' };
-    for wrong in [
-        String::from_utf8(forged).expect("ASCII"),
-        String::new(),
-        sealed[..60].to_owned(),
-        "x".repeat(300_000),
-    ] {
+    for wrong in [String::from_utf8(forged).expect("ASCII"), String::new(), sealed[..60].to_owned()] {
         assert_eq!(resume(&world, &mut alice, &wrong).await.status(), 400);
     }
-    let twice = send(&world, &mut alice, "/oauth2/resume", &format!("parked={sealed}&parked={sealed}")).await;
-    assert_eq!(twice.status(), 400);
-    let body = format!("parked={sealed}");
+    let body = format!("ludgate-parked={sealed}");
+    for (target, body) in
+        [(AGAIN, format!("{body}&{body}")), ("/apps/grp/other?ludgate-resume", body.clone())]
+    {
+        assert_eq!(send(&world, &mut alice, target, &body).await.status(), 400, "{target}");
+    }
     for from in ["http://evil.test", "null", "http://grp.localhost"] {
         let more = form(from, "application/x-www-form-urlencoded");
-        let answer = alice.once("POST", "/oauth2/resume", From::ForeignForm, &more, body.as_bytes()).await;
-        assert_eq!(answer.status(), 403, "{from}");
+        let answer = alice.once("POST", AGAIN, From::ForeignForm, &more, body.as_bytes()).await;
+        assert_eq!(answer.status(), 401, "{from}: no cookie of hers counts");
     }
-    assert_eq!(alice.open("/oauth2/resume").await.status(), 405);
     let mut elsewhere = alice.clone();
     elsewhere.host = world.on_host("grp").replace("http://", "");
     let more = form(&world.on_host("grp"), "application/x-www-form-urlencoded");
-    let answer = elsewhere.once("POST", "/.ludgate/resume", From::Form, &more, body.as_bytes()).await;
+    let answer = elsewhere.once("POST", AGAIN, From::Form, &more, body.as_bytes()).await;
     assert_eq!(answer.status(), 400, "made for another origin");
     world.hands.advance(11 * MINUTE);
     assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 400, "too old");
@@ -162,19 +169,75 @@ async fn what_cannot_be_kept_is_said() {
     let page = send(&world, &mut alice, "/apps/grp/echo", &fits).await;
     let sealed = parked(&page);
     alice.sign_in("/apps/usr/", "alice").await;
-    assert_eq!(resume(&world, &mut alice, &sealed).await.text(), fits);
+    let sent =
+        send(&world, &mut alice, "/apps/grp/echo?ludgate-resume", &format!("ludgate-parked={sealed}")).await;
+    assert_eq!(sent.text(), fits);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_the_app_leads_to_is_read_from_where_the_form_was_sent() {
+async fn what_the_app_answers_is_at_its_own_address_and_the_next_form_is_its_own() {
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
-    world
-        .backend("grp")
-        .script(b"HTTP/1.1 303 See Other\r\nLocation: done?x\r\nContent-Length: 0\r\n\r\n".to_vec());
-    let sent = resume(&world, &mut alice, &sealed).await;
-    let expected = format!("http://{}/apps/grp/done?x", world.host);
-    assert_eq!((sent.status(), sent.header("location")), (303, Some(expected)));
+    // A cookie of the app's own, such as one against forged forms.
+    alice.jar.insert(("csrf".into(), "/apps/grp/".into()), "of-the-app".into());
+    assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 200);
+    let seen = world.backend("grp").last();
+    assert!(seen.header("cookie").is_some_and(|line| line.contains("csrf=of-the-app")), "{seen:?}");
+    // A page without an action of its own sends to where it stands.
+    let next = send(&world, &mut alice, AGAIN, "field=1").await;
+    assert_eq!((next.status(), next.text()), (200, "field=1".to_owned()));
+    assert_eq!(world.backend("grp").last().target(), "/apps/grp/echo?a=%20b");
+    let more = form(&format!("http://{}", world.host), "multipart/form-data; boundary=b");
+    let files = alice.once("POST", AGAIN, From::Form, &more, b"--b--\r\n").await;
+    assert_eq!((files.status(), files.text()), (200, "--b--\r\n".to_owned()));
+    let large = "x".repeat(300_000);
+    assert_eq!(send(&world, &mut alice, AGAIN, &large).await.text(), large);
+    world.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_wants_it_elsewhere_is_not_sent_the_seal() {
+    let (world, mut alice, sealed) = too_late().await;
+    alice.sign_in("/apps/usr/", "alice").await;
+    let redirect = |to: &str| {
+        format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+    };
+    world.backend("grp").script(redirect("echo/?b"));
+    let page = resume(&world, &mut alice, &sealed).await;
+    assert!(page.status() == 200 && page.header("location").is_none(), "{}", page.text());
+    world.backend("grp").script(None);
+    let body = format!("ludgate-parked={}", parked(&page));
+    let sent = send(&world, &mut alice, "/apps/grp/echo/?b&ludgate-resume", &body).await;
+    assert_eq!(sent.status(), 200, "{}", sent.text());
+    assert_eq!(world.backend("grp").last().body, TYPED.as_bytes());
+    for elsewhere in ["http://evil.test/", "/apps/usr/x", "//evil.test/", "nonsense://"] {
+        let (world, mut alice, sealed) = too_late().await;
+        alice.sign_in("/apps/usr/", "alice").await;
+        world.backend("grp").script(redirect(elsewhere));
+        let answer = resume(&world, &mut alice, &sealed).await;
+        assert_eq!((answer.status(), answer.header("location")), (400, None), "{elsewhere}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_that_is_not_reached_gets_it_later() {
+    let port = crate::support::backend::refused_port().await;
+    let app = format!("[[apps]]\nid = \"gone\"\naccess = \"user\"\nupstream = \"http://{port}\"\n");
+    let world = World::with(&app, |_| {}).await.ready().await;
+    let mut alice = world.signed_in("alice").await;
+    world.hands.advance(WINDOW);
+    let page = send(&world, &mut alice, "/apps/gone/x", TYPED).await;
+    alice.sign_in("/apps/usr/", "alice").await;
+    let again = "/apps/gone/x?ludgate-resume";
+    let mut sealed = parked(&page);
+    for _ in 0..2 {
+        let page = send(&world, &mut alice, again, &format!("ludgate-parked={sealed}")).await;
+        assert_eq!(page.status(), 502, "{}", page.text());
+        sealed = parked(&page);
+    }
+    let backend = Backend::on("gone", std::net::TcpListener::bind(port).expect("the port"));
+    let sent = send(&world, &mut alice, again, &format!("ludgate-parked={sealed}")).await;
+    assert_eq!((sent.status(), backend.last().body), (200, TYPED.as_bytes().to_vec()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -203,11 +266,11 @@ async fn on_a_host_of_its_own_too() {
     let more = form(&origin, "application/x-www-form-urlencoded");
     let page = host.once("POST", "/echo", From::Form, &more, TYPED.as_bytes()).await;
     assert_eq!(page.status(), 401);
-    let body = format!("parked={}", parked(&page));
+    let body = format!("ludgate-parked={}", parked(&page));
     let (_, page) = origins.follow(&format!("{}/.ludgate/renewed", world.on_host("grp")), "alice").await;
     assert_eq!(page.status(), 200);
     let host = origins.at(&authority);
-    let sent = host.once("POST", "/.ludgate/resume", From::Form, &more, body.as_bytes()).await;
+    let sent = host.once("POST", "/echo?ludgate-resume", From::Form, &more, body.as_bytes()).await;
     assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
     world.check_oracles().await;
 }
@@ -240,7 +303,7 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
         browser.wait_for_url(|url| url.starts_with(secure.provider.issuer())).await;
         browser.click("a[href*=\"login_as=alice\"]").await;
         browser.only_window().await;
-        browser.wait_for_url(|url| url.ends_with("/resume")).await;
+        browser.wait_for_url(|url| url.ends_with("/echo?ludgate-resume")).await;
         assert_eq!(browser.text().await.trim(), "text=one%0D%0A%26");
         let forms = secure.grp.seen().iter().filter(|seen| seen.start.starts_with("POST ")).count();
         assert_eq!(forms, usize::from(here.contains("svc.test")) + 1, "each came once");

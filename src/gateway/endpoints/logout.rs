@@ -9,6 +9,7 @@ use crate::{
     forward::body::Source,
     gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
+    session::shared::Away,
 };
 
 /// Largest form, in bytes.
@@ -25,27 +26,32 @@ impl Call<'_> {
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
         let Ok(Ok(form)) = reading.await else { return self.refuse(Reason::BadForm, record) };
         let token = once(&form.to_bytes(), "logout_token").ok().flatten().unwrap_or_default();
-        // A key that is not known is asked for on the control runtime.
-        let judged = self.gateway.control.spawn(async move { oidc.judge_logout(&token).await }).await;
-        match judged {
-            Ok(Ok(who)) => {
-                let sessions = &self.gateway.sessions;
-                if !sessions.is_first(&who.id, GOOD_FOR).await {
-                    return bad_token(&TokenError::Kind("used before"), record);
-                }
-                let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
-                let Ok(count) = sessions.end_by_provider_everywhere(subject, session).await else {
-                    sessions.forget_first(&who.id).await;
-                    tracing::warn!(
-                        "a sign-out at the provider is not complete before the session store is back"
-                    );
-                    return self.refuse(Reason::Unverifiable, record);
-                };
+        // On the control runtime, and to its end even when the provider goes away: the token works only once.
+        let sessions = self.gateway.sessions.clone();
+        let done = self.gateway.control.spawn(async move {
+            let who = oidc.judge_logout(&token).await?;
+            // While the store is away nobody else can say.
+            if !sessions.first_use(&who.id, GOOD_FOR).await.unwrap_or(true) {
+                return Err(TokenError::Kind("used before"));
+            }
+            let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
+            let ended = sessions.end_by_provider_everywhere(subject, session).await;
+            if ended.is_err() {
+                sessions.forget_first(&who.id).await;
+            }
+            Ok((who, ended))
+        });
+        match done.await {
+            Ok(Ok((who, Ok(count)))) => {
                 tracing::info!(
                     target: "audit", event = "backchannel_logout", subject = who.subject, count,
                     client = %record.client,
                 );
                 respond::ours(StatusCode::OK, Answer::whole(""))
+            }
+            Ok(Ok((_, Err(Away)))) => {
+                tracing::warn!("a sign-out at the provider is not complete before the session store is back");
+                self.refuse(Reason::Unverifiable, record)
             }
             Ok(Err(error)) => bad_token(&error, record),
             Err(_) => self.refuse(Reason::Unverifiable, record),

@@ -1,40 +1,103 @@
-//! Nothing typed is lost: a form that comes when the session is over is given back in a page ([`DataThread::park`]); from there it
-//! comes again once its person has signed in, and walks the line as if it came for the first time ([`DataThread::resume`]).
+//! Nothing typed is lost: a form that comes when the session is over is given back in a page ([`DataThread::park`]). From there it
+//! comes again to the same address, marked; the mark and the seal are taken off ([`unpark`]), and it walks the line as any other,
+//! but for its person ([`DataThread::may_send`]) and once ([`DataThread::send_once`]).
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
 use http_body_util::{BodyExt, Either, Full, Limited};
+use hyper::body::Incoming;
 
-use super::{DataThread, Located, Walked, Wire, refused};
+use super::{DataThread, Walked, refused};
 use crate::{
-    authorize::Denied,
-    catalog::snapshot::Snapshot,
     forward::body::Source,
     gateway::{
         access_log::Record,
         answer::Answer,
-        consult::Asked,
         decide,
-        decision::{Early, Reason, Refusal},
+        decision::{Reason, Refusal},
         endpoints::{Call, once},
-        locate::locate,
-        parked::{self, MAX_AGE, MAX_BODY, MAX_SEALED, Parked},
+        parked::{self, FIELD, MARK, MAX_AGE, MAX_BODY, MAX_SEALED, Parked},
         respond::{self, Audience, Problem},
     },
-    incoming,
     model::{
-        arrival::{Arrival, Framing, Origin, Provenance},
+        app::App,
+        arrival::{Arrival, Framing},
         caller::Caller,
+        destination::Destination,
+        place::Place,
         site::Site,
     },
-    session::written::WrittenPlace,
+    session::{keys::KeyRing, shared::Away, written::WrittenPlace},
 };
 
 /// A form must be complete within this time.
 const FORM_DEADLINE: Duration = Duration::from_secs(10);
+/// What was sent is remembered for longer than it could be sent.
+const REMEMBERED: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 const URL_ENCODED: &str = "application/x-www-form-urlencoded";
+/// What our own answers give as their reason when nothing of a request was sent.
+const UNSENT: [&str; 4] =
+    ["upstream_refused", "upstream_connect_timeout", "upstream_busy", "upstream_not_http2"];
+
+/// A form that was given back, and comes again.
+pub(super) struct Resumed {
+    sealed: String,
+    parked: Parked,
+}
+
+/// Whether the address is that of a form that comes again; the mark is taken off it.
+fn unmarked(arrival: &Arrival) -> Option<PathAndQuery> {
+    let target = arrival.target.as_str().strip_suffix(MARK)?;
+    let target = target.strip_suffix(['?', '&'])?;
+    PathAndQuery::try_from(target).ok()
+}
+
+/// Takes mark and seal off a form that comes again. What only has the mark, because a page behind it was sent from there, is the
+/// app's own.
+///
+/// # Errors
+/// When the seal is not ours, or of another address, or too old.
+pub(super) async fn unpark(
+    (parts, arrival): (&mut Parts, &mut Arrival),
+    body: Incoming,
+    (keys, now): (Option<&KeyRing>, i64),
+) -> Result<(Source, Option<Resumed>), Reason> {
+    let (true, Some(keys), Some(target)) = (arrival.sends_form, keys, unmarked(arrival)) else {
+        return Ok((Either::Left(body), None));
+    };
+    arrival.target = target;
+    let fits = matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
+    if !fits || !is_url_encoded(&parts.headers) {
+        return Ok((Either::Left(body), None));
+    }
+    let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
+    let Ok(Ok(form)) = reading.await else { return Err(Reason::BadForm) };
+    let form = form.to_bytes();
+    let Some(sealed) = once(&form, FIELD).map_err(|_| Reason::BadForm)? else {
+        return Ok((Either::Right(Full::new(form)), None));
+    };
+    let parked = Parked::open(&sealed, keys, &arrival.place, now)
+        .filter(|parked| parked.target == arrival.target.as_str())
+        .ok_or(Reason::BadForm)?;
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
+    arrival.framing = Framing::Length(parked.body.len() as u64);
+    let body = Either::Right(Full::new(Bytes::from(parked.body.clone())));
+    Ok((body, Some(Resumed { sealed, parked })))
+}
+
+impl Resumed {
+    fn page(
+        &self,
+        (app, arrival, site): (&App, &Arrival, &Site),
+        (status, sentence): (StatusCode, &str),
+        record: &mut Record,
+    ) -> Response<Answer> {
+        parked::page(arrival, site, (app.title(), &self.sealed), (status, sentence), record)
+    }
+}
 
 impl DataThread {
     /// Nobody is signed in, and a page sent a form. Whose session ended by itself lately gets the form back, sealed for them alone.
@@ -59,148 +122,150 @@ impl DataThread {
             app: app.id().to_string(),
             place: WrittenPlace::of(&arrival.place),
             target: arrival.target.to_string(),
-            content_type: URL_ENCODED.to_owned(),
             body,
             came: self.gateway.clock.wall_seconds(),
         };
         match parked.seal(oidc.keys()) {
             Some(sealed) => {
                 let sentence = "You were signed out because nothing was used for a while.";
-                parked::page(arrival, site, (app.title(), &sealed), sentence, record)
+                let said = (StatusCode::UNAUTHORIZED, sentence);
+                parked::page(arrival, site, (app.title(), &sealed), said, record)
             }
             None => not_kept(refusal, arrival, site, record),
         }
     }
 
-    /// The page sends the form again.
-    pub(super) async fn resume(
+    /// The page again, unless it is of this app and its person sends it.
+    pub(super) fn may_send(
         &self,
-        (mut parts, arrival): (Parts, Arrival),
-        snapshot: &Snapshot,
-        body: Source,
-        wire: &Wire,
+        resumed: &Resumed,
+        caller: &Caller,
+        (destination, arrival, site): (&Destination, &Arrival, &Site),
         record: &mut Record,
-    ) -> Walked {
-        let site = snapshot.site();
-        (record.decision, record.reason) = ("ours", "resume");
-        let refuse = |reason: Reason, record: &mut Record| {
-            (record.decision, record.reason) = ("deny", reason.as_str());
-            let refusal = Refusal { reason, app: None };
-            respond::refusal(&refusal, Audience { target: "/", ..Audience::of(&arrival, site, None) }, record)
-        };
-        // Only the page that we made has it, and that page is ours.
-        if arrival.origin != Origin::Own || arrival.provenance == Provenance::Foreign {
-            return refuse(Reason::ForeignOrigin, record).into();
+    ) -> Option<Response<Answer>> {
+        let app = &destination.app;
+        if app.id().as_str() != resumed.parked.app {
+            let refusal = Refusal { reason: Reason::BadForm, app: None };
+            return Some(refused(&refusal, arrival, site, None, record));
         }
-        let Some(oidc) = &self.gateway.oidc else { return refuse(Reason::NotFound, record).into() };
-        let Some(sealed) = sealed_of(body).await else { return refuse(Reason::BadForm, record).into() };
-        let now = self.gateway.clock.wall_seconds();
-        let Some(parked) = Parked::open(&sealed, oidc.keys(), &arrival.place, now) else {
-            return refuse(Reason::BadForm, record).into();
-        };
-        let Some(again) = restored(&mut parts, &parked, site) else {
-            return refuse(Reason::BadForm, record).into();
-        };
-        let here = self.gateway.catalog.at(&again.place, snapshot, record.client).await;
-        let destination = match locate(&again, snapshot, &here) {
-            Ok(destination) if destination.app.id().as_str() == parked.app => destination,
-            Ok(_) | Err(_) => return refuse(Reason::UnknownApp, record).into(),
-        };
-        let asked = Asked {
-            headers: &parts.headers,
-            arrival: &again,
-            destination: &destination,
-            token: None,
-            client: record.client,
-        };
-        let Ok(consulted) = self.gateway.consult(&asked, site).await else {
-            return refuse(Reason::BadForm, record).into();
-        };
-        let title = destination.app.title().to_owned();
-        let once_more = |sentence: &str, record: &mut Record| {
-            parked::page(&arrival, site, (&title, &sealed), sentence, record)
-        };
-        match &consulted.caller {
-            Caller::Person { principal, .. } if *principal.subject == *parked.person => {}
+        let said = match caller {
+            Caller::Person { principal, .. } if *principal.subject == *resumed.parked.person => return None,
+            // Open to everybody by now: nobody was asked who they are, and anybody may send anything.
+            Caller::Anonymous if decide::is_open(destination) => return None,
             Caller::Person { .. } => {
-                let sentence = "Somebody else is signed in now. Only who wrote this may send it.";
-                return once_more(sentence, record).into();
+                (StatusCode::UNAUTHORIZED, "Somebody else is signed in now. Only who wrote this may send it.")
             }
-            Caller::Unverifiable => return refuse(Reason::Unverifiable, record).into(),
-            Caller::Anonymous | Caller::BadToken => {
-                return once_more("You are not signed in yet.", record).into();
+            Caller::Anonymous | Caller::BadToken => (StatusCode::UNAUTHORIZED, "You are not signed in yet."),
+            Caller::Unverifiable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "It cannot be checked now who you are.")
             }
-        }
-        // Whoever may not, or cannot now, is told so as ever; the page before still has the form.
-        let judged = consulted.judge(&again, destination.clone(), site).and_then(decide::reachable);
-        if let Err(early) = judged {
-            let reason = match early {
-                Early::Refuse(refusal) => refusal.reason,
-                Early::Endpoint(_) | Early::Launcher | Early::Redirect { .. } | Early::SignIn { .. } => {
-                    Reason::Denied(Denied::Anonymous)
-                }
-            };
-            return refuse(reason, record).into();
-        }
-        let good_for = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
-        if !self.gateway.sessions.is_first(&sealed, good_for).await {
-            return refuse(Reason::BadForm, record).into();
-        }
-        let body = Either::Right(Full::new(Bytes::from(parked.body)));
-        let located = Located { arrival: again, destination, token: None, snapshot };
-        let target = parked.target;
-        match self.pass(parts, located, body, wire, record).await {
-            Walked::Answered(mut response) => {
-                from_its_place(&mut response, &arrival, &target, site);
-                Walked::Answered(response)
+        };
+        Some(resumed.page((app, arrival, site), said, record))
+    }
+
+    /// What cannot be reached for a while gets it later.
+    pub(super) fn later(
+        &self,
+        resumed: &Resumed,
+        refusal: &Refusal,
+        (arrival, site): (&Arrival, &Site),
+        record: &mut Record,
+    ) -> Option<Response<Answer>> {
+        let (status, app) = (refusal.reason.status(), refusal.app.as_ref()?);
+        let said = (status, &*refusal.reason.sentence());
+        (status == StatusCode::SERVICE_UNAVAILABLE).then(|| resumed.page((app, arrival, site), said, record))
+    }
+
+    /// Spends it; what was spent before is refused.
+    pub(super) async fn send_once(
+        &self,
+        resumed: &Resumed,
+        (app, arrival, site): (&App, &Arrival, &Site),
+        record: &mut Record,
+    ) -> Option<Response<Answer>> {
+        match self.gateway.sessions.first_use(&resumed.sealed, REMEMBERED).await {
+            Ok(true) => None,
+            Ok(false) => {
+                let refusal = Refusal { reason: Reason::BadForm, app: None };
+                Some(refused(&refusal, arrival, site, None, record))
             }
-            switched @ Walked::Switched(_) => switched,
+            // Elsewhere it may have been sent.
+            Err(Away) => {
+                self.gateway.sessions.forget_first(&resumed.sealed).await;
+                let said = (StatusCode::SERVICE_UNAVAILABLE, "It cannot be sent now. Please try again.");
+                Some(resumed.page((app, arrival, site), said, record))
+            }
         }
     }
+
+    /// What came of sending it: an app that was not reached gets it later, and one that wants it elsewhere gets it there, since a
+    /// browser would send it the seal.
+    pub(super) async fn sent(
+        &self,
+        resumed: Resumed,
+        walked: Walked,
+        (app, arrival, site): (&App, &Arrival, &Site),
+        record: &mut Record,
+    ) -> Walked {
+        let Walked::Answered(response) = walked else { return walked };
+        let status = response.status();
+        if record.outcome().is_some_and(|outcome| UNSENT.contains(&outcome)) {
+            self.gateway.sessions.forget_first(&resumed.sealed).await;
+            return resumed
+                .page((app, arrival, site), (status, "The app cannot be reached now."), record)
+                .into();
+        }
+        if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+            return Walked::Answered(response);
+        }
+        let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let target = location.and_then(|location| within(app, arrival, site, location));
+        let sealed = target
+            .zip(self.gateway.oidc.as_ref())
+            .and_then(|(target, oidc)| Parked { target, ..resumed.parked }.seal(oidc.keys()));
+        match sealed {
+            Some(sealed) => {
+                let said = (StatusCode::OK, "The app takes this at another address: send it once more.");
+                parked::page(arrival, site, (app.title(), &sealed), said, record).into()
+            }
+            None => {
+                let refusal = Refusal { reason: Reason::BadForm, app: None };
+                refused(&refusal, arrival, site, None, record).into()
+            }
+        }
+    }
+}
+
+/// The target that an app names, when it is one of its own.
+fn within(app: &App, arrival: &Arrival, site: &Site, location: &str) -> Option<String> {
+    let here = url::Url::parse(&site.url(&arrival.place, arrival.target.as_str())).ok()?;
+    let there = here.join(location).ok()?;
+    let below = match arrival.place {
+        Place::Site => there.path().strip_prefix(&*app.mount).is_some_and(|rest| rest.starts_with('/')),
+        Place::Host(_) | Place::Port(_) => true,
+    };
+    let target = match there.query() {
+        Some(query) => format!("{}?{query}", there.path()),
+        None => there.path().to_owned(),
+    };
+    (below && here.origin() == there.origin()).then_some(target)
+}
+
+fn is_url_encoded(headers: &HeaderMap) -> bool {
+    let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
+    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case(URL_ENCODED) && !headers.contains_key(header::CONTENT_ENCODING)
 }
 
 /// The body of a form that can be kept: url-encoded, small, whole in time.
 async fn kept(headers: &HeaderMap, arrival: &Arrival, body: Source) -> Option<String> {
-    let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
-    let kind = kind.to_str().ok()?.split(';').next().unwrap_or_default().trim();
     let too_large = matches!(arrival.framing, Framing::Length(length) if length > MAX_BODY as u64);
-    if !kind.eq_ignore_ascii_case(URL_ENCODED) || too_large || headers.contains_key(header::CONTENT_ENCODING)
-    {
+    if too_large || !is_url_encoded(headers) {
         return None;
     }
     let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_BODY).collect());
     String::from_utf8(reading.await.ok()?.ok()?.to_bytes().into()).ok()
-}
-
-/// What the page sends.
-async fn sealed_of(body: Source) -> Option<String> {
-    let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
-    once(&reading.await.ok()?.ok()?.to_bytes(), "parked").ok()?
-}
-
-/// The head of the request as it came first, with the cookies of now.
-fn restored(parts: &mut Parts, parked: &Parked, site: &Site) -> Option<Arrival> {
-    for name in [header::TRANSFER_ENCODING, header::EXPECT, header::CONTENT_ENCODING, header::TE] {
-        parts.headers.remove(name);
-    }
-    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
-    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::try_from(&parked.content_type).ok()?);
-    parts.method = Method::POST;
-    parts.uri = PathAndQuery::try_from(parked.target.as_str()).ok()?.into();
-    incoming::parse(parts, false, site).ok()
-}
-
-/// A browser reads a relative address against the one it asked, which is ours and not the app's.
-fn from_its_place(response: &mut Response<Answer>, arrival: &Arrival, target: &str, site: &Site) {
-    let headers = response.headers_mut();
-    let joined = headers.get(header::LOCATION).and_then(|location| {
-        let base = url::Url::parse(&site.url(&arrival.place, target)).ok()?;
-        HeaderValue::try_from(base.join(location.to_str().ok()?).ok()?.as_str()).ok()
-    });
-    if let Some(joined) = joined {
-        headers.insert(header::LOCATION, joined);
-    }
 }
 
 fn not_kept(refusal: &Refusal, arrival: &Arrival, site: &Site, record: &mut Record) -> Response<Answer> {
@@ -214,8 +279,8 @@ fn not_kept(refusal: &Refusal, arrival: &Arrival, site: &Site, record: &mut Reco
         waits: None,
         action: None,
     };
-    let mut response =
-        respond::explain(problem, refusal.app.as_deref(), Audience::of(arrival, site, None), record);
+    let audience = Audience::of(arrival, site, None);
+    let mut response = respond::explain(problem, refusal.app.as_deref(), audience, record);
     let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\"");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     response

@@ -231,7 +231,9 @@ impl Oidc {
         subject: &openidconnect::SubjectIdentifier,
         claims: Option<&serde_json::Map<String, serde_json::Value>>,
     ) -> Result<Option<Vec<crate::model::access::GroupName>>, SignInError> {
-        if claims.is_some_and(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim)) {
+        let named = claims.map(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim));
+        // An answer without an ID token cannot say so; the directory knows the groups of everybody.
+        if named.unwrap_or(self.settings.directory.is_some()) {
             match &self.settings.directory {
                 Some(directory) => return self.groups_from(directory, tokens).await.map(Some),
                 None => tracing::warn!(

@@ -206,7 +206,8 @@ def config_check(text, what, environment=()):
         return
     with tempfile.TemporaryDirectory() as folder:
         for name, content in (("client/client-secret", "secret"), ("admin/token", "t" * 32),
-                              ("session-keys/session-keys", base64.b64encode(os.urandom(32)).decode())):
+                              ("session-keys/session-keys", base64.b64encode(os.urandom(32)).decode()),
+                              ("session-store/store", "rediss://user:password@redis.example.internal")):
             path = pathlib.Path(folder, name)
             path.parent.mkdir()
             path.write_text(content + "\n")
