@@ -410,9 +410,13 @@ fn seconds(millis: u64) -> i64 {
 }
 
 /// At once, and in bounded numbers.
-pub(super) async fn all_of<T>(tasks: impl Iterator<Item = impl Future<Output = T>>, at_once: usize) {
-    let mut tasks = tasks.peekable();
+pub(super) async fn all_of<T>(
+    tasks: impl Iterator<Item = impl Future<Output = T>>,
+    at_once: usize,
+) -> Vec<T> {
+    let (mut tasks, mut done) = (tasks.peekable(), Vec::new());
     while tasks.peek().is_some() {
-        join_all(tasks.by_ref().take(at_once)).await;
+        done.extend(join_all(tasks.by_ref().take(at_once)).await);
     }
+    done
 }

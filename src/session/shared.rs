@@ -207,8 +207,10 @@ impl Sessions {
         let Some(redis) = self.redis() else { return };
         match redis.save_sign_in(sign_in).await {
             Ok((told, over)) => {
-                if told == Told::Ended {
-                    self.end_here(sign_in);
+                match told {
+                    Told::Ended => self.end_here(sign_in),
+                    Told::Left(_, stored) if stored > sign_in.version() => self.reread(sign_in).await,
+                    Told::Left(..) | Told::Missing => {}
                 }
                 for key in over {
                     if let Some(sign_in) = self.sign_in_by_key(&key) {
@@ -440,7 +442,7 @@ impl Sessions {
         let Some(redis) = self.redis() else { return };
         redis.tell_endings().await;
         self.end_what_is_owed(redis).await;
-        upkeep::tell(self, redis, upkeep::Which::Ahead).await;
+        let _ = upkeep::tell(self, redis, upkeep::Which::Ahead).await;
     }
 }
 

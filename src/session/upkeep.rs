@@ -6,11 +6,13 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 use super::{
     cookie::RecordKey,
     record::{AppSession, SignIn},
-    redis::{Redis, Table, Told, all_of},
+    redis::{Redis, Table, Told, all_of, link::StoreError},
     store::Sessions,
 };
 use crate::model::clock::millis;
 
+/// What could not be told although there is a connection is tried again after this long.
+const SOON: Duration = Duration::from_secs(1);
 /// Use is told at most this often.
 const PACE: Duration = Duration::from_secs(60);
 /// Records that are told of at once.
@@ -36,6 +38,7 @@ pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
         tokio::select! {
             () = redis.has_endings() => {}
             () = sessions.clock().sleep(pace / 4) => {}
+            () = tokio::time::sleep(SOON), if redis.link().is_up() && redis.owes() => {}
         }
         redis.tell_endings().await;
         sessions.end_what_is_owed(redis).await;
@@ -46,10 +49,13 @@ pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
 pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
     let pace = PACE.min(sessions.idle() / 10);
     let mut next = sessions.now().after(pace / 4);
+    // Until what could not be told is told again, longer from time to time: it may be what cannot be.
+    let mut again: Option<Duration> = None;
     loop {
         let which = tokio::select! {
             () = redis.forgot() => Which::All,
             () = sessions.clock().sleep_until(next) => Which::Due,
+            () = tokio::time::sleep(again.unwrap_or(PACE)), if again.is_some() && redis.link().is_up() => Which::All,
         };
         // Whether it forgot is asked for at every turn: it may have been emptied without a word.
         let _ = redis.is_settled().await;
@@ -58,17 +64,20 @@ pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
             // What was announced while there was no connection was missed.
             sessions.end_what_was_revoked(redis).await;
         }
-        tell(sessions, redis, which).await;
+        let told = tell(sessions, redis, which).await;
+        if which == Which::All {
+            again = (!told).then(|| again.map_or(SOON, |pause| (2 * pause).min(PACE)));
+        }
         if sessions.now() >= next {
             next = sessions.now().after(pace / 4);
         }
     }
 }
 
-/// Tells the store once.
-pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
+/// Tells the store once; says whether all was told.
+pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
     if !redis.link().is_up() {
-        return;
+        return false;
     }
     let (now, pace) = (sessions.now(), millis(PACE.min(sessions.idle() / 10)));
     let is_meant = |due: bool, ahead: bool| match which {
@@ -76,7 +85,7 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
         Which::All => true,
         Which::Ahead => ahead,
     };
-    let mut sign_ins = Vec::new();
+    let (mut told, mut sign_ins) = (true, Vec::new());
     for (seen, sign_in) in sessions.every().enumerate() {
         let (window, live) = (sign_in.window(), sign_in.is_live(now) && sign_in.tokens.console.is_none());
         let changed = !sign_in.is_told();
@@ -89,7 +98,9 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
     }
     for some in sign_ins.chunks(BATCH) {
         say_so(redis, which).await;
-        all_of(some.iter().cloned().map(|sign_in| tell_sign_in(sessions, redis, sign_in)), AT_ONCE).await;
+        let some = some.iter().cloned();
+        let done = all_of(some.map(|sign_in| tell_sign_in(sessions, redis, sign_in)), AT_ONCE).await;
+        told &= done.into_iter().all(|told| told);
     }
     let mut apps = Vec::new();
     for (seen, (key, session)) in sessions.every_app().enumerate() {
@@ -105,8 +116,10 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) {
     for some in apps.chunks(BATCH) {
         say_so(redis, which).await;
         let some = some.iter().cloned();
-        all_of(some.map(|(key, session)| tell_app(sessions, redis, key, session)), AT_ONCE).await;
+        let done = all_of(some.map(|(key, session)| tell_app(sessions, redis, key, session)), AT_ONCE).await;
+        told &= done.into_iter().all(|told| told);
     }
+    told
 }
 
 /// While an emptied store is told what it lost, nobody is to believe that something is not there.
@@ -116,10 +129,10 @@ async fn say_so(redis: &Redis, which: Which) {
     }
 }
 
-async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) {
+async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) -> bool {
     if !sign_in.is_told() {
         sessions.keep(&sign_in).await;
-        return;
+        return sign_in.is_told() || sign_in.is_ended();
     }
     let now = sessions.now();
     match redis.touch(Table::SignIns, sign_in.key(), sign_in.time_left(now)).await {
@@ -137,14 +150,17 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
             sessions.keep(&sign_in).await;
         }
         Ok(Told::Ended) => sessions.end_here(&sign_in),
-        Err(_) => {}
+        Err(StoreError::Away) => return false,
+        // Not to be mended from here.
+        Err(StoreError::Foreign) => return true,
     }
+    sign_in.is_told() || sign_in.is_ended()
 }
 
-async fn tell_app(sessions: &Sessions, redis: &Redis, key: RecordKey, session: Arc<AppSession>) {
+async fn tell_app(sessions: &Sessions, redis: &Redis, key: RecordKey, session: Arc<AppSession>) -> bool {
     if !session.window().is_told() {
         sessions.keep_app(key, &session).await;
-        return;
+        return session.window().is_told() || session.is_ended();
     }
     let now = sessions.now();
     match redis.touch(Table::Apps, key, session.time_left(now)).await {
@@ -153,6 +169,8 @@ async fn tell_app(sessions: &Sessions, redis: &Redis, key: RecordKey, session: A
             session.window().forget_told();
             sessions.keep_app(key, &session).await;
         }
-        Err(_) => {}
+        Err(StoreError::Away) => return false,
+        Err(StoreError::Foreign) => return true,
     }
+    session.window().is_told() || session.is_ended()
 }

@@ -150,6 +150,12 @@ impl Redis {
         mem::take(&mut *self.endings.owed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Whether something could not be told, or somebody not be signed out.
+    pub fn owes(&self) -> bool {
+        let unsent = self.endings.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+        !unsent.is_empty() || !self.endings.owed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
     /// There is something to tell.
     pub async fn has_endings(&self) {
         self.endings.waiting.notified().await;

@@ -10,10 +10,11 @@ use crate::{model::app::AppId, session::record::SignIn};
 impl Sessions {
     /// Ends a sign-in, its app sessions and its streams, on every replica.
     pub fn end(&self, sign_in: &SignIn) {
-        self.end_here(sign_in);
+        // First what is remembered: a read that is under way must not bring it back in between.
         if let Some(redis) = &self.redis {
             redis.end(sign_in.key(), Some(sign_in.begun()));
         }
+        self.end_here(sign_in);
     }
 
     /// The same without telling the others: they have told us, or it is none of their business.
