@@ -375,6 +375,10 @@ impl Running {
     pub async fn stop(self) -> bool {
         let Running { drain, finish, threads, gateway, leaves, .. } = self;
         let in_time = drain.stop(DRAIN_DEADLINE).await;
+        // Before sessions are left for others: a token that works once is replaced by the answer that is under way.
+        if let Some(rechecks) = &gateway.rechecks {
+            rechecks.finish().await;
+        }
         if let Some(Leaves { file, keys, looks }) = leaves {
             looks.abort();
             match gateway.sessions.hand_over(&file, &keys, gateway.clock.wall_seconds()) {
@@ -383,9 +387,6 @@ impl Running {
                     tracing::error!(%error, file = %file.display(), "who is signed in could not be left")
                 }
             }
-        }
-        if let Some(rechecks) = &gateway.rechecks {
-            rechecks.finish().await;
         }
         gateway.sessions.tell_the_rest().await;
         finish.send_replace(true);

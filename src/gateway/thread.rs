@@ -132,9 +132,7 @@ impl DataThread {
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
-        let keys = self.gateway.oidc.as_ref().map(|oidc| oidc.keys());
-        let wall = self.gateway.clock.wall_seconds();
-        let (body, resumed) = match resume::unpark((&mut parts, &mut arrival), body, (keys, wall)).await {
+        let (body, resumed) = match self.unpark(&mut parts, &mut arrival, body).await {
             Ok(unparked) => unparked,
             Err(reason) => {
                 record.reason = reason.as_str();
@@ -207,7 +205,7 @@ impl DataThread {
                 }
                 let walked = self.forward(passing, body, upgrade, consulted, record).await;
                 let walked = match resumed {
-                    Some(resumed) => self.sent(resumed, walked, at, record).await,
+                    Some(resumed) => self.sent(*resumed, walked, at, record).await,
                     None => walked,
                 };
                 walked.with_cookie(tenant.introduction())
@@ -424,7 +422,7 @@ struct Located<'r> {
     arrival: Arrival,
     destination: Destination,
     token: Option<address_token::AddressToken>,
-    resumed: Option<Resumed>,
+    resumed: Option<Box<Resumed>>,
     snapshot: &'r Snapshot,
 }
 

@@ -3,6 +3,8 @@
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
+
 use super::{
     cookie::RecordKey,
     record::{AppSession, SignIn},
@@ -50,12 +52,12 @@ pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
     let pace = PACE.min(sessions.idle() / 10);
     let mut next = sessions.now().after(pace / 4);
     // Until what could not be told is told again, longer from time to time: it may be what cannot be.
-    let mut again: Option<Duration> = None;
+    let mut again: Option<(Duration, Instant)> = None;
     loop {
         let which = tokio::select! {
             () = redis.forgot() => Which::All,
             () = sessions.clock().sleep_until(next) => Which::Due,
-            () = tokio::time::sleep(again.unwrap_or(PACE)), if again.is_some() && redis.link().is_up() => Which::All,
+            () = until(again.map(|(_, when)| when)) => Which::All,
         };
         // Whether it forgot is asked for at every turn: it may have been emptied without a word.
         let _ = redis.is_settled().await;
@@ -66,11 +68,19 @@ pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
         }
         let told = tell(sessions, redis, which).await;
         if which == Which::All {
-            again = (!told).then(|| again.map_or(SOON, |pause| (2 * pause).min(PACE)));
+            let pause = again.map_or(SOON, |(pause, _)| (2 * pause).min(PACE));
+            again = (!told).then(|| (pause, Instant::now() + pause));
         }
         if sessions.now() >= next {
             next = sessions.now().after(pace / 4);
         }
+    }
+}
+
+async fn until(when: Option<Instant>) {
+    match when {
+        Some(when) => tokio::time::sleep_until(when).await,
+        None => std::future::pending().await,
     }
 }
 

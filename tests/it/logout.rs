@@ -195,11 +195,7 @@ async fn who_signs_out_here_goes_on_to_sign_out_at_the_provider() {
         .await;
         let mut alice = world.signed_in("alice").await;
         let page = alice.open("/oauth2/sign_out").await.text();
-        let token = page
-            .split("name=\"token\" value=\"")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next())
-            .expect("a token");
+        let token = crate::session_store::field(&page, "token");
         let form = format!("token={token}&rd=");
         let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", world.host);
         let done = alice.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await;

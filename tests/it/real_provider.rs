@@ -273,11 +273,7 @@ async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_
     assert!(refused.text().contains("Use another account") && refused.text().contains("carol"));
     let before = carol.clone();
     let page = carol.open("/oauth2/sign_out").await.text();
-    let token = page
-        .split("name=\"token\" value=\"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next())
-        .expect("a token");
+    let token = crate::session_store::field(&page, "token");
     let form = format!("token={token}&rd=");
     let own = format!("Origin: http://{}\r\n", world.host);
     assert_eq!(

@@ -1,5 +1,5 @@
 //! Nothing typed is lost: a form that comes when the session is over is given back in a page ([`DataThread::park`]). From there it
-//! comes again to the same address, marked; the mark and the seal are taken off ([`unpark`]), and it walks the line as any other,
+//! comes again to the same address, marked; the mark and the seal are taken off ([`DataThread::unpark`]), and it walks the line as any other,
 //! but for its person ([`DataThread::may_send`]) and once ([`DataThread::send_once`]).
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::{
         place::Place,
         site::Site,
     },
-    session::{keys::KeyRing, shared::Away, written::WrittenPlace},
+    session::{shared::Away, written::WrittenPlace},
 };
 
 /// A form must be complete within this time.
@@ -54,40 +54,6 @@ fn unmarked(arrival: &Arrival) -> Option<PathAndQuery> {
     PathAndQuery::try_from(target).ok()
 }
 
-/// Takes mark and seal off a form that comes again. What only has the mark, because a page behind it was sent from there, is the
-/// app's own.
-///
-/// # Errors
-/// When the seal is not ours, or of another address, or too old.
-pub(super) async fn unpark(
-    (parts, arrival): (&mut Parts, &mut Arrival),
-    body: Incoming,
-    (keys, now): (Option<&KeyRing>, i64),
-) -> Result<(Source, Option<Resumed>), Reason> {
-    let (true, Some(keys), Some(target)) = (arrival.sends_form, keys, unmarked(arrival)) else {
-        return Ok((Either::Left(body), None));
-    };
-    arrival.target = target;
-    let fits = matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
-    if !fits || !is_url_encoded(&parts.headers) {
-        return Ok((Either::Left(body), None));
-    }
-    let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
-    let Ok(Ok(form)) = reading.await else { return Err(Reason::BadForm) };
-    let form = form.to_bytes();
-    let Some(sealed) = once(&form, FIELD).map_err(|_| Reason::BadForm)? else {
-        return Ok((Either::Right(Full::new(form)), None));
-    };
-    let parked = Parked::open(&sealed, keys, &arrival.place, now)
-        .filter(|parked| parked.target == arrival.target.as_str())
-        .ok_or(Reason::BadForm)?;
-    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
-    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
-    arrival.framing = Framing::Length(parked.body.len() as u64);
-    let body = Either::Right(Full::new(Bytes::from(parked.body.clone())));
-    Ok((body, Some(Resumed { sealed, parked })))
-}
-
 impl Resumed {
     fn page(
         &self,
@@ -100,6 +66,43 @@ impl Resumed {
 }
 
 impl DataThread {
+    /// Takes mark and seal off a form that comes again. What only has the mark, because a page behind it was sent from there, is the
+    /// app's own; and nearly every request is no form at all.
+    ///
+    /// # Errors
+    /// When the seal is not ours, or of another address, or too old.
+    pub(super) async fn unpark(
+        &self,
+        parts: &mut Parts,
+        arrival: &mut Arrival,
+        body: Incoming,
+    ) -> Result<(Source, Option<Box<Resumed>>), Reason> {
+        let marked = if arrival.sends_form { unmarked(arrival) } else { None };
+        let (Some(target), Some(oidc)) = (marked, &self.gateway.oidc) else {
+            return Ok((Either::Left(body), None));
+        };
+        arrival.target = target;
+        let fits = matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
+        if !fits || !is_url_encoded(&parts.headers) {
+            return Ok((Either::Left(body), None));
+        }
+        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
+        let Ok(Ok(form)) = reading.await else { return Err(Reason::BadForm) };
+        let form = form.to_bytes();
+        let Some(sealed) = once(&form, FIELD).map_err(|_| Reason::BadForm)? else {
+            return Ok((Either::Right(Full::new(form)), None));
+        };
+        let now = self.gateway.clock.wall_seconds();
+        let parked = Parked::open(&sealed, oidc.keys(), &arrival.place, now)
+            .filter(|parked| parked.target == arrival.target.as_str())
+            .ok_or(Reason::BadForm)?;
+        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
+        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
+        arrival.framing = Framing::Length(parked.body.len() as u64);
+        let body = Either::Right(Full::new(Bytes::from(parked.body.clone())));
+        Ok((body, Some(Box::new(Resumed { sealed, parked }))))
+    }
+
     /// Nobody is signed in, and a page sent a form. Whose session ended by itself lately gets the form back, sealed for them alone.
     pub(super) async fn park(
         &self,
