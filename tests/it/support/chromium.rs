@@ -14,10 +14,10 @@ pub use driver::runs;
 use driver::Driver;
 
 /// A browser that starts beside a compiler needs longer than other answers do.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(90);
 
 /// After this time chromedriver itself says what does not come; that is clearer than a silence until `DEADLINE`.
-const PAGE_DEADLINE: Duration = Duration::from_secs(15);
+const PAGE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// One browser. It ends with the value, at a failed test too, and every process of it.
 pub struct Chromium {
