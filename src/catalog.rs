@@ -64,7 +64,7 @@ impl Catalog {
     pub async fn at(&self, place: &Place, snapshot: &Snapshot, client: IpAddr) -> Here {
         let here = snapshot.at(place);
         match &self.containers {
-            Some(containers) => containers.beside(place, here, client).await,
+            Some(containers) => Box::pin(containers.beside(place, here, client)).await,
             None => here,
         }
     }

@@ -4,6 +4,7 @@
 
 pub mod body;
 pub mod connect;
+pub mod driven;
 pub mod fault;
 pub mod frames;
 pub mod lease;
@@ -13,6 +14,7 @@ pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
 pub mod set_cookie;
+pub mod standing_headers;
 pub mod tunnel;
 pub mod upgrade;
 
@@ -35,7 +37,7 @@ use crate::{
     },
     session::usage::Usage,
 };
-use body::{Download, Source, Terms, Upload, UploadState};
+use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
 use fault::Fault;
 use lease::{Failed, Lease};
 use pace::Pace;
@@ -114,6 +116,8 @@ pub struct Outgoing<'r> {
     pub usage: Option<Usage>,
     /// Who sends it; the port is that of the connection, 0 when it is somebody else's.
     pub client: SocketAddr,
+    /// When it was found good.
+    pub asked: std::time::Instant,
 }
 
 impl Outgoing<'_> {
@@ -161,9 +165,10 @@ impl Forwarder {
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
     ///
     /// Cancel safety: dropping the future closes the connection to the app.
-    pub async fn send(&self, outgoing: Outgoing<'_>, body: Source) -> Result<Forwarded, Fault> {
+    pub async fn send(&self, outgoing: &Outgoing<'_>, body: Source) -> Result<Forwarded, Fault> {
         let near = outgoing.near();
-        let Outgoing { permit, arrival, headers, usage, .. } = outgoing;
+        let Outgoing { permit, arrival, headers, usage, asked, .. } = outgoing;
+        let asked = *asked;
         let app = permit.app();
         let settings = &self.pool.settings;
         let target = permit.destination().upstream_target().ok_or(Fault::Unsendable)?;
@@ -178,14 +183,13 @@ impl Forwarder {
         let waiting = self.pool.wait(app)?;
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
-            return upgrade::handshake(&self.pool, app, near, request, usage).await;
+            return Box::pin(upgrade::handshake(&self.pool, app, near, request, usage.clone())).await;
         }
         let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
-        let kept = if may_use_kept { self.pool.take(app, near) } else { None };
-        let lease = match (kept, app.spec.protocol) {
-            (Some(lease), _) => lease,
-            (None, Protocol::Http1) => self.pool.connect(app, near).await?,
-            (None, Protocol::Http2) => self.pool.share(app, near).await?,
+        let kept = if may_use_kept { self.pool.take(app, near, asked) } else { None };
+        let lease = match kept {
+            Some(lease) => lease,
+            None => Box::pin(self.pool.lease(app, near)).await?,
         };
         // What only says so is no call: an app that cannot take one has its usual deadlines.
         let call = arrival.grpc.filter(|_| app.spec.protocol == Protocol::Http2);
@@ -222,16 +226,21 @@ impl Forwarder {
                     }
                     Failed { fault, unsent: None } => return Err(fault),
                 };
-                let lease = match app.spec.protocol {
-                    Protocol::Http1 => self.pool.connect(app, near).await?,
-                    Protocol::Http2 => self.pool.share(app, near).await?,
+                let again = async {
+                    let lease = self.pool.lease(app, near).await?;
+                    lease.send(once_more, &state, patience).await.map_err(|failed| failed.fault)
                 };
-                lease.send(once_more, &state, patience).await.map_err(|failed| failed.fault)?
+                Box::pin(again).await?
             }
         };
         drop(waiting);
         state.answered();
-        relay(sent, usage, state, settings, deadline)
+        let mut sent = sent;
+        if state.progress() == UploadProgress::Running {
+            // The app may read on whether or not its answer is taken.
+            sent.1.sender.go_on();
+        }
+        relay(sent, usage.clone(), state, settings, deadline)
     }
 }
 

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use foldhash::fast::RandomState;
+
 use super::here::Here;
 use crate::{
     model::{
@@ -20,10 +22,10 @@ use crate::{
 #[derive(Debug)]
 pub struct Snapshot {
     site: Arc<Site>,
-    /// On paths.
-    apps: HashMap<AppId, Arc<App>>,
+    /// On paths. Looked up by anybody, but filled by operators alone, so that a fast hash is no danger here.
+    apps: HashMap<AppId, Arc<App>, RandomState>,
     /// On hosts: the apps again, and their published ports.
-    hosts: HashMap<HostLabel, Arc<App>>,
+    hosts: HashMap<HostLabel, Arc<App>, RandomState>,
     problems: Vec<Problem>,
     /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then by name.
     groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
@@ -84,7 +86,7 @@ impl Snapshot {
             let same = old.filter(|app| app.spec == *spec);
             same.cloned().unwrap_or_else(|| follows(old, App::on_host(spec.clone())))
         };
-        let mut hosts = HashMap::new();
+        let mut hosts = HashMap::default();
         if site.apps_domain.is_some() {
             // A published port has its label before an app that bears the same name.
             let names = specs.iter().filter_map(|spec| Some((label_of(&spec.id)?, spec)));

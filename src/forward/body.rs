@@ -22,6 +22,9 @@ use super::{
 };
 use crate::{model::app::Protocol, session::usage::Usage, telemetry::metrics::Metrics};
 
+/// So many bytes of an answer are use by themselves, although nobody had to wait for them: its client may be slow.
+const USED: u64 = 64 * 1024;
+
 /// Where the body of a request comes from: the client now, or what it sent before.
 pub type Source = Either<Incoming, Full<Bytes>>;
 
@@ -286,10 +289,14 @@ pub struct Download {
     lease: Option<Lease>,
     usage: Option<Usage>,
     received: u64,
+    /// What of it was counted as use.
+    used: u64,
     pace: Pace,
     upload: UploadState,
     /// When whoever asked no longer waits (gRPC).
     deadline: Option<Pin<Box<Sleep>>>,
+    /// It broke off, and whoever reads it is told next.
+    broken: Option<DownloadCut>,
     /// The last frame was seen; `is_end_stream` alone does not tell for chunked bodies.
     ended: bool,
 }
@@ -324,9 +331,11 @@ impl Download {
             lease: Some(lease),
             usage,
             received: 0,
+            used: 0,
             pace: Pace::new(gap, 0),
             upload,
             deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
+            broken: None,
             ended: false,
         }
     }
@@ -346,7 +355,14 @@ impl Body for Download {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
         let this = &mut *self;
-        let Poll::Ready(frame) = Pin::new(&mut this.inner).poll_frame(cx) else {
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = match &mut this.lease {
+            Some(lease) => lease.poll_frame(cx, &mut this.inner),
+            None => Pin::new(&mut this.inner).poll_frame(cx),
+        };
+        let Poll::Ready(frame) = polled else {
             if let Some(deadline) = &mut this.deadline
                 && deadline.as_mut().poll(cx).is_ready()
             {
@@ -362,11 +378,20 @@ impl Body for Download {
             && let Some(data) = frame.data_ref()
         {
             this.received += data.len() as u64;
+            // What comes at once is the use that the request was.
+            let waited = this.pace.is_waiting();
             // No rate is asked of an app, so this never fails.
             let _ = this.pace.came(data.len() as u64);
-            if let Some(usage) = &this.usage {
+            if let Some(usage) = this.usage.as_ref().filter(|_| waited || this.received - this.used >= USED) {
+                this.used = this.received;
                 usage.touch();
             }
+        }
+        if let Some(Err(error)) = frame {
+            // What came before it is to reach the client first: that is written out while nothing is ready here.
+            this.broken = Some(DownloadCut::App(error));
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         this.ended |= frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
         Poll::Ready(frame.map(|frame| frame.map_err(DownloadCut::App)))

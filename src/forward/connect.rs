@@ -28,6 +28,7 @@ use tokio_rustls::TlsConnector;
 use super::{
     Settings,
     body::Upload,
+    driven::Driven,
     fault::Fault,
     lease::{Sender, Shared, WebSockets},
     pool::{Near, STREAMS},
@@ -254,13 +255,11 @@ impl Speak<'_> {
         let heard = Arc::new(AtomicBool::new(false));
         let stream = TokioIo::new(Heard { stream, heard: heard.clone(), _counted: self.counted });
         let head_bytes = self.settings.head_bytes.max(16 * 1024);
-        // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns nobody.
         let sender = match self.protocol {
             Protocol::Http1 => {
                 let shaken = http1::Builder::new().max_buf_size(head_bytes).handshake(stream).await;
                 let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
-                tokio::task::spawn_local(async move { connection.with_upgrades().await });
-                Sender::Http1(sender)
+                Sender::Http1(Driven::new(sender, connection))
             }
             Protocol::Http2 => {
                 let shaken = http2::Builder::new(OnThisThread)

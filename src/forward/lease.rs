@@ -2,25 +2,34 @@
 
 use std::{
     error::Error,
+    future::poll_fn,
+    pin::Pin,
     rc::{Rc, Weak},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::future::Either;
 use http::{Request, Response};
 use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http1, http2},
+    body::{Body, Frame, Incoming},
+    client::conn::{TrySendError, http2},
 };
-
-use tokio::sync::{Notify, watch};
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
 
 use super::{
     body::{Upload, UploadProgress, UploadState},
+    driven::Driven,
     fault::Fault,
+    pace::Timer,
     pool::Pool,
     proof::Proof,
 };
@@ -29,7 +38,7 @@ use crate::{model::app::App, telemetry::metrics::Metrics, trust::app::Distrust};
 /// How requests are sent on a connection.
 pub enum Sender {
     /// One after the other.
-    Http1(http1::SendRequest<Upload>),
+    Http1(Driven),
     /// Many at once.
     Http2(Shared),
 }
@@ -79,13 +88,29 @@ impl Sender {
         }
     }
 
-    async fn send(
+    fn send(
         &mut self,
         request: Request<Upload>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Upload>>> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<> {
         match self {
-            Sender::Http1(sender) => sender.try_send_request(request).await,
-            Sender::Http2(shared) => shared.sender.try_send_request(request).await,
+            Sender::Http1(driven) => Either::Left(driven.send(request)),
+            Sender::Http2(shared) => Either::Right(shared.sender.try_send_request(request)),
+        }
+    }
+
+    /// What came of something that was sent.
+    fn poll<F: Future>(&mut self, cx: &mut Context<'_>, what: Pin<&mut F>) -> Poll<F::Output> {
+        match self {
+            Sender::Http1(driven) => driven.poll(cx, what),
+            Sender::Http2(_) => what.poll(cx),
+        }
+    }
+
+    /// The connection goes on while nobody asks what came of it.
+    pub fn go_on(&mut self) {
+        match self {
+            Sender::Http1(driven) => driven.go_on(),
+            Sender::Http2(_) => {}
         }
     }
 }
@@ -108,6 +133,8 @@ pub struct Lease {
     pub pool: Weak<Pool>,
     /// Counts what did not come in time.
     pub metrics: Arc<Metrics>,
+    /// Runs while an answer is waited for.
+    pub timer: Timer,
 }
 
 /// A request that got no answer.
@@ -132,34 +159,54 @@ impl Lease {
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
-    pub async fn send(
+    pub fn send<'u>(
         mut self,
         mut request: Request<Upload>,
-        upload: &UploadState,
+        upload: &'u UploadState,
         deadline: Duration,
-    ) -> Result<(Response<Incoming>, Lease), Failed> {
+    ) -> impl Future<Output = Result<(Response<Incoming>, Lease), Failed>> + use<'u> {
         self.heard.store(false, Ordering::Relaxed);
         if let Some(proof) = &self.proof {
             proof.show(request.headers_mut());
         }
-        let result = {
-            let mut answer = std::pin::pin!(self.sender.send(request));
-            let mut sent = 0;
+        // Boxed, because the request is in it: what waits for it moves about.
+        let mut answer = Box::pin(self.sender.send(request));
+        self.timer.set(Instant::now() + deadline);
+        let (mut sent, mut waiting) = (0, Some(self));
+        poll_fn(move |cx| {
             loop {
-                match tokio::time::timeout(deadline, answer.as_mut()).await {
-                    Ok(result) => break result,
-                    // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
-                    Err(_) if upload.sent() > sent => {
-                        sent = upload.sent();
-                    }
-                    Err(_) if upload.progress() == UploadProgress::Running => {
-                        return Err(Fault::UploadStalled.into());
-                    }
-                    Err(_) => return Err(Fault::HeadTimeout.into()),
+                let Some(lease) = &mut waiting else { return Poll::Pending };
+                let answered = lease.sender.poll(cx, answer.as_mut());
+                if answered.is_pending() && lease.timer.poll(cx).is_pending() {
+                    return Poll::Pending;
                 }
+                let fault = match answered {
+                    Poll::Ready(answered) => {
+                        let Some(lease) = waiting.take() else { return Poll::Pending };
+                        return Poll::Ready(lease.answered(answered, upload));
+                    }
+                    // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
+                    Poll::Pending if upload.sent() > sent => {
+                        sent = upload.sent();
+                        lease.timer.set(Instant::now() + deadline);
+                        continue;
+                    }
+                    Poll::Pending if upload.progress() == UploadProgress::Running => Fault::UploadStalled,
+                    Poll::Pending => Fault::HeadTimeout,
+                };
+                // Closes the connection.
+                waiting = None;
+                return Poll::Ready(Err(fault.into()));
             }
-        };
-        match result {
+        })
+    }
+
+    fn answered(
+        self,
+        answered: Result<Response<Incoming>, TrySendError<Request<Upload>>>,
+        upload: &UploadState,
+    ) -> Result<(Response<Incoming>, Lease), Failed> {
+        match answered {
             Ok(mut response) => {
                 if let Some(proof) = &self.proof {
                     // Dropped with its lease, the connection is closed.
@@ -202,6 +249,18 @@ impl Lease {
         };
         // A new connection that takes nothing is no better than none.
         Failed { fault, unsent: unsent.filter(|_| self.used_before) }
+    }
+
+    /// The next piece of the answer.
+    pub fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut Incoming,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match &mut self.sender {
+            Sender::Http1(driven) => driven.poll_frame(cx, body),
+            Sender::Http2(_) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     /// For whoever counts.

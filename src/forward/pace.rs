@@ -11,6 +11,25 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// Slowness is judged only after so much waiting: before, a few packets that were lost look the same.
 const BEFORE_JUDGED: Duration = Duration::from_secs(60);
 
+/// A timer that is kept and moved on, instead of made anew for everything that is waited for.
+#[derive(Debug, Default)]
+pub struct Timer(Option<Pin<Box<Sleep>>>);
+
+impl Timer {
+    /// Will be ready then.
+    pub fn set(&mut self, until: Instant) {
+        match &mut self.0 {
+            Some(sleep) => sleep.as_mut().reset(until),
+            None => self.0 = Some(Box::pin(sleep_until(until))),
+        }
+    }
+
+    /// Ready when the time has come; pending for ever when none was set.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.0.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
+    }
+}
+
 /// Of one body, as long as it comes.
 #[derive(Debug)]
 pub struct Pace {
@@ -52,6 +71,11 @@ impl Pace {
             }
             timer.as_mut().reset(until);
         }
+    }
+
+    /// Whether something is waited for.
+    pub fn is_waiting(&self) -> bool {
+        self.since.is_some()
     }
 
     /// So much came.

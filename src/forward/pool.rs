@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use foldhash::fast::RandomState;
 use rustls::ClientConfig;
 use tokio::sync::watch;
 
@@ -19,6 +20,7 @@ use super::{
     Settings, connect,
     fault::Fault,
     lease::{Lease, Sender},
+    pace::Timer,
     proof::Proof,
 };
 use crate::{
@@ -39,7 +41,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The connections of one data thread.
 pub struct Pool {
-    apps: RefCell<HashMap<usize, OfApp>>,
+    apps: RefCell<HashMap<usize, OfApp, RandomState>>,
     /// For all containers, whose certificates say nothing.
     containers: OnceCell<Arc<ClientConfig>>,
     /// Deadlines and bounds.
@@ -78,12 +80,25 @@ struct Kept {
     proof: Option<Rc<Proof>>,
     near: Near,
     since: Instant,
+    timer: Timer,
 }
 
 impl Kept {
     /// Whether it goes on: open, and used lately or now.
-    fn stays(&self, idle: Duration) -> bool {
-        !self.sender.is_closed() && (self.is_in_use() || self.since.elapsed() < idle)
+    fn stays(&self, now: Instant, idle: Duration) -> bool {
+        !self.is_closed() && (self.is_in_use() || now.duration_since(self.since) < idle)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    /// Closed by the app, of which HTTP/1.1 says nothing; one of HTTP/2 says goodbye, and what it did not do.
+    fn went_away(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(driven) => driven.is_closed(),
+            Sender::Http2(_) => false,
+        }
     }
 
     fn is_in_use(&self) -> bool {
@@ -95,7 +110,7 @@ impl Kept {
 
     fn has_room(&self) -> bool {
         match &self.sender {
-            Sender::Http1(sender) => sender.is_ready(),
+            Sender::Http1(driven) => driven.is_ready(),
             Sender::Http2(shared) => Rc::strong_count(&shared.place) <= STREAMS as usize,
         }
     }
@@ -116,33 +131,37 @@ impl Pool {
     }
 
     /// A kept connection that is open and takes a request, if there is one.
-    pub fn take(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Option<Lease> {
+    pub fn take(self: &Rc<Self>, app: &Arc<App>, near: Near, now: Instant) -> Option<Lease> {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.get_mut(&key(app))?;
-        of_app.tidy(self.settings.idle);
-        let kept = &mut of_app.kept;
-        let at = kept.iter().rposition(|connection| connection.near == near && connection.has_room())?;
-        let (sender, heard, proof) = match &mut kept.get_mut(at)?.sender {
-            Sender::Http1(_) => {
-                let Kept { sender, heard, proof, .. } = kept.remove(at);
-                (sender, heard, proof)
-            }
+        let at = of_app.youngest(near, now, self.settings.idle)?;
+        let connection = of_app.kept.get_mut(at)?;
+        let lent = match &connection.sender {
+            Sender::Http1(_) => of_app.kept.remove(at),
             Sender::Http2(shared) => {
+                connection.since = now;
+                let Kept { heard, proof, .. } = connection;
                 let sender = Sender::Http2(shared.clone());
-                let connection = kept.get_mut(at)?;
-                connection.since = Instant::now();
-                (sender, connection.heard.clone(), connection.proof.clone())
+                Kept {
+                    sender,
+                    heard: heard.clone(),
+                    proof: proof.clone(),
+                    near,
+                    since: now,
+                    timer: Timer::default(),
+                }
             }
         };
-        Some(self.lease(app, near, sender, heard, proof, true))
+        Some(self.lend(app, lent, true))
     }
 
     /// Whether the app has lately closed connections that were kept for it. What may not be sent twice is then sent on a new
     /// one: on a kept one it could arrive together with the end, and nobody could say whether it was done.
     pub fn is_fickle(&self, app: &Arc<App>) -> bool {
-        let apps = self.apps.borrow();
-        let closed = apps.get(&key(app)).and_then(|of_app| of_app.closed_one);
-        closed.is_some_and(|closed| closed.elapsed() < REMEMBERED)
+        let mut apps = self.apps.borrow_mut();
+        let Some(of_app) = apps.get_mut(&key(app)) else { return false };
+        of_app.tidy(self.settings.idle);
+        of_app.closed_one.is_some_and(|closed| closed.elapsed() < REMEMBERED)
     }
 
     /// It has closed one under a request.
@@ -151,13 +170,24 @@ impl Pool {
         apps.entry(key(app)).or_insert_with(|| OfApp::new(app)).closed_one = Some(Instant::now());
     }
 
+    /// A connection that takes a request, if need be a new one.
+    ///
+    /// # Errors
+    /// Those of [`Pool::connect`].
+    pub async fn lease(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Result<Lease, Fault> {
+        match app.spec.protocol {
+            Protocol::Http1 => self.connect(app, near).await,
+            Protocol::Http2 => self.share(app, near).await,
+        }
+    }
+
     /// A place on a connection that many share: one that is kept, or that somebody else is opening just now, or a new one.
     ///
     /// # Errors
     /// Those of [`Pool::connect`], whoever tried.
     pub async fn share(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Result<Lease, Fault> {
         loop {
-            if let Some(lease) = self.take(app, near) {
+            if let Some(lease) = self.take(app, near, Instant::now()) {
                 return Ok(lease);
             }
             let (mut result, opens) = self.opening(app);
@@ -197,45 +227,35 @@ impl Pool {
         let place = app.load.take(Share::Connection, self.settings.connections_per_app).ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, place)).await?;
-        let proof = opened.proof.map(Rc::new);
-        if let Sender::Http2(shared) = &opened.sender {
-            self.store(
-                app,
-                Kept {
-                    sender: Sender::Http2(shared.clone()),
-                    heard: opened.heard.clone(),
-                    proof: proof.clone(),
-                    near,
-                    since: Instant::now(),
-                },
-            );
+        let connect::Opened { sender, heard, proof } = opened;
+        let (proof, since) = (proof.map(Rc::new), Instant::now());
+        if let Sender::Http2(shared) = &sender {
+            let sender = Sender::Http2(shared.clone());
+            let (heard, proof, timer) = (heard.clone(), proof.clone(), Timer::default());
+            self.store(app, Kept { sender, heard, proof, near, since, timer });
         }
-        Ok(self.lease(app, near, opened.sender, opened.heard, proof, false))
+        Ok(self.lend(app, Kept { sender, heard, proof, near, since, timer: Timer::default() }, false))
     }
 
-    fn lease(
-        self: &Rc<Self>,
-        app: &Arc<App>,
-        near: Near,
-        sender: Sender,
-        heard: Arc<AtomicBool>,
-        proof: Option<Rc<Proof>>,
-        used_before: bool,
-    ) -> Lease {
+    fn lend(self: &Rc<Self>, app: &Arc<App>, lent: Kept, used_before: bool) -> Lease {
+        let Kept { sender, heard, proof, near, timer, .. } = lent;
         let (pool, metrics) = (Rc::downgrade(self), self.metrics.clone());
-        Lease { sender, heard, proof, used_before, app: app.clone(), near, pool, metrics }
+        Lease { sender, heard, proof, used_before, app: app.clone(), near, pool, metrics, timer }
     }
 
     /// Keeps a connection whose request is answered.
     pub fn keep(&self, lease: Lease) {
-        let Lease { sender, heard, proof, app, near, .. } = lease;
+        let Lease { sender, heard, proof, app, near, timer, .. } = lease;
         match sender {
             // The connection itself is kept since it was opened; this was a place on it.
             Sender::Http2(_) => {}
-            sender @ Sender::Http1(_) if !sender.is_closed() => {
-                self.store(&app, Kept { sender, heard, proof, near, since: Instant::now() });
+            Sender::Http1(mut driven) => {
+                driven.rest();
+                if !driven.is_closed() {
+                    let (sender, since) = (Sender::Http1(driven), Instant::now());
+                    self.store(&app, Kept { sender, heard, proof, near, since, timer });
+                }
             }
-            Sender::Http1(_) => {}
         }
     }
 
@@ -305,14 +325,35 @@ impl OfApp {
         OfApp { app: Arc::downgrade(app), kept: Vec::new(), tls: None, closed_one: None, opening: None }
     }
 
+    /// Where the one is that was used last, of those that fit and take a request. Looks at no other than it has to: what is
+    /// older is tidied now and then.
+    fn youngest(&mut self, near: Near, now: Instant, idle: Duration) -> Option<usize> {
+        let mut at = self.kept.len();
+        loop {
+            at = at.checked_sub(1)?;
+            let connection = self.kept.get(at)?;
+            if !connection.stays(now, idle) {
+                if connection.went_away() {
+                    self.closed_one = Some(now);
+                }
+                self.kept.remove(at);
+            } else if connection.near == near && connection.has_room() {
+                return Some(at);
+            }
+        }
+    }
+
+    /// Lets go of what was closed or was not used lately.
     fn tidy(&mut self, idle: Duration) {
         let (now, closed_one) = (Instant::now(), &mut self.closed_one);
-        self.kept.retain(|connection| {
-            // One of HTTP/2 says goodbye, and what it did not do.
-            if matches!(connection.sender, Sender::Http1(_)) && connection.sender.is_closed() {
+        self.kept.retain_mut(|connection| {
+            if let Sender::Http1(driven) = &mut connection.sender {
+                driven.rest();
+            }
+            if connection.went_away() {
                 *closed_one = Some(now);
             }
-            connection.stays(idle)
+            connection.stays(now, idle)
         });
     }
 }

@@ -1,36 +1,23 @@
 //! The headers of a request as an app gets them (behaviour rows 31-34).
 //!
-//! Order matters: what the client's `Connection` nominates and every spelling of what we set is removed
-//! before ours is added. Cookies and bodies aside, all other values pass byte for byte, in order.
+//! What the client's `Connection` nominates and every spelling of what we set is never taken over. Cookies and bodies aside, all other values pass byte for byte, in order.
 
-use std::{cell::RefCell, net::IpAddr, rc::Rc, sync::Arc};
+use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::proof::{GATEWAY_UUID, TARGET_PORT};
+use super::standing_headers::StandingHeaders;
 use crate::{
     authorize::Permit,
     incoming::{cookies, query},
     model::{
-        app::{App, AppKind, Protocol},
+        app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
-        identity_headers::{GroupsHeader, group_value},
-        place::Place,
-        site::{ForwardedConstants, Site, WebOrigin},
+        site::Site,
     },
-    peer::{Peer, X_FORWARDED_FOR, address_value},
+    peer::{Peer, X_FORWARDED_FOR},
 };
 
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
-const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
-const X_FORWARDED_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
-const X_FORWARDED_EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
-const X_FORWARDED_GROUPS: HeaderName = HeaderName::from_static("x-forwarded-groups");
-const X_FORWARDED_GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forwarded-groups-truncated");
-const X_FORWARDED_PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -39,7 +26,7 @@ pub struct Context<'r> {
     /// The site.
     pub site: &'r Arc<Site>,
     /// Of the connection.
-    pub forwarded: &'r ForwardedCache,
+    pub standing: &'r StandingHeaders,
     /// The right to send, with the app and the person.
     pub permit: &'r Permit,
     /// The request as judged.
@@ -58,7 +45,11 @@ pub struct Context<'r> {
 pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     let app = context.permit.app();
     let nominated = Nominated::by(incoming);
-    let mut out = HeaderMap::with_capacity(incoming.len() + 12);
+    let host = match (&app.upstream_host, app.spec.rewrite_host) {
+        (Some(host), true) => Some(host),
+        (Some(_) | None, _) => incoming.get(header::HOST),
+    };
+    let mut out = context.standing.of(context, host);
     for (name, value) in incoming {
         match fate(name.as_str()) {
             Fate::Ours | Fate::Hop => {}
@@ -86,14 +77,11 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
         out.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     out.append(header::VIA, context.site.via.clone());
-    set_host(&mut out, incoming, context);
-    set_framing(&mut out, context.arrival);
-    set_forwarded(&mut out, incoming, context);
-    if let Some(gateway) = app.container() {
-        out.insert(GATEWAY_UUID, gateway.uuid.clone());
-        out.insert(TARGET_PORT, gateway.port.clone());
+    if let Some(chain) = context.peer.continued_chain(incoming) {
+        out.insert(X_FORWARDED_FOR, chain);
     }
-    set_identity(&mut out, context);
+    out.insert(X_REQUEST_ID, context.request_id.clone());
+    set_framing(&mut out, context.arrival);
     out
 }
 
@@ -202,8 +190,15 @@ fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderVal
     let kind = context.permit.app().kind;
     let withheld = |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
     let bytes = line.as_bytes();
-    if !cookies::pairs(bytes).any(|pair| withheld(&pair)) {
-        return Some(line.clone());
+    // Most requests hold ours alone, or none of ours.
+    let (mut ours, mut theirs) = (false, false);
+    for pair in cookies::pairs(bytes) {
+        if withheld(&pair) { ours = true } else { theirs = true }
+    }
+    match (ours, theirs) {
+        (false, _) => return Some(line.clone()),
+        (true, false) => return None,
+        (true, true) => {}
     }
     let mut kept = Vec::with_capacity(bytes.len());
     for pair in cookies::pairs(bytes).filter(|pair| !withheld(pair)) {
@@ -215,17 +210,6 @@ fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderVal
         }
     }
     if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
-}
-
-fn set_host(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {
-    let app = context.permit.app();
-    let host = match (&app.upstream_host, app.spec.rewrite_host) {
-        (Some(host), true) => Some(host),
-        (Some(_) | None, _) => incoming.get(header::HOST),
-    };
-    if let Some(host) = host {
-        out.insert(header::HOST, host.clone());
-    }
 }
 
 /// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would drop
@@ -244,101 +228,6 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
         out.remove(header::CONTENT_LENGTH);
         out.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         out.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    }
-}
-
-fn set_forwarded(out: &mut HeaderMap, incoming: &HeaderMap, context: &Context<'_>) {
-    let Context { site, peer, client, request_id, .. } = context;
-    let own = &peer.address_header;
-    out.insert(X_FORWARDED_FOR, peer.continued_chain(incoming).unwrap_or_else(|| own.clone()));
-    let real = if *client == peer.address { own.clone() } else { address_value(*client) };
-    if let Some(here) = context.forwarded.at(&context.arrival.place, peer.address, site) {
-        let forwarded = if *client == peer.address {
-            Some(here.forwarded.clone())
-        } else {
-            forwarded_value(*client, &here.origin)
-        };
-        if let Some(forwarded) = forwarded {
-            out.insert(header::FORWARDED, forwarded);
-        }
-        out.insert(X_FORWARDED_HOST, here.constants.host.clone());
-        out.insert(X_FORWARDED_PROTO, here.constants.proto.clone());
-        out.insert(X_FORWARDED_PORT, here.constants.port.clone());
-    }
-    out.insert(X_REAL_IP, real);
-    if let Some(prefix) = &context.permit.app().mount_header {
-        out.insert(X_FORWARDED_PREFIX, prefix.clone());
-    }
-    out.insert(X_REQUEST_ID, (*request_id).clone());
-}
-
-/// What the forwarded headers say of the origin that a connection's requests arrive at: the same for all of
-/// them, until the place or the site is another.
-#[derive(Default)]
-pub struct ForwardedCache(RefCell<Option<Rc<OfOrigin>>>);
-
-struct OfOrigin {
-    site: Arc<Site>,
-    place: Place,
-    origin: WebOrigin,
-    constants: ForwardedConstants,
-    /// With the peer itself as the client.
-    forwarded: HeaderValue,
-}
-
-impl ForwardedCache {
-    fn at(&self, place: &Place, peer: IpAddr, site: &Arc<Site>) -> Option<Rc<OfOrigin>> {
-        let mut cached = self.0.borrow_mut();
-        if let Some(known) = &*cached
-            && Arc::ptr_eq(&known.site, site)
-            && known.place == *place
-        {
-            return Some(known.clone());
-        }
-        let origin = site.origin_of(place);
-        let fresh = Rc::new(OfOrigin {
-            site: site.clone(),
-            place: *place,
-            constants: ForwardedConstants::new(&origin)?,
-            forwarded: forwarded_value(peer, &origin)?,
-            origin,
-        });
-        *cached = Some(fresh.clone());
-        Some(fresh)
-    }
-}
-
-/// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).
-fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
-    let (scheme, authority) = (origin.scheme(), &origin.authority);
-    let text = match client {
-        IpAddr::V4(address) => format!("for={address};host=\"{authority}\";proto={scheme}"),
-        IpAddr::V6(address) => format!("for=\"[{address}]\";host=\"{authority}\";proto={scheme}"),
-    };
-    HeaderValue::try_from(text).ok()
-}
-
-fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
-    let app = context.permit.app();
-    let Some(person) = context.permit.principal() else { return };
-    if !app.spec.identity_headers || app.kind == AppKind::Console {
-        return;
-    }
-    let mut set = |name: HeaderName, value: Option<&HeaderValue>| {
-        if let Some(value) = value {
-            out.insert(name, value.clone());
-        }
-    };
-    set(X_FORWARDED_USER, person.headers.user.as_ref());
-    set(X_FORWARDED_EMAIL, person.headers.email.as_ref());
-    set(X_FORWARDED_PREFERRED_USERNAME, person.headers.preferred_username.as_ref());
-    match &person.headers.groups {
-        GroupsHeader::Absent => {}
-        GroupsHeader::Whole(list) => set(X_FORWARDED_GROUPS, Some(list)),
-        GroupsHeader::TooLong => {
-            set(X_FORWARDED_GROUPS, context.permit.admitting_group().and_then(group_value).as_ref());
-            set(X_FORWARDED_GROUPS_TRUNCATED, Some(&HeaderValue::from_static("true")));
-        }
     }
 }
 

@@ -14,9 +14,18 @@ const SERVICE_WORKER_ALLOWED: HeaderName = HeaderName::from_static("service-work
 
 /// Rewrites the headers of an answer in place.
 pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
-    strip_hop_by_hop(headers);
-    set_cookie::rewrite(headers, app, site);
+    let found = Found::among(headers);
+    if found.connection {
+        strip_nominated(headers);
+    }
+    if found.hop_by_hop {
+        strip_hop_by_hop(headers);
+    }
+    if found.cookies {
+        set_cookie::rewrite(headers, app, site);
+    }
     match app.kind {
+        _ if !found.beyond_the_app => {}
         AppKind::Console => {}
         AppKind::Hosted if app.mount.is_empty() => keep_to_the_host(headers),
         AppKind::Hosted => keep_to_the_app(headers, app),
@@ -26,6 +35,10 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
 /// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or one
 /// length in canonical decimal, or none. Says whether that was possible.
 pub fn settle_framing(headers: &mut HeaderMap) -> bool {
+    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
+    if matches!((values.next(), values.next()), (Some(value), None) if is_canonical(value)) {
+        return !headers.contains_key(header::TRANSFER_ENCODING);
+    }
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let chunked = match (codings.next(), codings.next()) {
         (None, _) => false,
@@ -46,22 +59,81 @@ pub fn settle_framing(headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101 too: whoever
-/// sends the 101 adds `Upgrade` again.
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
+/// Whether it is written as we would: so short, too, that no number overflows.
+fn is_canonical(length: &HeaderValue) -> bool {
+    match length.as_bytes() {
+        long if long.len() > 18 => false,
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// What of an answer is not simply passed on: most hold little of it, and one look at the names they have is cheaper than
+/// looking for each that they have not.
+#[derive(Default)]
+struct Found {
+    /// `Connection`.
+    connection: bool,
+    /// Other fields of one connection only.
+    hop_by_hop: bool,
+    cookies: bool,
+    /// What speaks for an origin, or for more than that.
+    beyond_the_app: bool,
+}
+
+impl Found {
+    fn among(headers: &HeaderMap) -> Found {
+        let mut found = Found::default();
+        for name in headers.keys() {
+            match name.as_str() {
+                "connection" => found.connection = true,
+                "keep-alive" | "proxy-connection" | "proxy-authenticate" | "te" | "transfer-encoding"
+                | "upgrade" => {
+                    found.hop_by_hop = true;
+                }
+                "set-cookie" => found.cookies = true,
+                "strict-transport-security"
+                | "alt-svc"
+                | "public-key-pins"
+                | "public-key-pins-report-only"
+                | "clear-site-data"
+                | "nel"
+                | "report-to"
+                | "reporting-endpoints"
+                | "set-login"
+                | "origin-agent-cluster"
+                | "service-worker-allowed" => found.beyond_the_app = true,
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// What the app itself says to be a matter of its connection, and that it does.
+fn strip_nominated(headers: &mut HeaderMap) {
     let nominated: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .filter_map(|token| HeaderName::from_bytes(token.trim_ascii()).ok())
+        .map(<[u8]>::trim_ascii)
+        // Most say no more than this, which is no name of a field, or is stripped anyway.
+        .filter(|token| !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"close"))
+        .filter_map(|token| HeaderName::from_bytes(token).ok())
         // The length of the message is not a matter of one connection, whatever the app says.
         .filter(|name| *name != header::CONTENT_LENGTH)
         .collect();
     for name in nominated {
         headers.remove(name);
     }
+    headers.remove(header::CONNECTION);
+}
+
+/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101 too: whoever
+/// sends the 101 adds `Upgrade` again.
+fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in [
-        header::CONNECTION,
         HeaderName::from_static("keep-alive"),
         HeaderName::from_static("proxy-connection"),
         header::PROXY_AUTHENTICATE,

@@ -15,10 +15,7 @@ use super::{
     pool::{Near, Pool},
     relay,
 };
-use crate::{
-    model::app::{App, Protocol},
-    session::usage::Usage,
-};
+use crate::{model::app::App, session::usage::Usage};
 
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -38,10 +35,9 @@ pub async fn handshake(
     let expected =
         request.headers().get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
     // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
-    let lease = match app.spec.protocol {
-        Protocol::Http1 => pool.connect(app, near).await?,
-        Protocol::Http2 => pool.share(app, near).await?,
-    };
+    let mut lease = pool.lease(app, near).await?;
+    // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
+    lease.sender.go_on();
     let streams = match &lease.sender {
         Sender::Http1(_) => false,
         Sender::Http2(shared) => {

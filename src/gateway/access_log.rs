@@ -122,14 +122,15 @@ impl Record {
         id: HeaderValue,
         parts: &http::request::Parts,
         client: std::net::IpAddr,
-    ) -> Record {
+    ) -> Box<Record> {
         metrics.in_flight.inc();
         let text = |name: http::HeaderName| {
             let value = parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
             value.map(std::borrow::Cow::into_owned)
         };
         let is_on = log.sink.is_on();
-        Record {
+        // Boxed, since it goes from hand to hand until the last byte.
+        Box::new(Record {
             log,
             metrics,
             started: Instant::now(),
@@ -149,7 +150,7 @@ impl Record {
             outcome: None,
             bytes: 0,
             broken: false,
-        }
+        })
     }
 
     /// More of the answer went out.

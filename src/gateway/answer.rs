@@ -24,7 +24,7 @@ const LASTING_BYTES: u64 = 256 * 1024;
 pub struct Answer {
     content: Content,
     /// Logs the request when the body is done or dropped.
-    record: Option<Record>,
+    record: Option<Box<Record>>,
     /// Of a stream among others, told what the client takes.
     exchange: Option<Rc<Exchange>>,
     /// What of the last piece was not given yet: a stream gets small pieces, so that what its client takes is seen.
@@ -91,7 +91,7 @@ impl Answer {
     }
 
     /// Ties the log record to the end of the body.
-    pub fn with_record(mut self, record: Record) -> Answer {
+    pub fn with_record(mut self, record: Box<Record>) -> Answer {
         self.record = Some(record);
         self
     }

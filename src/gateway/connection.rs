@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 
 use super::{answer::Answer, thread::DataThread};
 use crate::{
-    forward::request_headers::ForwardedCache,
+    forward::standing_headers::StandingHeaders,
     incoming::Malformed,
     lifecycle::drain::DrainWatcher,
     listener::connection::{Busy, Exchange, Exchanges, Newcomer, Pulse, Seat, Serve, Shown},
@@ -25,8 +25,8 @@ use crate::{
 pub struct Connection {
     /// Who is connected.
     pub peer: Peer,
-    /// What the forwarded headers say of it.
-    pub forwarded: ForwardedCache,
+    /// What its requests say alike to an app.
+    pub standing: StandingHeaders,
     /// Its place among the connections that may be open.
     pub seat: Rc<Seat>,
     /// Tells that the process stops.
@@ -162,7 +162,7 @@ impl Serve for Service {
             peer: Peer::new(address, &self.peers),
             redirects: self.redirects,
             head_fields,
-            forwarded: ForwardedCache::default(),
+            standing: StandingHeaders::default(),
             seat: Rc::new(seat),
             port: address.port(),
             drain,

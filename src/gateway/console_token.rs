@@ -36,7 +36,7 @@ impl Gateway {
             if !is_old && known.is(short) {
                 return true;
             }
-            let Ok(judged) = self.judge_console_token(token).await else { continue };
+            let Ok(judged) = Box::pin(self.judge_console_token(token)).await else { continue };
             // Somebody else has signed in at the console meanwhile: the session is not theirs.
             if judged.principal.subject != sign_in.principal().subject {
                 return false;

@@ -156,7 +156,7 @@ impl Gateway {
         if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
             return Ok(found);
         }
-        let brought = self.sessions.bring(presented.app.iter(), presented.sign_in.iter()).await;
+        let brought = Box::pin(self.sessions.bring(presented.app.iter(), presented.sign_in.iter())).await;
         match (find(), brought) {
             (None, Err(away)) => Err(away),
             (found, _) => Ok(found),
@@ -176,25 +176,38 @@ impl Gateway {
         if let (Caller::Anonymous, true, false) =
             (&by_bearer.caller, cookies_speak, presented.access_token.is_empty())
         {
-            return self.by_console_token(presented.access_token).await;
+            return Box::pin(self.by_console_token(presented.access_token)).await;
         }
         let (Some(arvados), Some(_), Caller::Anonymous) = (&self.arvados, app.container(), &by_bearer.caller)
         else {
             return by_bearer;
         };
+        let by_arvados = self.by_arvados_tokens(arvados, asked, presented, cookies_speak, site);
+        Box::pin(by_arvados).await.unwrap_or(by_bearer)
+    }
+
+    /// The caller that a token of Arvados proves.
+    async fn by_arvados_tokens(
+        &self,
+        arvados: &Arc<ArvadosTokens>,
+        asked: &Asked<'_>,
+        presented: &Presented<'_>,
+        cookies_speak: bool,
+        site: &Site,
+    ) -> Option<Consulted> {
         let client = asked.client;
-        if let Some(consulted) = arvados_bearer(arvados, headers, client).await {
-            return consulted;
+        if let Some(consulted) = arvados_bearer(arvados, asked.headers, client).await {
+            return Some(consulted);
         }
         match asked.token {
-            Some(AddressToken::Several) => return Consulted::without_session(Caller::BadToken),
+            Some(AddressToken::Several) => return Some(Consulted::without_session(Caller::BadToken)),
             Some(AddressToken::One(token)) => {
-                return by_token(arvados, token, Credential::Address, client).await;
+                return Some(by_token(arvados, token, Credential::Address, client).await);
             }
             None => {}
         }
         let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(arvados_token::of_cookie);
-        by_cookies(arvados, tokens, site, client).await.unwrap_or(by_bearer)
+        by_cookies(arvados, tokens, site, client).await
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.
@@ -253,7 +266,7 @@ impl Gateway {
         let judged = match (oidc.known(value), oidc) {
             (Some(judged), _) => Ok(judged),
             (None, oidc) => match oidc.claims_to_be_ours(value) {
-                Some(token) => self.judge_token(oidc, token).await,
+                Some(token) => Box::pin(self.judge_token(oidc, token)).await,
                 None => return Consulted::nobody(),
             },
         };

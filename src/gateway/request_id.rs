@@ -33,13 +33,30 @@ impl RequestIds {
         }
         let count = self.count.get() + 1;
         self.count.set(count);
-        HeaderValue::try_from(format!("{:016x}{count:016x}", self.prefix))
-            .unwrap_or_else(|_| HeaderValue::from_static("none"))
+        HeaderValue::from_bytes(&hex(self.prefix, count)).unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
         RequestIds::new()
+    }
+}
+
+/// Both numbers, 16 digits each.
+fn hex(prefix: u64, count: u64) -> [u8; 32] {
+    let number = u128::from(prefix) << 64 | u128::from(count);
+    // The lowest four bits at each place from the left.
+    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (124 - 4 * at)) as usize & 0xf])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_has_all_its_digits() {
+        assert_eq!(&hex(0x0123_4567_89ab_cdef, 0x2a), b"0123456789abcdef000000000000002a");
+        assert_eq!(&hex(u64::MAX, u64::MAX), &[b'f'; 32]);
     }
 }

@@ -1,6 +1,6 @@
 //! The question that a living stream is asked: may it go on? The same rule as for a new request.
 
-use std::sync::Arc;
+use std::{rc::Rc, sync::Arc};
 
 use super::{Gateway, consult::Consulted};
 use crate::{
@@ -21,9 +21,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub enum Question {
     /// One of an app.
-    App(StillAllowed),
+    App(Rc<StillAllowed>),
     /// The log of a pod.
-    Log(Arc<MayRead>),
+    Log(Rc<MayRead>),
 }
 
 impl Question {
@@ -40,7 +40,7 @@ impl Question {
 }
 
 /// Who streams what.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StillAllowed {
     gateway: Arc<Gateway>,
     app: Arc<App>,
@@ -61,8 +61,8 @@ impl StillAllowed {
         usage: Option<Usage>,
         token_expires: Option<i64>,
         token: Option<Secret>,
-    ) -> StillAllowed {
-        StillAllowed {
+    ) -> Rc<StillAllowed> {
+        Rc::new(StillAllowed {
             gateway,
             app: permit.app().clone(),
             place,
@@ -70,7 +70,7 @@ impl StillAllowed {
             principal: permit.principal().cloned(),
             token_expires,
             token,
-        }
+        })
     }
 
     /// Judges it by the apps, the session and the groups of this moment.

@@ -39,7 +39,7 @@ use crate::{
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::Streams,
     model::{
-        arrival::{Arrival, Framing, Provenance, RequestClass},
+        arrival::{Arrival, Provenance},
         destination::Destination,
         grpc::Grpc,
         place::Place,
@@ -49,9 +49,6 @@ use crate::{
     session::{cookie, store::Live, usage::Usage},
 };
 use resume::Resumed;
-
-/// A longer upload is judged again while it runs, in bytes.
-const LONG_UPLOAD: u64 = 64 * 1024;
 
 /// What one data thread has for itself.
 pub struct DataThread {
@@ -86,7 +83,7 @@ impl DataThread {
         let peer = &wire.connection.peer;
         let (id, client) = (self.ids.next(&parts, peer), peer.client(&parts.headers));
         let mut record = Record::begin(self.log.clone(), self.gateway.metrics.clone(), id, &parts, client);
-        match self.walk(parts, settled, body, &wire, &mut record).await {
+        match self.walk(&mut parts, settled, body, &wire, &mut record).await {
             Walked::Answered(mut response) => {
                 record.status = response.status();
                 self.promise_https(&wire, &mut response);
@@ -109,7 +106,7 @@ impl DataThread {
     /// peer → incoming → route → catalog → caller → authorize → forward.
     async fn walk(
         &self,
-        mut parts: Parts,
+        parts: &mut Parts,
         settled: Result<(), incoming::Malformed>,
         body: Incoming,
         wire: &Wire,
@@ -118,12 +115,12 @@ impl DataThread {
         let snapshot = self.gateway.catalog.load();
         let site = snapshot.site();
         if wire.connection.redirects {
-            detours::at_public_port(&mut parts, site);
+            detours::at_public_port(parts, site);
         }
-        let parsed = settled.and_then(|()| incoming::parse(&parts, body.is_end_stream(), site));
+        let parsed = settled.and_then(|()| incoming::parse(parts, body.is_end_stream(), site));
         let mut arrival = match parsed.and_then(|arrival| wire.admit(&parts.headers, arrival)) {
             Ok(arrival) => arrival,
-            Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
+            Err(malformed) => return self.refuse_head(parts, malformed, site, record).into(),
         };
         record.class = arrival.class.as_str();
         if wire.connection.redirects {
@@ -132,7 +129,11 @@ impl DataThread {
         let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
-        let (body, resumed) = match self.unpark(&mut parts, &mut arrival, body).await {
+        let unparked = match arrival.sends_form {
+            true => Box::pin(self.unpark(parts, &mut arrival, body)).await,
+            false => Ok((Source::Left(body), None)),
+        };
+        let (body, resumed) = match unparked {
             Ok(unparked) => unparked,
             Err(reason) => {
                 record.reason = reason.as_str();
@@ -141,12 +142,13 @@ impl DataThread {
         };
         match locate(&arrival, &snapshot, &here) {
             Ok(destination) => {
-                let located = Located { arrival, destination, token, resumed, snapshot: &snapshot };
+                let (arrival, token, snapshot) = (&arrival, token.as_ref(), &*snapshot);
+                let located = Located { arrival, destination, token, resumed, snapshot };
                 self.pass(parts, located, body, wire, record).await
             }
             Err(early) => {
-                let call = self.call(&parts, &arrival, &snapshot, wire);
-                self.end(early, &call, body, record).await.into()
+                let call = self.call(parts, &arrival, &snapshot, wire);
+                Box::pin(self.end(early, &call, body, record)).await.into()
             }
         }
     }
@@ -154,7 +156,7 @@ impl DataThread {
     /// caller → authorize → forward.
     async fn pass(
         &self,
-        mut parts: Parts,
+        parts: &mut Parts,
         located: Located<'_>,
         body: Source,
         wire: &Wire,
@@ -164,63 +166,64 @@ impl DataThread {
         let site = snapshot.site();
         record.app = Some(destination.app.clone());
         let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
-        let sheds_token = token.is_some() && shows_address(&arrival);
+        let sheds_token = token.is_some() && arrival.shows_address();
         if let (Acquaintance::Other(line), false) = (&tenant, sheds_token) {
-            return detours::another_tenant(&parts, &arrival, site, line, record).into();
+            return detours::another_tenant(parts, arrival, site, line, record).into();
         }
         let asked = Asked {
             headers: &parts.headers,
-            arrival: &arrival,
+            arrival,
             destination: &destination,
-            token: token.as_ref(),
+            token,
             client: record.client,
         };
         let consulted = match self.gateway.consult(&asked, site).await {
             Ok(consulted) => consulted,
-            Err(malformed) => return self.refuse_head(&parts, malformed, site, record).into(),
+            Err(malformed) => return self.refuse_head(parts, malformed, site, record).into(),
         };
         record.person = consulted.caller.principal().cloned();
         if let Some(resumed) = &resumed
             && let Some(page) =
-                self.may_send(resumed, &consulted.caller, (&destination, &arrival, site), record)
+                self.may_send(resumed, &consulted.caller, (&destination, arrival, site), record)
         {
             return page.into();
         }
-        let permit = match consulted.judge(&arrival, destination, site) {
+        let permit = match consulted.judge(arrival, destination, site) {
             Ok(permit) if sheds_token => {
-                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
-                return self.without_token(&passing, &consulted, &tenant, record).await.into();
+                let passing = Passing { parts, arrival, permit: &permit, site, wire };
+                let shed = self.without_token(&passing, &consulted, &tenant, record);
+                return Box::pin(shed).await.into();
             }
             judged => judged.and_then(decide::reachable),
         };
         match permit {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
-                let passing = Passing { parts: &parts, arrival: &arrival, permit: &permit, site, wire };
-                let at = (&**permit.app(), &arrival, &**site);
+                let passing = Passing { parts, arrival, permit: &permit, site, wire };
+                let at = (&**permit.app(), arrival, &**site);
                 if let Some(resumed) = &resumed
-                    && let Some(page) = self.send_once(resumed, at, record).await
+                    && let Some(page) = Box::pin(self.send_once(resumed, at, record)).await
                 {
                     return page.into();
                 }
                 let walked = self.forward(passing, body, upgrade, consulted, record).await;
                 let walked = match resumed {
-                    Some(resumed) => self.sent(*resumed, walked, at, record).await,
+                    Some(resumed) => Box::pin(self.sent(*resumed, walked, at, record)).await,
                     None => walked,
                 };
                 walked.with_cookie(tenant.introduction())
             }
             Err(early) => {
                 if let (Some(resumed), Early::Refuse(refusal)) = (&resumed, &early)
-                    && let Some(page) = self.later(resumed, refusal, (&arrival, site), record)
+                    && let Some(page) = self.later(resumed, refusal, (arrival, site), record)
                 {
                     return page.into();
                 }
                 let judged = early.reason();
-                let early = self.gateway.veil(early, consulted.arvados_token.as_ref()).await;
+                let early = Box::pin(self.gateway.veil(early, consulted.arvados_token.as_ref())).await;
                 let hidden = early.reason() != judged;
-                let call = self.call(&parts, &arrival, snapshot, wire);
-                let response = self.end(early, &call, body, record).await;
+                let call = self.call(parts, arrival, snapshot, wire);
+                let response = Box::pin(self.end(early, &call, body, record)).await;
                 if hidden {
                     // The operator is told what the client is not.
                     record.reason = judged;
@@ -312,13 +315,13 @@ impl DataThread {
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
         let Consulted { live, token_expires, authorization_is_ours, arvados_token, .. } = consulted;
-        let now = gateway.clock.now();
+        let asked = Instant::now();
         if let Some(live) = &live {
-            gateway.sessions.touch(live, now);
+            gateway.sessions.touch(live, gateway.clock.at(asked));
         }
         let minted = match &live {
-            Some(live) => self.mint(live, permit, arrival, site).await,
-            None => None,
+            Some(live @ Live::SignIn(_)) => Box::pin(self.mint(live, permit, arrival, site)).await,
+            Some(Live::App(_)) | None => None,
         };
         let (live, new_cookie) = match minted {
             Some((live, line)) => (Some(live), Some(line)),
@@ -327,7 +330,7 @@ impl DataThread {
         let usage = live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
         let context = request_headers::Context {
             site,
-            forwarded: &wire.connection.forwarded,
+            standing: &wire.connection.standing,
             permit,
             arrival,
             peer: &wire.connection.peer,
@@ -342,19 +345,19 @@ impl DataThread {
         let question =
             StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires, token);
         // A long upload is a stream before any answer comes.
-        let _uploading = is_long_upload(arrival).then(|| {
+        let _uploading = arrival.is_long_upload().then(|| {
             let question = question.clone();
             self.streams.list(wire.exchange.cut.clone(), move || question.ask())
         });
-        let asked = Instant::now();
         let outgoing = Outgoing {
             permit,
             arrival,
             headers: &headers,
             usage: usage.clone(),
             client: wire.client(record.client),
+            asked,
         };
-        let sent = self.forwarder.send(outgoing, body).await;
+        let sent = self.forwarder.send(&outgoing, body).await;
         record.upstream = Some(asked.elapsed());
         let answer = match sent {
             Err(fault) => {
@@ -419,9 +422,9 @@ impl DataThread {
 
 /// A request whose app was found.
 struct Located<'r> {
-    arrival: Arrival,
+    arrival: &'r Arrival,
     destination: Destination,
-    token: Option<address_token::AddressToken>,
+    token: Option<&'r address_token::AddressToken>,
     resumed: Option<Box<Resumed>>,
     snapshot: &'r Snapshot,
 }
@@ -433,26 +436,6 @@ struct Passing<'r> {
     permit: &'r Permit,
     site: &'r Arc<Site>,
     wire: &'r Wire,
-}
-
-/// Whether a browser shows a page under the address of this request: its scripts see that address, and all it
-/// loads tells it, so that a token must not stay there. A frame of a foreign page would have no session
-/// afterwards: it is answered as it is.
-fn shows_address(arrival: &Arrival) -> bool {
-    match arrival.class {
-        RequestClass::Navigation => true,
-        RequestClass::Frame => arrival.provenance == Provenance::Own,
-        RequestClass::WebSocket | RequestClass::Program => false,
-    }
-}
-
-/// Whether the body may take long enough to outlive the session.
-fn is_long_upload(arrival: &Arrival) -> bool {
-    match arrival.framing {
-        Framing::None => false,
-        Framing::Length(length) => length > LONG_UPLOAD,
-        Framing::Chunked => true,
-    }
 }
 
 fn record_person(permit: &Permit) -> Option<&Principal> {

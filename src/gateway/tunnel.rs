@@ -25,7 +25,7 @@ pub struct Tunnel {
     /// Kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Asked while it lives.
-    pub question: StillAllowed,
+    pub question: Rc<StillAllowed>,
     /// The table it is listed in.
     pub streams: Rc<Streams>,
     /// It may be silent for this long.
@@ -34,7 +34,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
-    pub fn start(self, mut record: Record, wire: Wire) -> Response<Answer> {
+    pub fn start(self, mut record: Box<Record>, wire: Wire) -> Response<Answer> {
         let Tunnel { head, client, upstream, lease, usage, question, streams, idle } = self;
         // The drain waits for a farewell.
         let (seat, drain) = (wire.connection.seat.clone(), wire.connection.drain.clone());

@@ -32,6 +32,10 @@ enum Sent<'h> {
 impl<'h> FetchMetadata<'h> {
     /// Reads the headers.
     pub fn read(headers: &'h HeaderMap) -> FetchMetadata<'h> {
+        // Programs send none, and one look at the names is cheaper than three for what is not there.
+        if !headers.keys().any(|name| name.as_str().starts_with("sec-fetch-")) {
+            return FetchMetadata { site: Sent::No, mode: Sent::No, dest: Sent::No };
+        }
         let sent = |name: HeaderName| {
             let mut values = headers.get_all(name).iter();
             match (values.next(), values.next()) {

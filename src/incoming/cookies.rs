@@ -116,7 +116,17 @@ pub struct Pair<'h> {
 
 /// Splits one Cookie header line.
 pub fn pairs(line: &[u8]) -> impl Iterator<Item = Pair<'_>> {
-    line.split(|byte| *byte == b';').map(|raw| {
+    let mut rest = Some(line);
+    let split = std::iter::from_fn(move || {
+        let line = rest?;
+        let (raw, after) = match memchr::memchr(b';', line) {
+            Some(at) => (&line[..at], Some(&line[at + 1..])),
+            None => (line, None),
+        };
+        rest = after;
+        Some(raw)
+    });
+    split.map(|raw| {
         let text = strip_blanks(raw);
         match memchr::memchr(b'=', text) {
             Some(at) => Pair { raw, name: &text[..at], value: &text[at + 1..] },

@@ -103,13 +103,17 @@ pub async fn connection(
             // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
             let first = Instant::now() + settings.patience.first_byte;
             match timeout_at(first, speaks_http2(stream)).await {
-                Ok(Ok((true, stream))) => serving(None).http2(Arrived { stream, address, seat }).await,
-                Ok(Ok((false, stream))) => serving(None).http1(Arrived { stream, address, seat }).await,
+                Ok(Ok((true, stream))) => {
+                    Box::pin(serving(None).http2(Arrived { stream, address, seat })).await;
+                }
+                Ok(Ok((false, stream))) => {
+                    Box::pin(serving(None).http1(Arrived { stream, address, seat })).await;
+                }
                 Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
                 Err(_) => metrics.missed("first_byte"),
             }
         }
-        tls::Settings::Off => serving(None).http1(Arrived { stream, address, seat }).await,
+        tls::Settings::Off => Box::pin(serving(None).http1(Arrived { stream, address, seat })).await,
         tls::Settings::On { config, certificates } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
             match timeout_at(deadline, handshake).await {
@@ -117,9 +121,9 @@ pub async fn connection(
                     let (_, session) = stream.get_ref();
                     let shown = certificates.shown_to(session.server_name());
                     if session.alpn_protocol() == Some(tls::HTTP2) {
-                        serving(shown).http2(Arrived { stream, address, seat }).await;
+                        Box::pin(serving(shown).http2(Arrived { stream, address, seat })).await;
                     } else {
-                        serving(shown).http1(Arrived { stream, address, seat }).await;
+                        Box::pin(serving(shown).http1(Arrived { stream, address, seat })).await;
                     }
                 }
                 Ok(Err(error)) => {

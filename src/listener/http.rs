@@ -1,7 +1,14 @@
 //! One connection once it speaks HTTP: hyper's server for the version, and everything that ends a connection.
 
-use std::{pin::pin, rc::Rc, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    rc::Rc,
+    task::Poll,
+    time::Duration,
+};
 
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,6 +35,21 @@ const SEND_BUFFER: usize = 16 * 1024;
 const RESETS_BY_CLIENT: usize = 20;
 const RESETS_BY_US: usize = 256;
 
+/// What may happen beside the bytes of a connection.
+enum Aside {
+    /// Its request may not go on.
+    Cut,
+    /// Something did not come in time.
+    Missed(Missed),
+    /// The process stops soon.
+    Leaving,
+    /// The process stops.
+    Stopping,
+}
+
+/// Asked only when one of them has something to say: most wake-ups are for bytes.
+type Asides<'c> = FuturesUnordered<Pin<Box<dyn Future<Output = Aside> + 'c>>>;
+
 /// What a connection serves, and how.
 pub struct Serving<'c, S> {
     /// The listener's.
@@ -49,6 +71,7 @@ impl<S: Serve> Serving<'_, S> {
         let mut soon = drain.clone();
         let Arrived { stream, address, seat } = arrived;
         let (pulse, exchange) = (Pulse::new(false), Rc::new(Exchange::default()));
+        let missed = || async { Aside::Missed(pulse.misses(&settings.patience).await) };
         let newcomer = Newcomer {
             address,
             seat,
@@ -66,27 +89,42 @@ impl<S: Serve> Serving<'_, S> {
             .serve_connection(TokioIo::new(Heard::new(stream, pulse.clone())), serve.connected(newcomer))
             .with_upgrades();
         let mut connection = pin!(connection);
-        let mut stopping = false;
+        let mut asides = Asides::new();
+        asides.push(Box::pin(async {
+            exchange.cut.told().await;
+            Aside::Cut
+        }));
+        asides.push(Box::pin(missed()));
+        asides.push(Box::pin(async {
+            soon.leaving().await;
+            Aside::Leaving
+        }));
+        asides.push(Box::pin(async {
+            drain.stopping().await;
+            Aside::Stopping
+        }));
         let result = loop {
-            tokio::select! {
-                result = connection.as_mut() => break result,
-                _ = exchange.cut.told() => return,
-                missed = pulse.misses(&settings.patience) => match missed {
-                    Missed::Age => {
-                        metrics.missed(missed.as_str());
-                        pulse.leave();
-                    }
-                    Missed::FirstByte | Missed::Head | Missed::NextRequest => {
-                        metrics.missed(missed.as_str());
-                        return;
-                    }
-                },
-                // The next answer says `Connection: close`; who asks for nothing more is closed when we stop.
-                () = soon.leaving(), if !pulse.is_leaving() => pulse.leave(),
-                () = drain.stopping(), if !stopping => {
-                    stopping = true;
-                    connection.as_mut().graceful_shutdown();
+            let aside = poll_fn(|cx| match connection.as_mut().poll(cx) {
+                Poll::Ready(result) => Poll::Ready(Err(result)),
+                Poll::Pending => asides.poll_next_unpin(cx).map(Ok),
+            });
+            match aside.await {
+                Err(result) => break result,
+                Ok(Some(Aside::Missed(Missed::Age))) => {
+                    metrics.missed(Missed::Age.as_str());
+                    pulse.leave();
+                    asides.push(Box::pin(missed()));
                 }
+                Ok(Some(Aside::Missed(
+                    missed @ (Missed::FirstByte | Missed::Head | Missed::NextRequest),
+                ))) => {
+                    metrics.missed(missed.as_str());
+                    return;
+                }
+                // The next answer says `Connection: close`; who asks for nothing more is closed when we stop.
+                Ok(Some(Aside::Leaving)) => pulse.leave(),
+                Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
+                Ok(Some(Aside::Cut) | None) => return,
             }
         };
         if let Err(error) = result {

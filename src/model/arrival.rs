@@ -4,6 +4,9 @@ use http::{Method, uri::PathAndQuery};
 
 use super::{grpc::Grpc, place::Place};
 
+/// A longer upload is judged again while it runs, in bytes.
+const LONG_UPLOAD: u64 = 64 * 1024;
+
 /// One validated request head. Only `incoming` makes one from the wire.
 #[derive(Clone, Debug)]
 pub struct Arrival {
@@ -50,6 +53,26 @@ impl Arrival {
     /// Whether the request may change nothing by itself.
     pub fn is_safe_to_repeat(&self) -> bool {
         self.framing == Framing::None && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+    }
+
+    /// Whether a browser shows a page under the address of this request: its scripts see that address, and all it
+    /// loads tells it, so that a token must not stay there. A frame of a foreign page would have no session
+    /// afterwards: it is answered as it is.
+    pub fn shows_address(&self) -> bool {
+        match self.class {
+            RequestClass::Navigation => true,
+            RequestClass::Frame => self.provenance == Provenance::Own,
+            RequestClass::WebSocket | RequestClass::Program => false,
+        }
+    }
+
+    /// Whether the body may take long enough to outlive the session.
+    pub fn is_long_upload(&self) -> bool {
+        match self.framing {
+            Framing::None => false,
+            Framing::Length(length) => length > LONG_UPLOAD,
+            Framing::Chunked => true,
+        }
     }
 }
 

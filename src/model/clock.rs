@@ -71,8 +71,18 @@ impl Clock {
     /// The monotonic time.
     pub fn now(&self) -> Moment {
         match &self.0 {
-            Source::System(start) => Moment(BEFORE.saturating_add(millis(start.elapsed()))),
+            Source::System(_) => self.at(Instant::now()),
             Source::Hands(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
+        }
+    }
+
+    /// The monotonic time, by somebody who has just read the machine's for another purpose.
+    pub fn at(&self, read: Instant) -> Moment {
+        match &self.0 {
+            Source::System(start) => {
+                Moment(BEFORE.saturating_add(millis(read.saturating_duration_since(*start))))
+            }
+            Source::Hands(_) => self.now(),
         }
     }
 

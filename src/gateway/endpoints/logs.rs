@@ -1,6 +1,6 @@
 //! `/api/logs/…/<pod>`: the log of an app's pod, for members of the app's group. Off unless `kubernetes.logs` says so.
 
-use std::sync::Arc;
+use std::rc::Rc;
 
 use http::{HeaderValue, Response, StatusCode, header};
 
@@ -68,7 +68,7 @@ impl Call<'_> {
             Ok(Ok(log)) => {
                 record.decision = "allow";
                 record.reason = "group";
-                let watch = Watch::of(self, Question::Log(Arc::new(question)));
+                let watch = Watch::of(self, Question::Log(Rc::new(question)));
                 let mut response = respond::ours(StatusCode::OK, Answer::log(log, watch));
                 let kind = HeaderValue::from_static("text/plain; charset=utf-8");
                 response.headers_mut().insert(header::CONTENT_TYPE, kind);

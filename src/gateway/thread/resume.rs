@@ -77,8 +77,7 @@ impl DataThread {
         arrival: &mut Arrival,
         body: Incoming,
     ) -> Result<(Source, Option<Box<Resumed>>), Reason> {
-        let marked = if arrival.sends_form { unmarked(arrival) } else { None };
-        let (Some(target), Some(oidc)) = (marked, &self.gateway.oidc) else {
+        let (Some(target), Some(oidc)) = (unmarked(arrival), &self.gateway.oidc) else {
             return Ok((Either::Left(body), None));
         };
         arrival.target = target;

@@ -1,0 +1,96 @@
+"""Somebody who signs in with the OpenID provider that the tests use (Node.js, `make install`)."""
+
+import base64
+import hashlib
+import http.client
+import json
+import os
+import subprocess
+import urllib.parse
+
+import machine
+
+SECRET = "a-secret-for-benches-only"
+
+
+def provider(*redirects):
+    """Starts the provider on the core of the load; gives back its issuer."""
+    environment = {**os.environ, "CLIENT_SECRET": SECRET, "REDIRECT_URI": ",".join(redirects), "ACCESS_TOKEN_TTL": "86400"}
+    process = machine.start(
+        machine.LOAD_CORE, "node", "op.mjs", cwd="tests/real/oidc-provider", env=environment, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(process.stdout.readline())["issuer"]
+
+
+def ask(host, method, path, headers, body=None):
+    connection = http.client.HTTPConnection(*host, timeout=60)
+    connection.request(method, path, body, headers)
+    answer = connection.getresponse()
+    return answer, answer.read()
+
+
+class Person:
+    """A browser that follows the sign-in: a cookie jar for each origin."""
+
+    def __init__(self):
+        self.jars = {}
+
+    def get(self, url):
+        parts = urllib.parse.urlsplit(url)
+        jar = self.jars.setdefault(parts.netloc, {})
+        cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
+        path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
+        answer, body = ask((parts.hostname, parts.port), "GET", path, {"Accept": "text/html", "Cookie": cookies})
+        for line in answer.headers.get_all("set-cookie") or []:
+            name, value = line.split(";")[0].split("=", 1)
+            jar[name] = value
+        return answer, body
+
+    def follow(self, url):
+        for _ in range(15):
+            answer, _ = self.get(url)
+            location = answer.headers.get("location")
+            if not location:
+                return url, answer
+            url = urllib.parse.urljoin(url, location)
+            if "/interaction/" in url and "login=" not in url:
+                url += "?login=alice"
+        raise SystemExit("the sign-in goes in circles")
+
+    def cookies(self, number):
+        """The Cookie header for somebody who signed in at this port."""
+        jar = self.jars[f"127.0.0.1:{number}"]
+        return {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items() if value)}
+
+
+def signed_in(number, path):
+    """The headers of somebody who has opened this path."""
+    person = Person()
+    url, answer = person.follow(f"http://127.0.0.1:{number}{path}")
+    assert answer.status == 200, (url, answer.status)
+    return person.cookies(number)
+
+
+def token(issuer, redirect):
+    """The headers of a program: an access token by a code flow of its own."""
+    verifier = "a-verifier-of-at-least-forty-three-characters-0123456789"
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
+    query = urllib.parse.urlencode({
+        "client_id": "ludgate", "redirect_uri": redirect, "response_type": "code", "scope": "openid profile email groups",
+        "code_challenge": challenge, "code_challenge_method": "S256", "state": "x", "nonce": "y",
+    })
+    person, url = Person(), f"{issuer}/auth?{query}"
+    for _ in range(10):
+        answer, _ = person.get(url)
+        url = urllib.parse.urljoin(url, answer.headers["location"])
+        if url.startswith(redirect):
+            break
+        if "/interaction/" in url and "login=" not in url:
+            url += "?login=alice"
+    code = urllib.parse.parse_qs(urllib.parse.urlsplit(url).query)["code"][0]
+    form = urllib.parse.urlencode({"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier})
+    basic = base64.b64encode(f"ludgate:{SECRET}".encode()).decode()
+    parts = urllib.parse.urlsplit(issuer)
+    headers = {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"}
+    _, body = ask((parts.hostname, parts.port), "POST", "/token", headers, form)
+    return {"Authorization": f"Bearer {json.loads(body)['access_token']}"}

@@ -1,0 +1,163 @@
+//! The headers that every request of one person to one app on one connection says alike: made once, and copied.
+//!
+//! A copy of the whole map hashes no name; it is much cheaper than a dozen insertions.
+
+use std::{
+    cell::RefCell,
+    net::IpAddr,
+    rc::Rc,
+    sync::{Arc, Weak},
+};
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+use super::{
+    proof::{GATEWAY_UUID, TARGET_PORT},
+    request_headers::Context,
+};
+use crate::{
+    model::{
+        app::{App, AppKind},
+        identity_headers::{GroupsHeader, group_value},
+        place::Place,
+        principal::Principal,
+        site::{ForwardedConstants, Site, WebOrigin},
+    },
+    peer::{X_FORWARDED_FOR, address_value},
+};
+
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+const X_FORWARDED_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
+const X_FORWARDED_EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
+const X_FORWARDED_GROUPS: HeaderName = HeaderName::from_static("x-forwarded-groups");
+const X_FORWARDED_GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forwarded-groups-truncated");
+const X_FORWARDED_PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
+/// Room for what a client sends beside, so that a copy seldom grows.
+const ROOM: usize = 32;
+
+/// What was said last on a connection.
+#[derive(Default)]
+pub struct StandingHeaders(RefCell<Option<Rc<Said>>>);
+
+/// The headers, and everything they were made of.
+struct Said {
+    headers: HeaderMap,
+    site: Arc<Site>,
+    place: Place,
+    client: IpAddr,
+    /// Alone keeps the address from being another app's.
+    app: Weak<App>,
+    person: Option<Arc<Principal>>,
+    host: Option<HeaderValue>,
+}
+
+impl Said {
+    fn fits(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> bool {
+        let same_person = match (&self.person, context.permit.principal()) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        same_person
+            && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(context.permit.app()))
+            && self.client == context.client
+            && Arc::ptr_eq(&self.site, context.site)
+            && self.place == context.arrival.place
+            && self.host.as_ref() == host
+    }
+}
+
+impl StandingHeaders {
+    /// A copy of what is said for a request; `host` is the one that the app gets.
+    pub fn of(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
+        if let Some(said) = &*self.0.borrow()
+            && said.fits(context, host)
+        {
+            return said.headers.clone();
+        }
+        let said = Said {
+            headers: make(context, host),
+            site: context.site.clone(),
+            place: context.arrival.place,
+            client: context.client,
+            app: Arc::downgrade(context.permit.app()),
+            person: context.permit.principal().cloned(),
+            host: host.cloned(),
+        };
+        let headers = said.headers.clone();
+        self.0.replace(Some(Rc::new(said)));
+        headers
+    }
+}
+
+fn make(context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(ROOM);
+    let app = context.permit.app();
+    if let Some(host) = host {
+        out.insert(header::HOST, host.clone());
+    }
+    set_forwarded(&mut out, context);
+    if let Some(prefix) = &app.mount_header {
+        out.insert(X_FORWARDED_PREFIX, prefix.clone());
+    }
+    if let Some(gateway) = app.container() {
+        out.insert(GATEWAY_UUID, gateway.uuid.clone());
+        out.insert(TARGET_PORT, gateway.port.clone());
+    }
+    set_identity(&mut out, context);
+    out
+}
+
+fn set_forwarded(out: &mut HeaderMap, context: &Context<'_>) {
+    let Context { site, peer, client, arrival, .. } = context;
+    out.insert(X_FORWARDED_FOR, peer.address_header.clone());
+    let real = if *client == peer.address { peer.address_header.clone() } else { address_value(*client) };
+    let origin = site.origin_of(&arrival.place);
+    if let Some(constants) = ForwardedConstants::new(&origin) {
+        if let Some(forwarded) = forwarded_value(*client, &origin) {
+            out.insert(header::FORWARDED, forwarded);
+        }
+        out.insert(X_FORWARDED_HOST, constants.host);
+        out.insert(X_FORWARDED_PROTO, constants.proto);
+        out.insert(X_FORWARDED_PORT, constants.port);
+    }
+    out.insert(X_REAL_IP, real);
+}
+
+/// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).
+fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
+    let (scheme, authority) = (origin.scheme(), &origin.authority);
+    let text = match client {
+        IpAddr::V4(address) => format!("for={address};host=\"{authority}\";proto={scheme}"),
+        IpAddr::V6(address) => format!("for=\"[{address}]\";host=\"{authority}\";proto={scheme}"),
+    };
+    HeaderValue::try_from(text).ok()
+}
+
+fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
+    let app = context.permit.app();
+    let Some(person) = context.permit.principal() else { return };
+    if !app.spec.identity_headers || app.kind == AppKind::Console {
+        return;
+    }
+    let mut set = |name: HeaderName, value: Option<&HeaderValue>| {
+        if let Some(value) = value {
+            out.insert(name, value.clone());
+        }
+    };
+    set(X_FORWARDED_USER, person.headers.user.as_ref());
+    set(X_FORWARDED_EMAIL, person.headers.email.as_ref());
+    set(X_FORWARDED_PREFERRED_USERNAME, person.headers.preferred_username.as_ref());
+    match &person.headers.groups {
+        GroupsHeader::Absent => {}
+        GroupsHeader::Whole(list) => set(X_FORWARDED_GROUPS, Some(list)),
+        GroupsHeader::TooLong => {
+            set(X_FORWARDED_GROUPS, context.permit.admitting_group().and_then(group_value).as_ref());
+            set(X_FORWARDED_GROUPS_TRUNCATED, Some(&HeaderValue::from_static("true")));
+        }
+    }
+}
