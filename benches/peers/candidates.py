@@ -69,7 +69,6 @@ def plain(name, at, log=False):
     if name == "haproxy":
         config = write("haproxy.cfg", f"""global
   nbthread 1
-  maxconn 25000
 {"  log /dev/null local0" if log else ""}
 defaults
   mode http
@@ -123,7 +122,7 @@ def envoy(number, at):
 
 def apache(at, issuer, number):
     """Apache with mod_auth_openidc and the session of somebody who signed in."""
-    wanted = ["mpm_event", "authn_core", "authz_core", "authz_user", "proxy", "proxy_http", "auth_openidc", "unixd"]
+    wanted = ["mpm_event", "authn_core", "authz_core", "authz_user", "proxy", "proxy_http", "auth_openidc"]
     modules = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in wanted)
     config = write("apache.conf", f"""{modules}
 ServerRoot {folder.name}
@@ -146,6 +145,7 @@ OIDCRedirectURI http://127.0.0.1:{number}/oauth2/callback
 OIDCCryptoPassphrase a-passphrase-for-benches-only
 OIDCScope "openid profile email groups"
 OIDCSessionInactivityTimeout 1800
+OIDCPKCEMethod S256
 <Location />
   AuthType openid-connect
   Require valid-user
@@ -158,30 +158,35 @@ OIDCSessionInactivityTimeout 1800
     return Candidate(process, number, "/x", people.signed_in(number, "/x"))
 
 
-def ludgate(at, issuer, number, log=False, more=""):
-    """The gateway; its session belongs to somebody who signed in."""
-    config = write("ludgate.toml", f"""[listen]
-address = "127.0.0.1:{number}"
-[admin]
-address = "127.0.0.1:0"
-[site]
-url = "http://127.0.0.1:{number}"
-[identity]
+def ludgate(at, issuer, number, log=False, more="", listen="", scheme="http", admin=0, under=()):
+    """The gateway; `under` runs it under another program."""
+    identity = f"""[identity]
 issuer = "{issuer}"
 client_id = "ludgate"
 client_secret = "{people.SECRET}"
-[log]
+"""
+    team = f"""[[apps]]
+id = "team"
+access = "group:phusers"
+upstream = "http://127.0.0.1:{at}"
+"""
+    config = write("ludgate.toml", f"""[listen]
+address = "127.0.0.1:{number}"
+{listen}[admin]
+address = "127.0.0.1:{admin}"
+[site]
+url = "{scheme}://127.0.0.1:{number}"
+{identity if issuer else ""}[log]
 requests = {str(log).lower()}
 level = "error"
 [limits]
-connections_per_client = 20000
+connections = 25000
+connections_per_client = 25000
+connections_per_app = 25000
 [[apps]]
 id = "open"
 access = "public"
 upstream = "http://127.0.0.1:{at}"
-[[apps]]
-id = "team"
-access = "group:phusers"
-upstream = "http://127.0.0.1:{at}"
-{more}""")
-    return start(PROXY_CORE, os.environ.get("LUDGATE", "target/release/ludgate"), "gateway", "--config", config)
+{team if issuer else ""}{more}""")
+    program = os.environ.get("LUDGATE", "target/release/ludgate")
+    return start(PROXY_CORE, *under, program, "gateway", "--config", config)

@@ -83,7 +83,7 @@ def main():
     missing = [name for name in wanted if not there(name)]
     if missing:
         print(f"not there, and left out: {', '.join(missing)} (benches/peers/install)\n")
-    rounds, seconds = (1, 2) if asked.smoke else (5, 4) if asked.quick else (7, 4)
+    rounds, seconds = (1, 2) if asked.smoke else (5, 3) if asked.quick else (5, 4)
     rows = start([name for name in wanted if there(name)], asked.log)
     for row in rows.values():
         load(row.number, row.path, row.headers, 1)

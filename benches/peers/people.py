@@ -5,6 +5,7 @@ import hashlib
 import http.client
 import json
 import os
+import ssl
 import subprocess
 import urllib.parse
 
@@ -22,8 +23,12 @@ def provider(*redirects):
     return json.loads(process.stdout.readline())["issuer"]
 
 
-def ask(host, method, path, headers, body=None):
-    connection = http.client.HTTPConnection(*host, timeout=60)
+def ask(host, method, path, headers, body=None, scheme="http"):
+    if scheme == "https":
+        # The certificate is one of the measurement's own.
+        connection = http.client.HTTPSConnection(*host, timeout=60, context=ssl._create_unverified_context())
+    else:
+        connection = http.client.HTTPConnection(*host, timeout=60)
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
     return answer, answer.read()
@@ -40,7 +45,7 @@ class Person:
         jar = self.jars.setdefault(parts.netloc, {})
         cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
         path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
-        answer, body = ask((parts.hostname, parts.port), "GET", path, {"Accept": "text/html", "Cookie": cookies})
+        answer, body = ask((parts.hostname, parts.port), "GET", path, {"Accept": "text/html", "Cookie": cookies}, None, parts.scheme)
         for line in answer.headers.get_all("set-cookie") or []:
             name, value = line.split(";")[0].split("=", 1)
             jar[name] = value
@@ -63,10 +68,10 @@ class Person:
         return {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items() if value)}
 
 
-def signed_in(number, path):
+def signed_in(number, path, scheme="http"):
     """The headers of somebody who has opened this path."""
     person = Person()
-    url, answer = person.follow(f"http://127.0.0.1:{number}{path}")
+    url, answer = person.follow(f"{scheme}://127.0.0.1:{number}{path}")
     assert answer.status == 200, (url, answer.status)
     return person.cookies(number)
 

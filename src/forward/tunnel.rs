@@ -1,13 +1,20 @@
 //! Carries the bytes of a WebSocket both ways, and ends it as a WebSocket ends: with a Close frame between two frames
 //! (RFC 6455 section 5.5.1), to the client and to the app.
 
-use std::{cell::Cell, io, pin::pin, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    io,
+    pin::{Pin, pin},
+    task::ready,
+    time::Duration,
+};
 
 use aws_lc_rs::rand;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     sync::Notify,
     time::{Instant, sleep_until},
 };
@@ -21,8 +28,13 @@ use crate::{
     session::usage::Usage,
 };
 
-/// Bytes held per direction at most.
+/// Bytes held per direction at most, and only while they are written: most WebSockets say nothing for most of the time.
 const BUFFER: usize = 16 * 1024;
+
+thread_local! {
+    /// Read into by all tunnels of a thread.
+    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER].into());
+}
 /// After one side has ended, the other may go on for this long.
 const LINGER: Duration = Duration::from_secs(30);
 /// A frame under way may come to its end for this long, and both sides may take leave; then they are cut.
@@ -174,6 +186,18 @@ fn split(upgraded: Upgraded) -> (impl AsyncRead + Unpin, impl AsyncWrite + Unpin
     tokio::io::split(TokioIo::new(upgraded))
 }
 
+/// The next bytes; none at the end. Cancel safety: bytes are taken only when they are given back.
+async fn next(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Box<[u8]>> {
+    poll_fn(|cx| {
+        READ.with_borrow_mut(|buffer| {
+            let mut read = ReadBuf::new(buffer);
+            ready!(Pin::new(&mut *from).poll_read(cx, &mut read))?;
+            Ok(read.filled().into()).into()
+        })
+    })
+    .await
+}
+
 async fn carry(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -181,7 +205,7 @@ async fn carry(
     stop: &Stop,
     count: &mut u64,
 ) -> io::Result<()> {
-    let (mut buffer, mut walk) = (vec![0; BUFFER], FrameWalk::default());
+    let mut walk = FrameWalk::default();
     loop {
         let farewell = stop.farewell.get();
         if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
@@ -192,14 +216,14 @@ async fn carry(
             to.shutdown().await?;
             // What comes still is not for the other side any more. Unread it would make the system reset the connection,
             // and the farewell would be lost.
-            while from.read(&mut buffer).await? > 0 {}
+            while !next(&mut from).await?.is_empty() {}
             return Ok(());
         }
         let read = tokio::select! {
-            read = from.read(&mut buffer) => read?,
+            read = next(&mut from) => read?,
             () = stop.told.notified(), if farewell.is_none() => continue,
         };
-        if read == 0 {
+        if read.is_empty() {
             // Half a close is passed on as half a close; the other direction may still have something to say.
             return to.shutdown().await;
         }
@@ -207,8 +231,8 @@ async fn carry(
         // It may have been told while this came.
         let farewell = stop.farewell.get();
         // Behind the frame under way nothing goes through once the end is decided.
-        let passes = if farewell.is_some() { walk.rest_of_frame(&buffer[..read]) } else { read };
-        let bytes = &buffer[..passes];
+        let passes = if farewell.is_some() { walk.rest_of_frame(&read) } else { read.len() };
+        let bytes = &read[..passes];
         // Only what a person sends is use; ping and pong are a browser left open.
         let data = walk.saw_data(bytes);
         if let (Direction::ToApp(Some(usage)), true, None) = (&direction, data, farewell) {

@@ -1,0 +1,200 @@
+//! One request from a client to an app and back, one after the other on one thread: through nothing, through hyper that looks at
+//! nothing, and through the gateway. The client and the app allocate nothing, so that what is counted is the proxy's.
+
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
+
+use divan::{AllocProfiler, Bencher};
+use http::{Request, Response, header};
+use hyper::{
+    body::Incoming, client::conn::http1 as client, server::conn::http1 as server, service::service_fn,
+};
+use hyper_util::rt::TokioIo;
+use ludgate::{
+    catalog::Catalog,
+    gateway::{Gateway, connection::Service, sign_in_rate::SignInRate, thread::DataThread},
+    lifecycle::{drain::Drain, streams::Alarm},
+    listener::{accept, seats::Seats},
+    model::clock::Clock,
+    session::{self, store::Sessions},
+    telemetry::{lines::LineSink, metrics::Metrics},
+};
+use micro::sign_in;
+use tikv_jemallocator::Jemalloc;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    runtime::{Builder, Handle, LocalOptions, LocalRuntime},
+    task::spawn_local,
+};
+
+#[global_allocator]
+static ALLOCATOR: AllocProfiler<Jemalloc> = AllocProfiler::new(Jemalloc);
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: app\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\nok, as an app says it..\n";
+
+fn main() {
+    divan::main();
+}
+
+fn runtime() -> LocalRuntime {
+    Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).expect("a runtime")
+}
+
+/// Answers every head with the same bytes.
+async fn app() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    spawn_local(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.set_nodelay(true);
+            spawn_local(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(1..) = stream.read(&mut buffer).await {
+                    if stream.write_all(ANSWER).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A connection that sends the same request again and again.
+struct Client {
+    stream: TcpStream,
+    request: String,
+}
+
+impl Client {
+    async fn new(address: SocketAddr, path: &str, cookies: &str) -> Client {
+        let stream = TcpStream::connect(address).await.expect("a connection");
+        let _ = stream.set_nodelay(true);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n{cookies}\r\n");
+        Client { stream, request }
+    }
+
+    async fn ask(&mut self) {
+        let mut buffer = [0; 4096];
+        self.stream.write_all(self.request.as_bytes()).await.expect("written");
+        let read = self.stream.read(&mut buffer).await.expect("read");
+        assert!(buffer[..read].starts_with(b"HTTP/1.1 200") && buffer[..read].ends_with(b"..\n"));
+    }
+}
+
+fn run(bencher: Bencher, runtime: &LocalRuntime, mut client: Client) {
+    runtime.block_on(async {
+        for _ in 0..100 {
+            client.ask().await;
+        }
+    });
+    bencher.bench_local(|| runtime.block_on(client.ask()));
+}
+
+#[divan::bench]
+fn through_nothing(bencher: Bencher) {
+    let runtime = runtime();
+    let client = runtime.block_on(async { Client::new(app().await, "/x", "").await });
+    run(bencher, &runtime, client);
+}
+
+type Kept = Rc<RefCell<Vec<client::SendRequest<Incoming>>>>;
+
+#[divan::bench]
+fn through_bare_hyper(bencher: Bencher) {
+    let runtime = runtime();
+    let client = runtime.block_on(async {
+        let (app, kept) = (app().await, Kept::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        spawn_local(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.set_nodelay(true);
+                let kept = kept.clone();
+                let service = service_fn(move |request| pass(request, app, kept.clone()));
+                let io = TokioIo::new(stream);
+                spawn_local(server::Builder::new().auto_date_header(false).serve_connection(io, service));
+            }
+        });
+        Client::new(address, "/x", "").await
+    });
+    run(bencher, &runtime, client);
+}
+
+async fn pass(
+    mut request: Request<Incoming>,
+    app: SocketAddr,
+    kept: Kept,
+) -> Result<Response<Incoming>, hyper::Error> {
+    request.headers_mut().remove(header::CONNECTION);
+    let idle = kept.borrow_mut().pop();
+    let mut sender = match idle {
+        Some(sender) => sender,
+        None => {
+            let stream = TcpStream::connect(app).await.expect("the app");
+            let _ = stream.set_nodelay(true);
+            let (sender, connection) = client::handshake(TokioIo::new(stream)).await?;
+            spawn_local(connection);
+            sender
+        }
+    };
+    sender.ready().await?;
+    let response = sender.send_request(request).await?;
+    kept.borrow_mut().push(sender);
+    Ok(response)
+}
+
+#[divan::bench]
+fn through_the_gateway_public(bencher: Bencher) {
+    through_the_gateway(bencher, false);
+}
+
+#[divan::bench]
+fn through_the_gateway_session(bencher: Bencher) {
+    through_the_gateway(bencher, true);
+}
+
+fn through_the_gateway(bencher: Bencher, signed_in: bool) {
+    let runtime = runtime();
+    let client = runtime.block_on(async {
+        let app = app().await;
+        let settings = micro::settings(10, &format!("http://{app}"));
+        let snapshot = ludgate::catalog::snapshot::Snapshot::new(settings.site.clone(), settings.apps);
+        let (clock, alarm, metrics) = (Clock::system(), Alarm::new(), Metrics::new());
+        let sessions =
+            Sessions::new(session::Settings::default(), clock.clone(), alarm.clone(), metrics.clone());
+        let (_, id, session) = sign_in(&sessions, &snapshot, "app-3");
+        let names = &settings.site.cookies;
+        let place = ludgate::model::place::Place::Site;
+        let cookies = format!("Cookie: {}={id}; {}={session}\r\n", names.sign_in, names.app_at(&place));
+        let gateway = Gateway {
+            catalog: Catalog::new(snapshot, None, alarm.clone(), metrics.clone()),
+            rechecks: None,
+            arvados: None,
+            logs: None,
+            sessions: Arc::new(sessions),
+            oidc: None,
+            sign_in_rate: SignInRate::new(settings.sign_ins, Vec::new(), clock.clone()),
+            clock,
+            metrics: metrics.clone(),
+            alarm,
+            log: LineSink::off(),
+            forward: settings.forward,
+            control: Handle::current(),
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let thread = DataThread::start(Arc::new(gateway));
+        let service = Rc::new(Service { thread, peers: settings.peers, redirects: false });
+        let seats = Seats::new(&settings.listen, 1000, metrics.clone());
+        let drain = Drain::new();
+        let watcher = drain.watcher();
+        std::mem::forget(drain);
+        spawn_local(accept::accept(listener, Rc::new(settings.listen), service, seats, metrics, watcher));
+        match signed_in {
+            true => Client::new(address, "/apps/app-3/x", &cookies).await,
+            false => Client::new(address, "/apps/open/x", "").await,
+        }
+    });
+    run(bencher, &runtime, client);
+}

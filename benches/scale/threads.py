@@ -1,0 +1,67 @@
+"""Two data threads beside one: CPU per request when they share both cores with the load, and instructions per request."""
+
+import os
+import re
+import statistics
+import subprocess
+
+import candidates
+import machine
+import pair
+
+ROUNDS, SECONDS = 5, 4
+
+
+def load(row, seconds):
+    command = ["wrk", "-t1", "-c32", f"-d{seconds}s", "-H", f"Cookie: {row.headers['Cookie']}"]
+    said = subprocess.check_output([*command, f"http://127.0.0.1:{row.number}{row.path}"], text=True)
+    return int(re.search(r"(\d+) requests in", said).group(1))
+
+
+def threads(cores, under=()):
+    """A gateway with as many data threads as cores, which may afterwards run on both."""
+    machine.PROXY_CORE = candidates.PROXY_CORE = cores
+    row = pair.gate(APP, under=under)
+    for task in os.listdir(f"/proc/{row.process.pid}/task"):
+        os.sched_setaffinity(int(task), {0, 1})
+    return row
+
+
+def instructions(cores):
+    row = threads(cores, ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={machine.folder.name}/cg-{cores[-1]}"))
+    pid = str(row.process.pid)
+    load(row, 2)
+    subprocess.run(["callgrind_control", "-i", "on", pid], check=True, capture_output=True)
+    done = load(row, 6)
+    subprocess.run(["callgrind_control", "-d", pid], check=True, capture_output=True)
+    total = 0
+    for name in os.listdir(machine.folder.name):
+        if name.startswith(f"cg-{cores[-1]}"):
+            with open(os.path.join(machine.folder.name, name)) as file:
+                total += sum(int(line.split()[1]) for line in file if line.startswith("totals:"))
+    return total / done
+
+
+def main():
+    rows = {"one": threads("0"), "two": threads("0,1")}
+    costs, rates = ({name: [] for name in rows} for _ in range(2))
+    for row in rows.values():
+        load(row, 1)
+    for _ in range(ROUNDS):
+        for name, row in rows.items():
+            before = sum(machine.cpu(row.process))
+            done = load(row, SECONDS)
+            costs[name].append((sum(machine.cpu(row.process)) - before) / done * 1e6)
+            rates[name].append(done / SECONDS)
+    counted = {name: instructions(cores) for name, cores in (("one", "0"), ("two", "0,1"))}
+    print("| data threads | µs of CPU a request (min–max) | ÷ one | requests/s | instructions a request | ÷ one |\n|---|---|---|---|---|---|")
+    for name, values in costs.items():
+        ratio = statistics.median(one / two for one, two in zip(values, costs["one"]))
+        print(f"| {name} | {machine.spread(values)} | {ratio:.2f} | {statistics.median(rates[name]):.0f} | {counted[name]:.0f} | {counted[name] / counted['one']:.2f} |")
+
+
+try:
+    APP = candidates.app()
+    main()
+finally:
+    machine.stop_all()
