@@ -15,7 +15,8 @@ const ENVIRONMENT_PREFIX: &str = "LUDGATE_";
 
 /// A configuration text and the environment, with what is wrong with them so far.
 pub struct File<'t> {
-    text: &'t str,
+    /// Where its lines end.
+    line_ends: Vec<usize>,
     root: DeTable<'t>,
     environment: BTreeMap<(String, String), String>,
     mistakes: RefCell<Vec<Mistake>>,
@@ -40,7 +41,7 @@ impl<'t> File<'t> {
     ) -> Result<R, Mistakes> {
         let (root, errors) = DeTable::parse_recoverable(text);
         let file = File {
-            text,
+            line_ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect(),
             root: root.into_inner(),
             environment: environment.filter_map(|(name, value)| Some((variable(&name)?, value))).collect(),
             mistakes: RefCell::default(),
@@ -135,7 +136,7 @@ impl<'t> File<'t> {
     }
 
     fn line(&self, offset: usize) -> usize {
-        1 + self.text.as_bytes().iter().take(offset).filter(|byte| **byte == b'\n').count()
+        1 + self.line_ends.partition_point(|end| *end < offset)
     }
 
     /// Unknown tables, keys and variables.
