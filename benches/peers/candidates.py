@@ -170,7 +170,7 @@ id = "team"
 access = "group:phusers"
 upstream = "http://127.0.0.1:{at}"
 """
-    config = write("ludgate.toml", f"""[listen]
+    config = write(f"ludgate-{number}.toml", f"""[listen]
 address = "127.0.0.1:{number}"
 {listen}[admin]
 address = "127.0.0.1:{admin}"

@@ -22,8 +22,6 @@ def main():
     app = candidates.app()
     admin = machine.port()
     few = pair.gate(app, more=filler(8))
-    config = os.path.join(machine.folder.name, "few.toml")
-    os.rename(os.path.join(machine.folder.name, "ludgate.toml"), config)
     many = pair.gate(app, more=filler(99_998), admin=admin)
     costs = {"10 apps": [], "100,000 apps": []}
     for _ in range(ROUNDS):
@@ -36,7 +34,7 @@ def main():
         ratio = statistics.median(one / two for one, two in zip(values, costs["10 apps"]))
         print(f"| {name} | {machine.spread(values)} | {ratio:.2f} | {machine.resident(row.process) / 1024:.0f} |")
     # One app more, while requests go on; the file is looked at every two seconds.
-    path = os.path.join(machine.folder.name, "ludgate.toml")
+    path = os.path.join(machine.folder.name, f"ludgate-{many.number}.toml")
     with open(path) as file:
         text = file.read()
     command = ["taskset", "-c", machine.LOAD_CORE, "wrk", "-t1", "-c16", "-d20s", "--latency", "-H", f"Cookie: {many.headers['Cookie']}"]

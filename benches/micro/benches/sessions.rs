@@ -14,7 +14,7 @@ use ludgate::{
         store::{Live, Sessions},
     },
 };
-use micro::{person, sessions, sign_in, snapshot};
+use micro::{person, sessions, sign_in_of, snapshot, somebody};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -38,8 +38,8 @@ impl World {
     fn new(bytes: u64) -> World {
         let snapshot = snapshot(10);
         let (sessions, clock, _) = sessions(bytes);
-        let cookies = (0..MANY).map(|_| {
-            let (_, id, session) = sign_in(&sessions, &snapshot, "app-3");
+        let cookies = (0..MANY).map(|number| {
+            let (_, id, session) = sign_in_of(somebody(number), &sessions, &snapshot, "app-3");
             (id, session)
         });
         let cookies = cookies.collect();

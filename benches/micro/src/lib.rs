@@ -44,9 +44,14 @@ pub fn snapshot(apps: usize) -> Snapshot {
 
 /// Somebody in a few groups.
 pub fn person() -> Arc<Principal> {
+    somebody(0)
+}
+
+/// One of many, each with a subject of their own: one person has few sign-ins.
+pub fn somebody(number: usize) -> Arc<Principal> {
     let groups = ["friends", "phusers", "staff", "students", "users"];
     let claims = PersonClaims {
-        subject: "0f8fad5b-d9cb-469f-a165-70867728950e".into(),
+        subject: format!("0f8fad5b-d9cb-469f-a165-{number:012}"),
         name: Some("Alice Adams".into()),
         email: Some("alice@example.test".into()),
         preferred_username: Some("alice".into()),
@@ -64,7 +69,17 @@ pub fn sessions(bytes: u64) -> (Sessions, Clock, Hands) {
 
 /// Somebody who is signed in and has opened an app: the sign-in, and the values of both cookies.
 pub fn sign_in(sessions: &Sessions, snapshot: &Snapshot, app: &str) -> (Arc<SignIn>, String, String) {
-    let (id, sign_in) = sessions.begin(person(), ProviderTokens::default()).expect("random bytes");
+    sign_in_of(person(), sessions, snapshot, app)
+}
+
+/// The same for whomever.
+pub fn sign_in_of(
+    person: Arc<Principal>,
+    sessions: &Sessions,
+    snapshot: &Snapshot,
+    app: &str,
+) -> (Arc<SignIn>, String, String) {
+    let (id, sign_in) = sessions.begin(person, ProviderTokens::default()).expect("random bytes");
     let app = snapshot.find(app).expect("an app");
     let (session, _) = sessions.mint(&sign_in, app.id(), &Place::Site).expect("random bytes");
     (sign_in, id.as_str().to_owned(), session.as_str().to_owned())

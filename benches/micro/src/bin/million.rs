@@ -16,7 +16,7 @@ use ludgate::{
     model::place::Place,
     session::{record::ProviderTokens, store::Sessions},
 };
-use micro::{person, sessions, snapshot};
+use micro::{sessions, snapshot, somebody};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -37,7 +37,7 @@ fn main() {
     // Each has a person of its own, as each has signed in.
     let empty = resident();
     let sign_ins: Vec<_> = (0..many / EACH)
-        .map(|_| sessions.begin(person(), ProviderTokens::default()).expect("random bytes").1)
+        .map(|number| sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes").1)
         .collect();
     sessions.count();
     let with_sign_ins = resident();
@@ -87,7 +87,7 @@ type Cookies = (String, String, ludgate::model::app::AppId);
 
 fn begin_live(sessions: &Sessions, apps: &[ludgate::model::app::AppId]) -> Vec<Cookies> {
     let begin = |number: usize| {
-        let (id, sign_in) = sessions.begin(person(), ProviderTokens::default()).expect("random bytes");
+        let (id, sign_in) = sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
         let app = apps[number % EACH].clone();
         let (session, _) = sessions.mint(&sign_in, &app, &Place::Site).expect("random bytes");
         (id.as_str().to_owned(), session.as_str().to_owned(), app)
