@@ -40,7 +40,7 @@ http {{ access_log {access}; keepalive_requests 100000000; {temporary} {more} se
 
 
 def app():
-    """The app behind all of them: 24 bytes, or as many as the path names."""
+    """The app behind all of them; its answer has 24 bytes."""
     number = port()
     nginx("app", LOAD_CORE, f'listen 127.0.0.1:{number} backlog=4096; location / {{ return 200 "ok, as an app says it\\n"; }}')
     until_open(number)

@@ -15,7 +15,6 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-
 use http::{Request, Response};
 use hyper::{
     body::{Body, Bytes, Frame, Incoming},

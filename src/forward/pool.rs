@@ -101,6 +101,14 @@ impl Kept {
         }
     }
 
+    /// Notices that it was closed.
+    fn rest(&mut self) {
+        match &mut self.sender {
+            Sender::Http1(driven) => driven.rest(),
+            Sender::Http2(_) => {}
+        }
+    }
+
     fn is_in_use(&self) -> bool {
         match &self.sender {
             Sender::Http1(_) => false,
@@ -160,7 +168,7 @@ impl Pool {
     pub fn is_fickle(&self, app: &Arc<App>) -> bool {
         let mut apps = self.apps.borrow_mut();
         let Some(of_app) = apps.get_mut(&key(app)) else { return false };
-        of_app.tidy(self.settings.idle);
+        of_app.look_at_the_oldest();
         of_app.closed_one.is_some_and(|closed| closed.elapsed() < REMEMBERED)
     }
 
@@ -343,13 +351,21 @@ impl OfApp {
         }
     }
 
+    /// The one that has rested longest is the first that an app closes.
+    fn look_at_the_oldest(&mut self) {
+        let Some(oldest) = self.kept.first_mut() else { return };
+        oldest.rest();
+        if oldest.went_away() {
+            self.closed_one = Some(Instant::now());
+            self.kept.remove(0);
+        }
+    }
+
     /// Lets go of what was closed or was not used lately.
     fn tidy(&mut self, idle: Duration) {
         let (now, closed_one) = (Instant::now(), &mut self.closed_one);
         self.kept.retain_mut(|connection| {
-            if let Sender::Http1(driven) = &mut connection.sender {
-                driven.rest();
-            }
+            connection.rest();
             if connection.went_away() {
                 *closed_one = Some(now);
             }

@@ -5,7 +5,6 @@
 use std::{
     cell::RefCell,
     net::IpAddr,
-    rc::Rc,
     sync::{Arc, Weak},
 };
 
@@ -23,7 +22,7 @@ use crate::{
         principal::Principal,
         site::{ForwardedConstants, Site, WebOrigin},
     },
-    peer::{X_FORWARDED_FOR, address_value},
+    peer::{Peer, X_FORWARDED_FOR, address_value},
 };
 
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -41,14 +40,14 @@ const ROOM: usize = 32;
 
 /// What was said last on a connection.
 #[derive(Default)]
-pub struct StandingHeaders(RefCell<Option<Rc<Said>>>);
+pub struct StandingHeaders(RefCell<Option<Said>>);
 
-/// The headers, and everything they were made of.
+/// The headers, and everything they were made of. Who is behind a proxy of ours changes with every request, and is not in them.
 struct Said {
     headers: HeaderMap,
+    origin: WebOrigin,
     site: Arc<Site>,
     place: Place,
-    client: IpAddr,
     /// Alone keeps the address from being another app's.
     app: Weak<App>,
     person: Option<Arc<Principal>>,
@@ -56,6 +55,19 @@ struct Said {
 }
 
 impl Said {
+    fn new(context: &Context<'_>, host: Option<&HeaderValue>) -> Said {
+        let origin = context.site.origin_of(&context.arrival.place);
+        Said {
+            headers: make(context, host, &origin),
+            origin,
+            site: context.site.clone(),
+            place: context.arrival.place,
+            app: Arc::downgrade(context.permit.app()),
+            person: context.permit.principal().cloned(),
+            host: host.cloned(),
+        }
+    }
+
     fn fits(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> bool {
         let same_person = match (&self.person, context.permit.principal()) {
             (None, None) => true,
@@ -64,7 +76,6 @@ impl Said {
         };
         same_person
             && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(context.permit.app()))
-            && self.client == context.client
             && Arc::ptr_eq(&self.site, context.site)
             && self.place == context.arrival.place
             && self.host.as_ref() == host
@@ -74,33 +85,29 @@ impl Said {
 impl StandingHeaders {
     /// A copy of what is said for a request; `host` is the one that the app gets.
     pub fn of(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
-        if let Some(said) = &*self.0.borrow()
-            && said.fits(context, host)
-        {
-            return said.headers.clone();
+        let mut said = self.0.borrow_mut();
+        if !said.as_ref().is_some_and(|said| said.fits(context, host)) {
+            *said = None;
         }
-        let said = Said {
-            headers: make(context, host),
-            site: context.site.clone(),
-            place: context.arrival.place,
-            client: context.client,
-            app: Arc::downgrade(context.permit.app()),
-            person: context.permit.principal().cloned(),
-            host: host.cloned(),
-        };
-        let headers = said.headers.clone();
-        self.0.replace(Some(Rc::new(said)));
+        let said = said.get_or_insert_with(|| Said::new(context, host));
+        let mut headers = said.headers.clone();
+        if context.client != context.peer.address {
+            headers.insert(X_REAL_IP, address_value(context.client));
+            if let Some(forwarded) = forwarded_value(context.client, &said.origin) {
+                headers.insert(header::FORWARDED, forwarded);
+            }
+        }
         headers
     }
 }
 
-fn make(context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
+fn make(context: &Context<'_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(ROOM);
     let app = context.permit.app();
     if let Some(host) = host {
         out.insert(header::HOST, host.clone());
     }
-    set_forwarded(&mut out, context);
+    set_forwarded(&mut out, context.peer, origin);
     if let Some(prefix) = &app.mount_header {
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
@@ -112,20 +119,17 @@ fn make(context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
     out
 }
 
-fn set_forwarded(out: &mut HeaderMap, context: &Context<'_>) {
-    let Context { site, peer, client, arrival, .. } = context;
+fn set_forwarded(out: &mut HeaderMap, peer: &Peer, origin: &WebOrigin) {
     out.insert(X_FORWARDED_FOR, peer.address_header.clone());
-    let real = if *client == peer.address { peer.address_header.clone() } else { address_value(*client) };
-    let origin = site.origin_of(&arrival.place);
-    if let Some(constants) = ForwardedConstants::new(&origin) {
-        if let Some(forwarded) = forwarded_value(*client, &origin) {
+    out.insert(X_REAL_IP, peer.address_header.clone());
+    if let Some(constants) = ForwardedConstants::new(origin) {
+        if let Some(forwarded) = forwarded_value(peer.address, origin) {
             out.insert(header::FORWARDED, forwarded);
         }
         out.insert(X_FORWARDED_HOST, constants.host);
         out.insert(X_FORWARDED_PROTO, constants.proto);
         out.insert(X_FORWARDED_PORT, constants.port);
     }
-    out.insert(X_REAL_IP, real);
 }
 
 /// RFC 7239 section 4; an IPv6 address is quoted and bracketed (section 6).
