@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, process::Stdio};
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
 };
 
 use crate::support::{
@@ -30,8 +30,36 @@ fn left_out() -> bool {
     skip
 }
 
+/// State, processor time and place in the kernel of each thread of a process.
+fn what_it_does(process: u32) -> String {
+    let read = |file: &std::path::Path| std::fs::read_to_string(file).unwrap_or_default();
+    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let one = |thread: std::path::PathBuf| {
+        format!("{} wchan {}\n", read(&thread.join("stat")).trim_end(), read(&thread.join("wchan")))
+    };
+    threads.map(|thread| one(thread.path())).collect()
+}
+
 impl OidcProvider {
+    /// A Node.js that has said nothing for half a minute is ended and started anew, at most twice, and
+    /// what it was doing is printed: seen once among some hundred starts, with nothing of ours under way yet.
     async fn start(host: &str, algorithm: &str) -> OidcProvider {
+        for _ in 0..3 {
+            let (mut process, mut lines) = Self::spawn(host, algorithm);
+            let Ok(line) = tokio::time::timeout(PATIENCE, lines.next_line()).await else {
+                eprintln!("{}", what_it_does(process.id().expect("it runs")));
+                process.kill().await.expect("it ends");
+                continue;
+            };
+            let line = line.expect("readable").expect("a line: was `npm ci` run in tests/real/oidc-provider?");
+            let said: Value = serde_json::from_str(&line).expect("JSON");
+            let issuer = said["issuer"].as_str().expect("an issuer").to_owned();
+            return OidcProvider { _process: process, issuer };
+        }
+        panic!("the provider did not start, three times over");
+    }
+
+    fn spawn(host: &str, algorithm: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oidc-provider");
         let mut process = Command::new("node")
             .arg("op.mjs")
@@ -45,15 +73,8 @@ impl OidcProvider {
             .kill_on_drop(true)
             .spawn()
             .expect("node is installed; `make test` installs it");
-        let mut lines = BufReader::new(process.stdout.take().expect("an output")).lines();
-        let line = tokio::time::timeout(PATIENCE * 3, lines.next_line())
-            .await
-            .expect("it starts")
-            .expect("readable");
-        let said: Value =
-            serde_json::from_str(&line.expect("a line: was `npm ci` run in tests/real/oidc-provider?"))
-                .expect("JSON");
-        OidcProvider { _process: process, issuer: said["issuer"].as_str().expect("an issuer").to_owned() }
+        let lines = BufReader::new(process.stdout.take().expect("an output")).lines();
+        (process, lines)
     }
 
     /// What a browser does there: redirects and cookies, and a click on a name.
