@@ -1,6 +1,6 @@
 //! `ludgate gateway`: the data plane, until a signal.
 
-use std::time::Duration;
+use std::{thread, time::Duration};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -37,6 +37,9 @@ pub fn run(args: &GatewayArgs) -> u8 {
             return BAD_CONFIGURATION;
         }
     };
+    let keys = settings.keys.clone();
+    // Beside the start; the thread ends by itself.
+    thread::spawn(move || keys.prepare());
     match serve(settings, reload, inherited) {
         Ok(()) => DONE,
         Err(error) => {

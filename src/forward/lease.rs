@@ -268,6 +268,15 @@ impl Lease {
         &self.metrics
     }
 
+    /// What a WebSocket keeps of it: of HTTP/1.1 nothing, for its bytes are all that is left of the connection, and what hyper
+    /// and a timer would hold for the next request is more than all the rest of it.
+    pub fn into_stream(self) -> Option<Shared> {
+        match self.sender {
+            Sender::Http1(_) => None,
+            Sender::Http2(shared) => Some(shared),
+        }
+    }
+
     /// Keeps the connection for the next request, unless the pool or the connection is gone.
     pub fn give_back(self) {
         if let Some(pool) = self.pool.upgrade() {

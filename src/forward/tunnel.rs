@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::frames::FrameWalk;
+use super::{frames::FrameWalk, lease::Lease};
 use crate::{
     lifecycle::{
         drain::DrainWatcher,
@@ -125,7 +125,7 @@ impl Stop {
 /// both sides are told, between frames, and then both are closed.
 pub async fn tunnel(
     client: OnUpgrade,
-    upstream: OnUpgrade,
+    (upstream, lease): (OnUpgrade, Lease),
     usage: Option<Usage>,
     cut: &Cut,
     mut drain: DrainWatcher,
@@ -136,6 +136,7 @@ pub async fn tunnel(
     {
         let carry = async {
             let (client, upstream) = (client.await?, upstream.await?);
+            let _stream = lease.into_stream();
             let (client_read, client_write) = split(client);
             let (upstream_read, upstream_write) = split(upstream);
             let up = carry(client_read, upstream_write, Direction::ToApp(usage), &stop, &mut carried.up);

@@ -1,8 +1,10 @@
 //! The id of a request: in the log, in the app's headers, on every page that says no.
 
-use std::cell::Cell;
+use std::{
+    cell::Cell,
+    hash::{BuildHasher, RandomState},
+};
 
-use aws_lc_rs::rand;
 use http::{HeaderValue, request::Parts};
 
 use crate::{forward::request_headers::X_REQUEST_ID, peer::Peer};
@@ -16,10 +18,8 @@ pub struct RequestIds {
 impl RequestIds {
     /// Ids of one data thread.
     pub fn new() -> RequestIds {
-        let mut bytes = [0; 8];
-        // Without randomness the ids of two processes may meet; nothing depends on it.
-        let _ = rand::fill(&mut bytes);
-        RequestIds { prefix: u64::from_le_bytes(bytes), count: Cell::new(0) }
+        // Seeded by the system, and nothing that the start would have to wait for.
+        RequestIds { prefix: RandomState::new().hash_one(0), count: Cell::new(0) }
     }
 
     /// A trusted peer's id, or a new one.

@@ -42,9 +42,9 @@ impl Tunnel {
         tokio::task::spawn_local(async move {
             let cut = Rc::new(Cut::default());
             let _listed = streams.list(cut.clone(), move || question.ask());
-            let carried = tunnel(client, upstream, usage, &cut, drain, idle).await;
+            let carried = tunnel(client, (upstream, lease), usage, &cut, drain, idle).await;
             record.add_bytes(carried.down);
-            drop((seat, busy, lease));
+            drop((seat, busy));
             if let Some(reason) = cut.reason() {
                 record.conclude(reason.as_str());
             }

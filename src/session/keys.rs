@@ -6,7 +6,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use arc_swap::ArcSwap;
@@ -81,7 +81,9 @@ pub enum RenewError {
 
 /// One or more keys; the first seals.
 pub struct KeyRing {
-    keys: ArcSwap<Vec<DerivedKeys>>,
+    /// A random one is made when it is first used: for that the process gathers randomness, which takes longer than all the
+    /// rest of its start.
+    keys: OnceLock<ArcSwap<Vec<DerivedKeys>>>,
     file: Option<KeyFile>,
 }
 
@@ -102,20 +104,34 @@ struct DerivedKeys {
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "KeyRing({} keys)", self.keys.load().len())
+        write!(f, "KeyRing({} keys)", self.ring().load().len())
     }
 }
 
 impl KeyRing {
-    /// A random key that dies with the process; pending sign-ins die with it.
-    pub fn random() -> Result<KeyRing, KeyError> {
-        let mut secret = [0; MIN_SECRET];
-        rand::fill(&mut secret).map_err(|_| KeyError::System)?;
-        Ok(KeyRing::of(vec![DerivedKeys::from_secret(&secret)?]))
+    /// A random key that dies with the process; pending sign-ins die with it. Without randomness there is none, and nothing
+    /// is sealed.
+    pub fn random() -> KeyRing {
+        KeyRing { keys: OnceLock::new(), file: None }
     }
 
     fn of(keys: Vec<DerivedKeys>) -> KeyRing {
-        KeyRing { keys: ArcSwap::from_pointee(keys), file: None }
+        KeyRing { keys: OnceLock::from(ArcSwap::from_pointee(keys)), file: None }
+    }
+
+    /// Gathers randomness and has the random key made, so that nobody waits for either later. Blocks for some dozens of
+    /// milliseconds.
+    pub fn prepare(&self) {
+        // Who needs some and gets none says so.
+        let _ = rand::fill(&mut [0; 1]);
+        self.ring();
+    }
+
+    fn ring(&self) -> &ArcSwap<Vec<DerivedKeys>> {
+        let random = || {
+            DerivedKeys::random().inspect_err(|error| tracing::error!(%error, "nothing can be sealed")).ok()
+        };
+        self.keys.get_or_init(|| ArcSwap::from_pointee(random().into_iter().collect()))
     }
 
     /// Reads a key file, which may change later; see [`KeyRing::renew`].
@@ -148,7 +164,7 @@ impl KeyRing {
         }
         *seen = now;
         let next = KeyRing::from_file_content(&content?)?;
-        self.keys.store(next.keys.load_full());
+        self.ring().store(next.ring().load_full());
         Ok(true)
     }
 
@@ -179,7 +195,7 @@ impl KeyRing {
 
     /// Seals the bytes for the browser to carry: key id, nonce, ciphertext, tag; base64url.
     pub fn seal(&self, purpose: Purpose, plain: &[u8]) -> Result<String, KeyError> {
-        let keys: Arc<Vec<DerivedKeys>> = self.keys.load_full();
+        let keys: Arc<Vec<DerivedKeys>> = self.ring().load_full();
         let key = keys.first().ok_or(KeyError::Empty)?;
         let mut sealed = plain.to_vec();
         let nonce = key
@@ -198,7 +214,7 @@ impl KeyRing {
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotOurs)?;
         let (id, rest) = bytes.split_first().ok_or(NotOurs)?;
         let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(NotOurs)?;
-        for key in self.keys.load().iter().filter(|key| key.id == *id) {
+        for key in self.ring().load().iter().filter(|key| key.id == *id) {
             let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
             let mut sealed = sealed.to_vec();
             if let Ok(plain) = key.of(purpose).open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
@@ -210,7 +226,7 @@ impl KeyRing {
 
     /// A token that only we can make for this message; for forms that change something.
     pub fn form_token(&self, message: &[u8]) -> String {
-        let keys = self.keys.load();
+        let keys = self.ring().load();
         let Some(key) = keys.first() else { return String::new() };
         URL_SAFE_NO_PAD.encode(hmac::sign(&key.form, message))
     }
@@ -218,7 +234,7 @@ impl KeyRing {
     /// Whether the token was made by [`KeyRing::form_token`] for the message; constant time.
     pub fn is_form_token(&self, message: &[u8], token: &str) -> bool {
         let Ok(tag) = URL_SAFE_NO_PAD.decode(token) else { return false };
-        self.keys.load().iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
+        self.ring().load().iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
     }
 }
 
@@ -230,6 +246,12 @@ impl DerivedKeys {
             Purpose::Sessions => &self.sessions,
             Purpose::ParkedForm => &self.parked,
         }
+    }
+
+    fn random() -> Result<DerivedKeys, KeyError> {
+        let mut secret = [0; MIN_SECRET];
+        rand::fill(&mut secret).map_err(|_| KeyError::System)?;
+        DerivedKeys::from_secret(&secret)
     }
 
     fn from_secret(secret: &[u8]) -> Result<DerivedKeys, KeyError> {
@@ -322,7 +344,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_for_one_purpose_opens_for_no_other() {
-        let ring = KeyRing::random().expect("a key");
+        let ring = KeyRing::random();
         let sealed = ring.seal(Purpose::State, b"text").expect("sealed");
         assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(NotOurs));
     }
@@ -330,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_flipped_bit_goes_unnoticed(at in 0usize..200, bit in 0u8..8) {
-            let ring = KeyRing::random().expect("a key");
+            let ring = KeyRing::random();
             let sealed = ring.seal(Purpose::State, b"some text to protect").expect("sealed");
             let mut bytes = URL_SAFE_NO_PAD.decode(&sealed).expect("base64");
             let at = at % bytes.len();

@@ -8,7 +8,7 @@ pub mod window;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -81,8 +81,8 @@ pub struct SignIn {
 /// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
 #[derive(Debug, Default)]
 struct Minted {
-    /// The oldest first.
-    sessions: VecDeque<(RecordKey, AppId, Place)>,
+    /// The oldest first; those that are gone drop out when the next is made.
+    sessions: VecDeque<(RecordKey, Weak<AppSession>)>,
     /// Those on paths, whose cookies the site can take away again.
     apps: BTreeSet<AppId>,
 }
@@ -275,14 +275,17 @@ impl SignIn {
     }
 
     /// Notes an app session that was made; gives back the one that must go for it.
-    pub fn note_session(&self, key: RecordKey, app: &AppId, place: &Place) -> Option<RecordKey> {
+    pub fn note_session(&self, key: RecordKey, session: &Arc<AppSession>) -> Option<RecordKey> {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
-        if *place == Place::Site {
+        let (app, place) = (session.app(), session.place());
+        if *place == Place::Site && !minted.apps.contains(app) {
             minted.apps.insert(app.clone());
         }
         // Brought anew it is still one.
-        minted.sessions.retain(|(known, _, _)| *known != key);
-        let same = |(_, of, at): &(RecordKey, AppId, Place)| of == app && at == place;
+        minted.sessions.retain(|(known, session)| *known != key && session.strong_count() > 0);
+        let same = |(_, other): &(RecordKey, Weak<AppSession>)| {
+            other.upgrade().is_some_and(|other| other.is_for(app, place))
+        };
         let too_many = minted.sessions.iter().filter(|session| same(session)).count() >= MOST_OF_ONE;
         let oldest = if too_many {
             minted.sessions.iter().position(same).and_then(|at| minted.sessions.remove(at))
@@ -291,8 +294,8 @@ impl SignIn {
         } else {
             None
         };
-        minted.sessions.push_back((key, app.clone(), *place));
-        oldest.map(|(key, _, _)| key)
+        minted.sessions.push_back((key, Arc::downgrade(session)));
+        oldest.map(|(key, _)| key)
     }
 
     /// The apps on paths that were given a cookie, so that sign-out can take it away.
@@ -328,7 +331,8 @@ impl Drop for Asking {
 #[derive(Debug)]
 pub struct AppSession {
     app: AppId,
-    place: Place,
+    /// Where, unless at the site. Apart, because a label takes more than all the rest.
+    elsewhere: Option<Box<Place>>,
     sign_in: Arc<SignIn>,
     window: Window,
     ended: AtomicBool,
@@ -340,7 +344,8 @@ impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
     pub fn begin(app: AppId, place: Place, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
-        AppSession { app, place, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
+        let elsewhere = (place != Place::Site).then(|| Box::new(place));
+        AppSession { app, elsewhere, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
     }
 
     /// When it began by the wall clock, in seconds.
@@ -355,7 +360,7 @@ impl AppSession {
 
     /// Whether it was made for this app at this place; at any other it is no session.
     pub fn is_for(&self, app: &AppId, place: &Place) -> bool {
-        self.app == *app && self.place == *place
+        self.app == *app && self.place() == place
     }
 
     /// The sign-in it stands on.
@@ -397,7 +402,7 @@ impl AppSession {
 
     /// Where.
     pub fn place(&self) -> &Place {
-        &self.place
+        self.elsewhere.as_deref().unwrap_or(&Place::Site)
     }
 
     /// Which app it is for.

@@ -37,12 +37,13 @@ use crate::{
 use lapsed::Lapsed;
 use people::People;
 
-/// Records looked at before the sweep lets others run.
-const SWEEP_BATCH: usize = 512;
+/// Records looked at before the sweep lets others run: as many as moka takes in before it has whoever comes next do the
+/// housekeeping.
+const SWEEP_BATCH: usize = 64;
 /// Things that are good once, and are remembered; each is of use for minutes.
 const MAX_USED: u64 = 100_000;
 /// What one app session record holds, with its place in the table, in bytes.
-const APP_SESSION_WEIGHT: u32 = 600;
+const APP_SESSION_WEIGHT: u32 = 500;
 
 /// A live session that was found on a request.
 #[derive(Clone, Debug)]
@@ -270,10 +271,11 @@ impl Sessions {
         (app, place): (AppId, Place),
         (left, begun): (Left, i64),
     ) {
-        let oldest = sign_in.note_session(key, &app, &place);
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::restore(app, place, sign_in.clone(), now, (idle, left));
-        self.apps.insert(key, Arc::new(session.begun_at(begun)));
+        let session = Arc::new(session.begun_at(begun));
+        let oldest = sign_in.note_session(key, &session);
+        self.apps.insert(key, session);
         self.forget_app(oldest);
     }
 
@@ -382,7 +384,7 @@ impl Sessions {
         let session = AppSession::begin(app.clone(), *place, sign_in.clone(), now, idle);
         let session = Arc::new(session.begun_at(self.clock.wall_seconds()));
         self.apps.insert(id.key(), session.clone());
-        self.forget_app(sign_in.note_session(id.key(), app, place));
+        self.forget_app(sign_in.note_session(id.key(), &session));
         Some((id, session))
     }
 
@@ -424,7 +426,7 @@ impl Sessions {
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                tokio::task::yield_now().await;
+                rest(&self.apps).await;
             }
         }
         for (_, sign_in) in &self.sign_ins {
@@ -434,7 +436,7 @@ impl Sessions {
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                tokio::task::yield_now().await;
+                rest(&self.sign_ins).await;
             }
         }
         let now = self.clock.now();
@@ -442,6 +444,12 @@ impl Sessions {
         self.sweep_people(now);
         self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
+}
+
+/// Lets others run. What was taken out is settled before, or the next request would have to do it.
+async fn rest<V: Clone + Send + Sync + 'static>(table: &Cache<RecordKey, V, KeyIsHash>) {
+    table.run_pending_tasks();
+    tokio::task::yield_now().await;
 }
 
 /// The only item, or none when there are two: two valid answers to "who is it" are no answer.

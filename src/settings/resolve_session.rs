@@ -53,7 +53,7 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
         section.wrong("idle", "must not be longer than session.lifetime", None);
     }
     let keys = match section.text("keys_file") {
-        None => KeyRing::random(),
+        None => Ok(KeyRing::random()),
         Some(file) => match KeyRing::from_file(&folder.join(&file)) {
             Ok(ring) => Ok(ring),
             Err(RenewError::Keys(error)) => Err(error),

@@ -51,7 +51,8 @@ impl OidcProvider {
                 process.kill().await.expect("it ends");
                 continue;
             };
-            let line = line.expect("readable").expect("a line: was `npm ci` run in tests/real/oidc-provider?");
+            let line =
+                line.expect("readable").expect("a line: was `npm ci` run in tests/real/oidc-provider?");
             let said: Value = serde_json::from_str(&line).expect("JSON");
             let issuer = said["issuer"].as_str().expect("an issuer").to_owned();
             return OidcProvider { _process: process, issuer };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use moka::ops::compute::Op;
 
-use super::{SWEEP_BATCH, Sessions};
+use super::{SWEEP_BATCH, Sessions, rest};
 use crate::{model::app::AppId, session::record::SignIn};
 
 impl Sessions {
@@ -44,7 +44,7 @@ impl Sessions {
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                tokio::task::yield_now().await;
+                rest(&self.apps).await;
             }
         }
         self.alarm.ring();

@@ -35,9 +35,12 @@ fn main() {
     let apps: Vec<_> =
         (0..EACH).map(|number| snapshot.find(&format!("app-{number}")).expect("an app").id().clone()).collect();
     // Each has a person of its own, as each has signed in.
+    let nobody = resident();
+    let people: Vec<_> = (0..many / EACH).map(somebody).collect();
     let empty = resident();
-    let sign_ins: Vec<_> = (0..many / EACH)
-        .map(|number| sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes").1)
+    let sign_ins: Vec<_> = people
+        .into_iter()
+        .map(|person| sessions.begin(person, ProviderTokens::default()).expect("random bytes").1)
         .collect();
     sessions.count();
     let with_sign_ins = resident();
@@ -50,6 +53,7 @@ fn main() {
     let full = resident();
     drop(sign_ins);
     println!("| | |\n|---|---|");
+    println!("| people, each in five groups | {} of {} bytes each |", many / EACH, (empty - nobody) / (many / EACH));
     println!("| sign-ins | {} of {} bytes each |", many / EACH, (with_sign_ins - empty) / (many / EACH));
     println!("| app sessions | {many} of {} bytes each |", (full - with_sign_ins) / many);
     // All of them are over; those that begin now are looked up.

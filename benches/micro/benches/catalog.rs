@@ -1,0 +1,70 @@
+//! One app of a hundred thousand changes: the next snapshot, and putting it in force.
+
+use std::{cell::Cell, collections::HashMap, time::Duration};
+
+use divan::{Bencher, black_box};
+use ludgate::{
+    catalog::{Catalog, snapshot::Snapshot},
+    lifecycle::streams::Alarm,
+    model::app::AppSpec,
+    telemetry::metrics::Metrics,
+};
+use micro::settings;
+use tikv_jemallocator::Jemalloc;
+
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
+
+const APPS: usize = 100_000;
+
+fn main() {
+    divan::main();
+}
+
+struct World {
+    catalog: Catalog,
+    specs: Vec<AppSpec>,
+    count: Cell<u64>,
+}
+
+impl World {
+    fn new() -> World {
+        let settings = settings(APPS, "http://127.0.0.1:9");
+        let snapshot = Snapshot::new(settings.site, settings.apps.clone());
+        let catalog = Catalog::new(snapshot, None, Alarm::new(), Metrics::new());
+        World { catalog, specs: settings.apps, count: Cell::new(1) }
+    }
+
+    /// All of them again, one with another deadline each time.
+    fn changed(&self) -> Vec<AppSpec> {
+        let mut specs = self.specs.clone();
+        let timeout = Duration::from_millis(self.count.get());
+        self.count.set(self.count.get() + 1);
+        specs[APPS / 2].timeout = timeout;
+        specs
+    }
+}
+
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn all_specifications_again(bencher: Bencher) {
+    let world = World::new();
+    bencher.bench_local(|| world.changed());
+}
+
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn the_next_snapshot(bencher: Bencher) {
+    let world = World::new();
+    bencher.with_inputs(|| (world.catalog.load(), world.changed())).bench_local_values(|(now, specs)| {
+        let next = now.followed_by(black_box(specs), Vec::new(), HashMap::new());
+        assert!(!next.is_same_as(&now));
+        next
+    });
+}
+
+#[divan::bench(sample_count = 10, sample_size = 1)]
+fn put_in_force_and_the_last_one_dropped(bencher: Bencher) {
+    let world = World::new();
+    bencher
+        .with_inputs(|| world.catalog.load().followed_by(world.changed(), Vec::new(), HashMap::new()))
+        .bench_local_values(|next| world.catalog.publish(next));
+}
