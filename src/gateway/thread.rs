@@ -413,7 +413,7 @@ impl DataThread {
             return None;
         }
         let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id(), place)?;
-        self.gateway.sessions.keep_app(id.key(), &session).await;
+        self.gateway.sessions.keep_app(&session).await;
         let path = format!("{}/", permit.app().mount);
         let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;
         Some((Live::App(session), line))

@@ -88,8 +88,8 @@ impl Sessions {
                 sign_in: WrittenSignIn::of(&sign_in)?,
                 left: sign_in.time_left(now),
                 apps: theirs
-                    .filter(|(_, session)| session.is_live(now))
-                    .map(|(key, session)| (WrittenApp::of(key, &session), session.time_left(now)))
+                    .filter(|session| session.is_live(now))
+                    .map(|session| (WrittenApp::of(&session), session.time_left(now)))
                     .collect(),
             })
         })

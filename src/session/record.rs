@@ -82,7 +82,7 @@ pub struct SignIn {
 #[derive(Debug, Default)]
 struct Minted {
     /// The oldest first; those that are gone drop out when the next is made.
-    sessions: VecDeque<(RecordKey, Weak<AppSession>)>,
+    sessions: VecDeque<Weak<AppSession>>,
     /// Those on paths, whose cookies the site can take away again.
     apps: BTreeSet<AppId>,
 }
@@ -275,17 +275,15 @@ impl SignIn {
     }
 
     /// Notes an app session that was made; gives back the one that must go for it.
-    pub fn note_session(&self, key: RecordKey, session: &Arc<AppSession>) -> Option<RecordKey> {
+    pub fn note_session(&self, session: &Arc<AppSession>) -> Option<RecordKey> {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
         let (app, place) = (session.app(), session.place());
         if *place == Place::Site && !minted.apps.contains(app) {
             minted.apps.insert(app.clone());
         }
         // Brought anew it is still one.
-        minted.sessions.retain(|(known, session)| *known != key && session.strong_count() > 0);
-        let same = |(_, other): &(RecordKey, Weak<AppSession>)| {
-            other.upgrade().is_some_and(|other| other.is_for(app, place))
-        };
+        minted.sessions.retain(|other| other.upgrade().is_some_and(|other| other.key != session.key));
+        let same = |other: &Weak<AppSession>| other.upgrade().is_some_and(|other| other.is_for(app, place));
         let too_many = minted.sessions.iter().filter(|session| same(session)).count() >= MOST_OF_ONE;
         let oldest = if too_many {
             minted.sessions.iter().position(same).and_then(|at| minted.sessions.remove(at))
@@ -294,8 +292,8 @@ impl SignIn {
         } else {
             None
         };
-        minted.sessions.push_back((key, Arc::downgrade(session)));
-        oldest.map(|(key, _)| key)
+        minted.sessions.push_back(Arc::downgrade(session));
+        oldest.and_then(|oldest| oldest.upgrade()).map(|oldest| oldest.key)
     }
 
     /// The apps on paths that were given a cookie, so that sign-out can take it away.
@@ -330,6 +328,7 @@ impl Drop for Asking {
 /// The session of one person with one app at one place.
 #[derive(Debug)]
 pub struct AppSession {
+    key: RecordKey,
     app: AppId,
     /// Where, unless at the site. Apart, because a label takes more than all the rest.
     elsewhere: Option<Box<Place>>,
@@ -342,10 +341,16 @@ pub struct AppSession {
 
 impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
-    pub fn begin(app: AppId, place: Place, sign_in: Arc<SignIn>, now: Moment, idle: Duration) -> AppSession {
+    pub fn begin(
+        key: RecordKey,
+        (app, place): (AppId, Place),
+        sign_in: Arc<SignIn>,
+        now: Moment,
+        idle: Duration,
+    ) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
         let elsewhere = (place != Place::Site).then(|| Box::new(place));
-        AppSession { app, elsewhere, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
+        AppSession { key, app, elsewhere, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
     }
 
     /// When it began by the wall clock, in seconds.
@@ -375,14 +380,14 @@ impl AppSession {
 
     /// One that another process has begun.
     pub fn restore(
-        app: AppId,
-        place: Place,
+        key: RecordKey,
+        at: (AppId, Place),
         sign_in: Arc<SignIn>,
         now: Moment,
         (idle, left): (Duration, Left),
     ) -> AppSession {
         let window = Window::restore(now, idle, left);
-        AppSession { window, ..AppSession::begin(app, place, sign_in, now, idle) }
+        AppSession { window, ..AppSession::begin(key, at, sign_in, now, idle) }
     }
 
     /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
@@ -400,6 +405,11 @@ impl AppSession {
         self.ended.load(Ordering::Acquire) || self.sign_in.is_ended()
     }
 
+    /// The key of its record.
+    pub fn key(&self) -> RecordKey {
+        self.key
+    }
+
     /// Where.
     pub fn place(&self) -> &Place {
         self.elsewhere.as_deref().unwrap_or(&Place::Site)
@@ -415,9 +425,8 @@ impl AppSession {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// It was used: it and its sign-in live on. Says whether the sign-in's deadline moved.
+    /// It was used: it and its sign-in live on. Says whether a deadline moved.
     pub fn touch(&self, now: Moment) -> bool {
-        self.window.slide(now);
-        self.sign_in.touch(now)
+        self.window.slide(now) | self.sign_in.touch(now)
     }
 }

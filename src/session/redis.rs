@@ -188,11 +188,10 @@ impl Redis {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn save_app(&self, key: RecordKey, session: &AppSession) -> Result<Told, StoreError> {
+    pub async fn save_app(&self, session: &AppSession) -> Result<Told, StoreError> {
         let (now, begun) = (self.clock.now(), session.begun());
-        let stored =
-            StoredApp { app: WrittenApp::of(key, session), sign_in: session.sign_in().key().0, begun };
-        let told = self.save(Table::Apps, key, 1, &stored, (session.time_left(now), begun)).await?;
+        let stored = StoredApp { app: WrittenApp::of(session), sign_in: session.sign_in().key().0, begun };
+        let told = self.save(Table::Apps, session.key(), 1, &stored, (session.time_left(now), begun)).await?;
         if let Told::Left(idle, _) = told {
             session.window().extend(now, idle);
         }

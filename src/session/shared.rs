@@ -223,7 +223,7 @@ impl Sessions {
     }
 
     /// Writes an app session that begins, and the sign-in it stands on if that is not there.
-    pub async fn keep_app(&self, key: RecordKey, session: &Arc<AppSession>) {
+    pub async fn keep_app(&self, session: &Arc<AppSession>) {
         let Some(redis) = self.redis() else { return };
         let sign_in = session.sign_in();
         if sign_in.tokens.console.is_some() {
@@ -232,7 +232,7 @@ impl Sessions {
         if !sign_in.is_told() {
             self.keep(sign_in).await;
         }
-        if redis.save_app(key, session).await.is_err() {
+        if redis.save_app(session).await.is_err() {
             session.window().forget_told();
         }
     }
@@ -315,7 +315,7 @@ impl Sessions {
 
     /// Ends what another replica had revoked while there was no connection.
     pub(super) async fn end_what_was_revoked(&self, redis: &Redis) {
-        let apps: HashSet<AppId> = self.every_app().map(|(_, session)| session.app().clone()).collect();
+        let apps: HashSet<AppId> = self.every_app().map(|session| session.app().clone()).collect();
         for app in apps {
             match redis.app_ended(&app).await {
                 Ok(i64::MIN) | Err(StoreError::Foreign) => {}

@@ -3,6 +3,7 @@
 //! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
 //! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
 
+mod app_sessions;
 mod endings;
 mod lapsed;
 mod people;
@@ -34,16 +35,15 @@ use crate::{
     },
     telemetry::metrics::Metrics,
 };
+use app_sessions::AppSessions;
 use lapsed::Lapsed;
 use people::People;
 
-/// Records looked at before the sweep lets others run: as many as moka takes in before it has whoever comes next do the
-/// housekeeping.
+/// Records looked at before the sweep lets others run, and settles what it took out, or the next request would have to: as many
+/// as moka takes in before it has whoever comes next do it.
 const SWEEP_BATCH: usize = 64;
 /// Things that are good once, and are remembered; each is of use for minutes.
 const MAX_USED: u64 = 100_000;
-/// What one app session record holds, with its place in the table, in bytes.
-const APP_SESSION_WEIGHT: u32 = 500;
 
 /// A live session that was found on a request.
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ pub type Begun = (Arc<Principal>, ProviderTokens);
 #[derive(Debug)]
 pub struct Sessions {
     sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
-    apps: Cache<RecordKey, Arc<AppSession>, KeyIsHash>,
+    apps: AppSessions,
     /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a request.
     people: Mutex<People>,
     /// What a sign-in takes with it from the site to an app's own host.
@@ -112,11 +112,7 @@ impl Sessions {
                     }
                 })
                 .build_with_hasher(KeyIsHash),
-            apps: Cache::builder()
-                .max_capacity(settings.app_session_bytes)
-                .eviction_policy(EvictionPolicy::lru())
-                .weigher(|_, _| APP_SESSION_WEIGHT)
-                .build_with_hasher(KeyIsHash),
+            apps: AppSessions::new(settings.app_session_bytes),
             people: Mutex::default(),
             tickets: Tickets::new(),
             used: Cache::builder().max_capacity(MAX_USED).eviction_policy(EvictionPolicy::lru()).build(),
@@ -272,17 +268,17 @@ impl Sessions {
         (left, begun): (Left, i64),
     ) {
         let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session = AppSession::restore(app, place, sign_in.clone(), now, (idle, left));
+        let session = AppSession::restore(key, (app, place), sign_in.clone(), now, (idle, left));
         let session = Arc::new(session.begun_at(begun));
-        let oldest = sign_in.note_session(key, &session);
-        self.apps.insert(key, session);
+        let oldest = sign_in.note_session(&session);
+        self.apps.insert(session);
         self.forget_app(oldest);
     }
 
     /// One that made room for another.
     fn forget_app(&self, key: Option<RecordKey>) {
         let Some(key) = key else { return };
-        self.apps.invalidate(&key);
+        self.apps.remove(&key);
         if let Some(redis) = &self.redis {
             redis.forget_app(key);
         }
@@ -318,9 +314,9 @@ impl Sessions {
         self.apps.get(key)
     }
 
-    /// Every app session with its key, whether it still counts or not.
-    pub(super) fn every_app(&self) -> impl Iterator<Item = (RecordKey, Arc<AppSession>)> {
-        self.apps.iter().map(|(key, session)| (*key, session))
+    /// Every app session, whether it still counts or not.
+    pub(super) fn every_app(&self) -> impl Iterator<Item = Arc<AppSession>> {
+        self.apps.iter()
     }
 
     /// Every sign-in, whether it still counts or not.
@@ -328,11 +324,11 @@ impl Sessions {
         self.sign_ins.iter().map(|(_, sign_in)| sign_in)
     }
 
-    /// Every app session with its key, by the sign-in it stands on.
-    pub fn app_sessions_by_sign_in(&self) -> HashMap<RecordKey, Vec<(RecordKey, Arc<AppSession>)>> {
-        let mut sessions: HashMap<RecordKey, Vec<(RecordKey, Arc<AppSession>)>> = HashMap::new();
-        for (key, session) in &self.apps {
-            sessions.entry(session.sign_in().key()).or_default().push((*key, session));
+    /// Every app session, by the sign-in it stands on.
+    pub fn app_sessions_by_sign_in(&self) -> HashMap<RecordKey, Vec<Arc<AppSession>>> {
+        let mut sessions: HashMap<RecordKey, Vec<Arc<AppSession>>> = HashMap::new();
+        for session in self.apps.iter() {
+            sessions.entry(session.sign_in().key()).or_default().push(session);
         }
         sessions
     }
@@ -381,10 +377,10 @@ impl Sessions {
     ) -> Option<(NewId, Arc<AppSession>)> {
         let id = NewId::random().ok()?;
         let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session = AppSession::begin(app.clone(), *place, sign_in.clone(), now, idle);
+        let session = AppSession::begin(id.key(), (app.clone(), *place), sign_in.clone(), now, idle);
         let session = Arc::new(session.begun_at(self.clock.wall_seconds()));
-        self.apps.insert(id.key(), session.clone());
-        self.forget_app(sign_in.note_session(id.key(), &session));
+        self.apps.insert(session.clone());
+        self.forget_app(sign_in.note_session(&session));
         Some((id, session))
     }
 
@@ -395,9 +391,11 @@ impl Sessions {
             Live::SignIn(sign_in) => sign_in.touch(now),
         };
         if moved {
-            // Once a second at most: keeps the sign-in young in the LRU order although only its app
-            // session is looked up.
+            // Once a second at most: keeps both young in the order of use, of which looking them up says nothing.
             let _ = self.sign_ins.get(&live.sign_in().key());
+            if let Live::App(session) = live {
+                self.apps.keep_young(session);
+            }
         }
     }
 
@@ -410,8 +408,7 @@ impl Sessions {
     /// the control runtime, not for a data thread.
     pub fn count(&self) -> u64 {
         self.sign_ins.run_pending_tasks();
-        self.apps.run_pending_tasks();
-        self.sign_ins.entry_count() + self.apps.entry_count()
+        self.sign_ins.entry_count() + self.apps.count()
     }
 
     /// Forgets what no longer counts, a batch at a time. Runs on the control runtime.
@@ -419,14 +416,15 @@ impl Sessions {
     /// Cancel safety: may be dropped at any point.
     pub async fn sweep(&self) {
         let mut seen = 0;
-        for (key, session) in &self.apps {
+        for session in self.apps.iter() {
             if !session.is_live(self.clock.now()) {
-                self.lapse(*key, session.sign_in(), session.window(), session.is_ended());
-                self.apps.invalidate(&*key);
+                self.lapse(session.key(), session.sign_in(), session.window(), session.is_ended());
+                self.apps.remove(&session.key());
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                rest(&self.apps).await;
+                self.apps.settle();
+                tokio::task::yield_now().await;
             }
         }
         for (_, sign_in) in &self.sign_ins {
@@ -436,7 +434,8 @@ impl Sessions {
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                rest(&self.sign_ins).await;
+                self.sign_ins.run_pending_tasks();
+                tokio::task::yield_now().await;
             }
         }
         let now = self.clock.now();
@@ -444,12 +443,6 @@ impl Sessions {
         self.sweep_people(now);
         self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
-}
-
-/// Lets others run. What was taken out is settled before, or the next request would have to do it.
-async fn rest<V: Clone + Send + Sync + 'static>(table: &Cache<RecordKey, V, KeyIsHash>) {
-    table.run_pending_tasks();
-    tokio::task::yield_now().await;
 }
 
 /// The only item, or none when there are two: two valid answers to "who is it" are no answer.

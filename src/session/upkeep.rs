@@ -6,7 +6,6 @@ use std::{cmp::Ordering, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    cookie::RecordKey,
     record::{AppSession, SignIn},
     redis::{Redis, Table, Told, all_of, link::StoreError},
     store::Sessions,
@@ -113,11 +112,11 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
         told &= done.into_iter().all(|told| told);
     }
     let mut apps = Vec::new();
-    for (seen, (key, session)) in sessions.every_app().enumerate() {
+    for (seen, session) in sessions.every_app().enumerate() {
         let window = session.window();
         let live = session.is_live(now) && session.sign_in().tokens.console.is_none();
         if live && is_meant(window.is_due(now, pace), window.is_ahead()) {
-            apps.push((key, session));
+            apps.push(session);
         }
         if seen % BATCH == 0 {
             tokio::task::yield_now().await;
@@ -126,7 +125,7 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
     for some in apps.chunks(BATCH) {
         say_so(redis, which).await;
         let some = some.iter().cloned();
-        let done = all_of(some.map(|(key, session)| tell_app(sessions, redis, key, session)), AT_ONCE).await;
+        let done = all_of(some.map(|session| tell_app(sessions, redis, session)), AT_ONCE).await;
         told &= done.into_iter().all(|told| told);
     }
     told
@@ -167,17 +166,17 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
     sign_in.is_told() || sign_in.is_ended()
 }
 
-async fn tell_app(sessions: &Sessions, redis: &Redis, key: RecordKey, session: Arc<AppSession>) -> bool {
+async fn tell_app(sessions: &Sessions, redis: &Redis, session: Arc<AppSession>) -> bool {
     if !session.window().is_told() {
-        sessions.keep_app(key, &session).await;
+        sessions.keep_app(&session).await;
         return session.window().is_told() || session.is_ended();
     }
     let now = sessions.now();
-    match redis.touch(Table::Apps, key, session.time_left(now)).await {
+    match redis.touch(Table::Apps, session.key(), session.time_left(now)).await {
         Ok(Told::Left(idle, _)) => session.window().extend(now, idle),
         Ok(Told::Missing | Told::Ended) => {
             session.window().forget_told();
-            sessions.keep_app(key, &session).await;
+            sessions.keep_app(&session).await;
         }
         Err(StoreError::Away) => return false,
         Err(StoreError::Foreign) => return true,

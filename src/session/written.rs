@@ -132,9 +132,10 @@ impl WrittenSignIn {
 }
 
 impl WrittenApp {
-    /// Of an app session under its key.
-    pub fn of(key: RecordKey, session: &AppSession) -> WrittenApp {
-        WrittenApp { key: key.0, app: session.app().to_string(), place: WrittenPlace::of(session.place()) }
+    /// Of an app session.
+    pub fn of(session: &AppSession) -> WrittenApp {
+        let (app, place) = (session.app().to_string(), WrittenPlace::of(session.place()));
+        WrittenApp { key: session.key().0, app, place }
     }
 
     /// The key it was written under.

@@ -175,7 +175,7 @@ impl Call<'_> {
         let Some((id, session)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, place) else {
             return self.refuse(Reason::Unverifiable, record);
         };
-        gateway.sessions.keep_app(id.key(), &session).await;
+        gateway.sessions.keep_app(&session).await;
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
         let name = site.cookies.app_at(place);
         set_cookie(&mut response, cookie::set(&name, id.as_str(), "/", site.origin.secure));

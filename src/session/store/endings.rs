@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use moka::ops::compute::Op;
 
-use super::{SWEEP_BATCH, Sessions, rest};
+use super::{SWEEP_BATCH, Sessions};
 use crate::{model::app::AppId, session::record::SignIn};
 
 impl Sessions {
@@ -36,15 +36,16 @@ impl Sessions {
     /// Those that began until that second, by the wall clock.
     pub(in crate::session) async fn end_of_app_here(&self, app: &AppId, until: i64) -> usize {
         let (mut seen, mut ended) = (0, 0);
-        for (key, session) in &self.apps {
+        for session in self.apps.iter() {
             if session.app() == app && session.begun() <= until {
                 session.end();
-                self.apps.invalidate(&*key);
+                self.apps.remove(&session.key());
                 ended += 1;
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                rest(&self.apps).await;
+                self.apps.settle();
+                tokio::task::yield_now().await;
             }
         }
         self.alarm.ring();

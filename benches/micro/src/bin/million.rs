@@ -3,6 +3,7 @@
 //!   million [SESSIONS]        prints a Markdown table; needs some GiB of memory
 
 use std::{
+    cell::Cell,
     env, fs,
     sync::{
         Arc,
@@ -13,8 +14,8 @@ use std::{
 };
 
 use ludgate::{
-    model::place::Place,
-    session::{record::ProviderTokens, store::Sessions},
+    model::{app::AppId, place::Place},
+    session::{cookie::RecordKey, record::ProviderTokens, store::Sessions},
 };
 use micro::{sessions, snapshot, somebody};
 use tikv_jemallocator::Jemalloc;
@@ -59,7 +60,14 @@ fn main() {
     // All of them are over; those that begin now are looked up.
     hands.advance(Duration::from_secs(24 * 3600));
     let live = begin_live(&sessions, &apps);
-    let quiet = look_up(&sessions, &clock, &live, || true);
+    let find = |session: &str, id: &str, app: &AppId| {
+        let (session, id) = ([session.as_bytes()], [id.as_bytes()]);
+        sessions.find(session.into_iter(), id.into_iter(), app, &Place::Site, clock.now()).is_some()
+    };
+    let hash = |session: &str, id: &str, _: &AppId| {
+        [session, id].into_iter().all(|value| RecordKey::of(value.as_bytes()).is_some())
+    };
+    let quiet = look_up(&live, find, || true);
     let swept = Arc::new(AtomicBool::new(false));
     let sweep = {
         let (sessions, swept) = (sessions.clone(), swept.clone());
@@ -71,14 +79,25 @@ fn main() {
             began.elapsed()
         })
     };
-    let busy = look_up(&sessions, &clock, &live, || !swept.load(Relaxed));
+    // By turns: what the machine does by itself is seen where nothing is looked up.
+    let turns = Cell::new(0);
+    let turn = |session: &str, id: &str, app: &AppId| {
+        turns.set(turns.get() + 1);
+        if turns.get() % 2 == 0 { find(session, id, app) } else { hash(session, id, app) }
+    };
+    let both = look_up(&live, turn, || !swept.load(Relaxed));
     let took = sweep.join().expect("swept");
     println!("| swept in | {took:.1?}, {} left |", sessions.count());
-    for (when, mut times) in [("with nothing beside", quiet), ("while a million are swept", busy)] {
+    let every = |first: usize| both.iter().skip(first).step_by(2).copied().collect();
+    for (when, mut times) in [
+        ("look-up with nothing beside", quiet),
+        ("look-up while a million are swept", every(1)),
+        ("the hashes of a look-up by themselves, at the same time", every(0)),
+    ] {
         times.sort_unstable();
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
         println!(
-            "| look-up {when} | p50 {} ns, p99 {} ns, p99.9 {} ns of {} |",
+            "| {when} | p50 {} ns, p99 {} ns, p99.9 {} ns of {} |",
             at(0.5),
             at(0.99),
             at(0.999),
@@ -87,9 +106,9 @@ fn main() {
     }
 }
 
-type Cookies = (String, String, ludgate::model::app::AppId);
+type Cookies = (String, String, AppId);
 
-fn begin_live(sessions: &Sessions, apps: &[ludgate::model::app::AppId]) -> Vec<Cookies> {
+fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
     let begin = |number: usize| {
         let (id, sign_in) = sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
         let app = apps[number % EACH].clone();
@@ -101,9 +120,8 @@ fn begin_live(sessions: &Sessions, apps: &[ludgate::model::app::AppId]) -> Vec<C
 
 /// Looks one up every few microseconds, for two seconds at most, for as long as it goes on; nanoseconds of each.
 fn look_up(
-    sessions: &Sessions,
-    clock: &ludgate::model::clock::Clock,
     live: &[Cookies],
+    find: impl Fn(&str, &str, &AppId) -> bool,
     goes_on: impl Fn() -> bool,
 ) -> Vec<u64> {
     let (began, mut times) = (Instant::now(), Vec::with_capacity(1 << 20));
@@ -112,11 +130,10 @@ fn look_up(
             break;
         }
         let (id, session, app) = &live[number * 7919 % live.len()];
-        let (session, id) = ([session.as_bytes()], [id.as_bytes()]);
         let asked = Instant::now();
-        let found = sessions.find(session.into_iter(), id.into_iter(), app, &Place::Site, clock.now());
+        let found = find(session, id, app);
         times.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        assert!(found.is_some(), "a live session is found");
+        assert!(found, "a live session is found");
         thread::sleep(Duration::from_micros(1));
     }
     times
