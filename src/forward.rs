@@ -238,7 +238,7 @@ impl Forwarder {
         let mut sent = sent;
         if state.progress() == UploadProgress::Running {
             // The app may read on whether or not its answer is taken.
-            sent.1.sender.go_on();
+            sent.1.connection.sender.go_on();
         }
         relay(sent, usage.clone(), state, settings, deadline)
     }

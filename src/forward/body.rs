@@ -28,15 +28,17 @@ const USED: u64 = 64 * 1024;
 /// Where the body of a request comes from: the client now, or what it sent before.
 pub type Source = Either<Incoming, Full<Bytes>>;
 
-/// The body of a request, towards the app.
-pub struct Upload {
-    inner: Option<Source>,
+/// The body of a request, towards the app; most have none, and all go from hand to hand.
+pub struct Upload(Option<Box<Sending>>);
+
+struct Sending {
+    inner: Source,
     left: Option<u64>,
     state: UploadState,
     usage: Option<Usage>,
     pace: Option<Pace>,
     keeps_trailers: bool,
-    metrics: Option<Arc<Metrics>>,
+    metrics: Arc<Metrics>,
 }
 
 /// What happened to an upload, for the one who waits for the answer.
@@ -154,15 +156,7 @@ impl UploadState {
 impl Upload {
     /// No body at all.
     pub fn empty() -> Upload {
-        Upload {
-            inner: None,
-            left: None,
-            state: UploadState::none(),
-            usage: None,
-            pace: None,
-            keeps_trailers: false,
-            metrics: None,
-        }
+        Upload(None)
     }
 
     /// A body, on these terms.
@@ -176,30 +170,23 @@ impl Upload {
             waker: RefCell::default(),
         };
         let state = UploadState(Some(Rc::new(shared)));
-        let upload = Upload {
-            inner: Some(body),
-            left: limit,
-            state: state.clone(),
-            usage,
-            pace,
-            keeps_trailers,
-            metrics: Some(metrics),
-        };
-        (upload, state)
+        let sending =
+            Sending { inner: body, left: limit, state: state.clone(), usage, pace, keeps_trailers, metrics };
+        (Upload(Some(Box::new(sending))), state)
     }
+}
 
+impl Sending {
     fn end(&self, progress: UploadProgress) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
         self.state.set(progress);
         Poll::Ready(Some(Err(UploadCut)))
     }
 
     fn slow(&self, slow: Slow) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
-        if let Some(metrics) = &self.metrics {
-            metrics.missed(match slow {
-                Slow::Gap => "body_gap",
-                Slow::Rate => "body_rate",
-            });
-        }
+        self.metrics.missed(match slow {
+            Slow::Gap => "body_gap",
+            Slow::Rate => "body_rate",
+        });
         self.end(UploadProgress::Slow)
     }
 }
@@ -212,13 +199,12 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
-        let this = &mut *self;
-        if this.inner.is_some() && this.state.is_gone(cx) {
+        let Some(this) = &mut self.0 else { return Poll::Ready(None) };
+        if this.state.is_gone(cx) {
             return this.end(UploadProgress::Broken);
         }
-        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
         loop {
-            let frame = match Pin::new(&mut *inner).poll_frame(cx) {
+            let frame = match Pin::new(&mut this.inner).poll_frame(cx) {
                 Poll::Pending => {
                     let Some(pace) = this.pace.as_mut().filter(|_| !this.state.is_answered()) else {
                         return Poll::Pending;
@@ -257,7 +243,7 @@ impl Body for Upload {
                 }
             }
             this.state.add(data.len() as u64);
-            if inner.is_end_stream() {
+            if this.inner.is_end_stream() {
                 this.state.set(UploadProgress::Done);
             }
             return Poll::Ready(Some(Ok(Frame::data(data))));
@@ -265,11 +251,11 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.as_ref().is_none_or(Body::is_end_stream)
+        self.0.as_ref().is_none_or(|sending| sending.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.0.as_ref().map_or_else(|| SizeHint::with_exact(0), |sending| sending.inner.size_hint())
     }
 }
 
@@ -291,7 +277,10 @@ pub struct Download {
     received: u64,
     /// What of it was counted as use.
     used: u64,
-    pace: Pace,
+    /// The app may send nothing for so long.
+    gap: Duration,
+    /// Since when it sends nothing.
+    silent: Option<Instant>,
     upload: UploadState,
     /// When whoever asked no longer waits (gRPC).
     deadline: Option<Pin<Box<Sleep>>>,
@@ -332,7 +321,8 @@ impl Download {
             usage,
             received: 0,
             used: 0,
-            pace: Pace::new(gap, 0),
+            gap,
+            silent: None,
             upload,
             deadline: deadline.map(|deadline| Box::pin(sleep_until(deadline))),
             broken: None,
@@ -358,30 +348,25 @@ impl Body for Download {
         if let Some(error) = this.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }
-        let polled = match &mut this.lease {
-            Some(lease) => lease.poll_frame(cx, &mut this.inner),
-            None => Pin::new(&mut this.inner).poll_frame(cx),
-        };
-        let Poll::Ready(frame) = polled else {
+        // Gone only when this is dropped.
+        let Some(lease) = &mut this.lease else { return Poll::Ready(None) };
+        let Poll::Ready(frame) = lease.poll_frame(cx, &mut this.inner) else {
             if let Some(deadline) = &mut this.deadline
                 && deadline.as_mut().poll(cx).is_ready()
             {
                 return Poll::Ready(Some(Err(DownloadCut::Deadline)));
             }
-            let slow = ready!(this.pace.waits(cx));
-            if let Some(lease) = &this.lease {
-                lease.metrics().missed("response_gap");
-            }
-            return Poll::Ready(Some(Err(DownloadCut::Slow(slow))));
+            let until = *this.silent.get_or_insert_with(Instant::now) + this.gap;
+            ready!(lease.connection.timer.passes(until, cx));
+            lease.connection.metrics.missed("response_gap");
+            return Poll::Ready(Some(Err(DownloadCut::Slow(Slow::Gap))));
         };
+        let waited = this.silent.take().is_some();
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
             this.received += data.len() as u64;
             // What comes at once is the use that the request was.
-            let waited = this.pace.is_waiting();
-            // No rate is asked of an app, so this never fails.
-            let _ = this.pace.came(data.len() as u64);
             if let Some(usage) = this.usage.as_ref().filter(|_| waited || this.received - this.used >= USED) {
                 this.used = this.received;
                 usage.touch();

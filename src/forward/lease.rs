@@ -30,7 +30,7 @@ use super::{
     driven::Driven,
     fault::Fault,
     pace::Timer,
-    pool::Pool,
+    pool::{Near, Pool},
     proof::Proof,
 };
 use crate::{model::app::App, telemetry::metrics::Metrics, trust::app::Distrust};
@@ -115,8 +115,9 @@ impl Sender {
     }
 }
 
-/// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may be used again.
-pub struct Lease {
+/// A connection to an app, or a place on one. In one box from its opening to its end: it goes from hand to hand with every
+/// request.
+pub struct Connection {
     /// Sends the request.
     pub sender: Sender,
     /// Whether a byte came since this was last set to false.
@@ -125,16 +126,24 @@ pub struct Lease {
     pub proof: Option<Rc<Proof>>,
     /// Whether a request was sent on it before.
     pub used_before: bool,
-    /// Where it leads.
-    pub app: Arc<App>,
     /// Which of several pods, and for whom when connections are not shared among clients.
-    pub near: super::pool::Near,
+    pub near: Near,
     /// Where it belongs.
     pub pool: Weak<Pool>,
     /// Counts what did not come in time.
     pub metrics: Arc<Metrics>,
-    /// Runs while an answer is waited for.
+    /// Runs while an answer, or more of one, is waited for.
     pub timer: Timer,
+    /// When it was last given back, or opened.
+    pub since: std::time::Instant,
+}
+
+/// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may be used again.
+pub struct Lease {
+    /// The connection.
+    pub connection: Box<Connection>,
+    /// Where it leads.
+    pub app: Arc<App>,
 }
 
 /// A request that got no answer.
@@ -165,19 +174,20 @@ impl Lease {
         upload: &'u UploadState,
         deadline: Duration,
     ) -> impl Future<Output = Result<(Response<Incoming>, Lease), Failed>> + use<'u> {
-        self.heard.store(false, Ordering::Relaxed);
-        if let Some(proof) = &self.proof {
+        let connection = &mut *self.connection;
+        connection.heard.store(false, Ordering::Relaxed);
+        if let Some(proof) = &connection.proof {
             proof.show(request.headers_mut());
         }
         // Boxed, because the request is in it: what waits for it moves about.
-        let mut answer = Box::pin(self.sender.send(request));
-        self.timer.set(Instant::now() + deadline);
+        let mut answer = Box::pin(connection.sender.send(request));
+        connection.timer.set(Instant::now() + deadline);
         let (mut sent, mut waiting) = (0, Some(self));
         poll_fn(move |cx| {
             loop {
-                let Some(lease) = &mut waiting else { return Poll::Pending };
-                let answered = lease.sender.poll(cx, answer.as_mut());
-                if answered.is_pending() && lease.timer.poll(cx).is_pending() {
+                let Some(Lease { connection, .. }) = &mut waiting else { return Poll::Pending };
+                let answered = connection.sender.poll(cx, answer.as_mut());
+                if answered.is_pending() && connection.timer.poll(cx).is_pending() {
                     return Poll::Pending;
                 }
                 let fault = match answered {
@@ -188,7 +198,7 @@ impl Lease {
                     // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
                     Poll::Pending if upload.sent() > sent => {
                         sent = upload.sent();
-                        lease.timer.set(Instant::now() + deadline);
+                        connection.timer.set(Instant::now() + deadline);
                         continue;
                     }
                     Poll::Pending if upload.progress() == UploadProgress::Running => Fault::UploadStalled,
@@ -208,7 +218,7 @@ impl Lease {
     ) -> Result<(Response<Incoming>, Lease), Failed> {
         match answered {
             Ok(mut response) => {
-                if let Some(proof) = &self.proof {
+                if let Some(proof) = &self.connection.proof {
                     // Dropped with its lease, the connection is closed.
                     proof.check(response.headers_mut())?;
                 }
@@ -222,15 +232,16 @@ impl Lease {
         let unsent = failed.take_message().map(Box::new);
         let error = failed.error();
         tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
-        let heard = self.heard.load(Ordering::Relaxed);
-        let unanswered = match &self.sender {
-            Sender::Http1(_) => self.used_before && !heard,
+        let Connection { sender, heard, used_before, pool, .. } = &*self.connection;
+        let (heard, used_before) = (heard.load(Ordering::Relaxed), *used_before);
+        let unanswered = match sender {
+            Sender::Http1(_) => used_before && !heard,
             // Others' answers come on the same connection: of this one's only what HTTP/2 says itself is known.
-            Sender::Http2(_) => self.used_before && was_not_taken(error),
+            Sender::Http2(_) => used_before && was_not_taken(error),
         };
         if unanswered
-            && matches!(self.sender, Sender::Http1(_))
-            && let Some(pool) = self.pool.upgrade()
+            && matches!(sender, Sender::Http1(_))
+            && let Some(pool) = pool.upgrade()
         {
             pool.closed_one(&self.app);
         }
@@ -248,7 +259,7 @@ impl Lease {
             UploadProgress::Running | UploadProgress::Done => Fault::Died,
         };
         // A new connection that takes nothing is no better than none.
-        Failed { fault, unsent: unsent.filter(|_| self.used_before) }
+        Failed { fault, unsent: unsent.filter(|_| used_before) }
     }
 
     /// The next piece of the answer.
@@ -257,21 +268,16 @@ impl Lease {
         cx: &mut Context<'_>,
         body: &mut Incoming,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.sender {
+        match &mut self.connection.sender {
             Sender::Http1(driven) => driven.poll_frame(cx, body),
             Sender::Http2(_) => Pin::new(body).poll_frame(cx),
         }
     }
 
-    /// For whoever counts.
-    pub fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
     /// What a WebSocket keeps of it: of HTTP/1.1 nothing, for its bytes are all that is left of the connection, and what hyper
     /// and a timer would hold for the next request is more than all the rest of it.
     pub fn into_stream(self) -> Option<Shared> {
-        match self.sender {
+        match self.connection.sender {
             Sender::Http1(_) => None,
             Sender::Http2(shared) => Some(shared),
         }
@@ -279,7 +285,7 @@ impl Lease {
 
     /// Keeps the connection for the next request, unless the pool or the connection is gone.
     pub fn give_back(self) {
-        if let Some(pool) = self.pool.upgrade() {
+        if let Some(pool) = self.connection.pool.upgrade() {
             pool.keep(self);
         }
     }

@@ -28,6 +28,22 @@ impl Timer {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
     }
+
+    /// Ready when that time has come. It is moved seldom: what is waited for again and again is waited for until later each
+    /// time, so that it goes off too soon, and then goes on.
+    pub fn passes(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        if sleep.deadline() > until {
+            sleep.as_mut().reset(until);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= until {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(until);
+        }
+    }
 }
 
 /// Of one body, as long as it comes.
@@ -39,8 +55,8 @@ pub struct Pace {
     bytes: u64,
     waited: Duration,
     since: Option<Instant>,
-    /// Made when there is something to wait for, and then moved seldom: most bodies come at once.
-    timer: Option<Pin<Box<Sleep>>>,
+    /// Made when there is something to wait for: most bodies come at once.
+    timer: Timer,
 }
 
 /// Why a body is given up.
@@ -57,25 +73,13 @@ pub enum Slow {
 impl Pace {
     /// Nothing may come for `gap`; in the long run `rate` bytes a second must.
     pub fn new(gap: Duration, rate: u64) -> Pace {
-        Pace { gap, rate, bytes: 0, waited: Duration::ZERO, since: None, timer: None }
+        Pace { gap, rate, bytes: 0, waited: Duration::ZERO, since: None, timer: Timer::default() }
     }
 
     /// Nothing is there now; ready when nothing was there for too long.
     pub fn waits(&mut self, cx: &mut Context<'_>) -> Poll<Slow> {
         let until = *self.since.get_or_insert_with(Instant::now) + self.gap;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        loop {
-            ready!(timer.as_mut().poll(cx));
-            if timer.deadline() >= until {
-                return Poll::Ready(Slow::Gap);
-            }
-            timer.as_mut().reset(until);
-        }
-    }
-
-    /// Whether something is waited for.
-    pub fn is_waiting(&self) -> bool {
-        self.since.is_some()
+        self.timer.passes(until, cx).map(|()| Slow::Gap)
     }
 
     /// So much came.

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     rc::Rc,
-    sync::{Arc, atomic::AtomicBool},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -19,9 +19,8 @@ use tokio::sync::watch;
 use super::{
     Settings, connect,
     fault::Fault,
-    lease::{Lease, Sender},
+    lease::{Connection, Lease, Sender},
     pace::Timer,
-    proof::Proof,
 };
 use crate::{
     model::{
@@ -63,7 +62,8 @@ struct OfApp {
     /// Keeps the address that is the key from being given to another app, and not the app itself: others count
     /// by that who still uses it.
     app: std::sync::Weak<App>,
-    kept: Vec<Kept>,
+    /// The youngest last.
+    kept: Vec<Box<Connection>>,
     tls: Option<Arc<ClientConfig>>,
     /// When it last closed a kept connection by itself.
     closed_one: Option<Instant>,
@@ -74,16 +74,7 @@ struct OfApp {
 /// `None`: not yet.
 type Opening = Option<Result<(), Fault>>;
 
-struct Kept {
-    sender: Sender,
-    heard: Arc<AtomicBool>,
-    proof: Option<Rc<Proof>>,
-    near: Near,
-    since: Instant,
-    timer: Timer,
-}
-
-impl Kept {
+impl Connection {
     /// Whether it goes on: open, and used lately or now.
     fn stays(&self, now: Instant, idle: Duration) -> bool {
         !self.is_closed() && (self.is_in_use() || now.duration_since(self.since) < idle)
@@ -116,6 +107,20 @@ impl Kept {
         }
     }
 
+    /// Another place on one that many share.
+    fn place(&self) -> Option<Connection> {
+        let Sender::Http2(shared) = &self.sender else { return None };
+        Some(Connection {
+            sender: Sender::Http2(shared.clone()),
+            heard: self.heard.clone(),
+            proof: self.proof.clone(),
+            pool: self.pool.clone(),
+            metrics: self.metrics.clone(),
+            timer: Timer::default(),
+            ..*self
+        })
+    }
+
     fn has_room(&self) -> bool {
         match &self.sender {
             Sender::Http1(driven) => driven.is_ready(),
@@ -144,23 +149,15 @@ impl Pool {
         let of_app = apps.get_mut(&key(app))?;
         let at = of_app.youngest(near, now, self.settings.idle)?;
         let connection = of_app.kept.get_mut(at)?;
-        let lent = match &connection.sender {
+        let mut connection = match &connection.sender {
             Sender::Http1(_) => of_app.kept.remove(at),
-            Sender::Http2(shared) => {
+            Sender::Http2(_) => {
                 connection.since = now;
-                let Kept { heard, proof, .. } = connection;
-                let sender = Sender::Http2(shared.clone());
-                Kept {
-                    sender,
-                    heard: heard.clone(),
-                    proof: proof.clone(),
-                    near,
-                    since: now,
-                    timer: Timer::default(),
-                }
+                Box::new(connection.place()?)
             }
         };
-        Some(self.lend(app, lent, true))
+        connection.used_before = true;
+        Some(Lease { connection, app: app.clone() })
     }
 
     /// Whether the app has lately closed connections that were kept for it. What may not be sent twice is then sent on a new
@@ -236,38 +233,40 @@ impl Pool {
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, place)).await?;
         let connect::Opened { sender, heard, proof } = opened;
-        let (proof, since) = (proof.map(Rc::new), Instant::now());
-        if let Sender::Http2(shared) = &sender {
-            let sender = Sender::Http2(shared.clone());
-            let (heard, proof, timer) = (heard.clone(), proof.clone(), Timer::default());
-            self.store(app, Kept { sender, heard, proof, near, since, timer });
+        let connection = Box::new(Connection {
+            sender,
+            heard,
+            proof: proof.map(Rc::new),
+            used_before: false,
+            near,
+            pool: Rc::downgrade(self),
+            metrics: self.metrics.clone(),
+            timer: Timer::default(),
+            since: Instant::now(),
+        });
+        if let Some(place) = connection.place() {
+            self.store(app, Box::new(place));
         }
-        Ok(self.lend(app, Kept { sender, heard, proof, near, since, timer: Timer::default() }, false))
-    }
-
-    fn lend(self: &Rc<Self>, app: &Arc<App>, lent: Kept, used_before: bool) -> Lease {
-        let Kept { sender, heard, proof, near, timer, .. } = lent;
-        let (pool, metrics) = (Rc::downgrade(self), self.metrics.clone());
-        Lease { sender, heard, proof, used_before, app: app.clone(), near, pool, metrics, timer }
+        Ok(Lease { connection, app: app.clone() })
     }
 
     /// Keeps a connection whose request is answered.
     pub fn keep(&self, lease: Lease) {
-        let Lease { sender, heard, proof, app, near, timer, .. } = lease;
-        match sender {
+        let Lease { mut connection, app } = lease;
+        match &mut connection.sender {
             // The connection itself is kept since it was opened; this was a place on it.
             Sender::Http2(_) => {}
-            Sender::Http1(mut driven) => {
+            Sender::Http1(driven) => {
                 driven.rest();
                 if !driven.is_closed() {
-                    let (sender, since) = (Sender::Http1(driven), Instant::now());
-                    self.store(&app, Kept { sender, heard, proof, near, since, timer });
+                    connection.since = Instant::now();
+                    self.store(&app, connection);
                 }
             }
         }
     }
 
-    fn store(&self, app: &Arc<App>, kept: Kept) {
+    fn store(&self, app: &Arc<App>, kept: Box<Connection>) {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         debug_assert!(std::ptr::eq(of_app.app.as_ptr(), Arc::as_ptr(app)));

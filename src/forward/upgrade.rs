@@ -37,8 +37,8 @@ pub async fn handshake(
     // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
     let mut lease = pool.lease(app, near).await?;
     // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
-    lease.sender.go_on();
-    let streams = match &lease.sender {
+    lease.connection.sender.go_on();
+    let streams = match &lease.connection.sender {
         Sender::Http1(_) => false,
         Sender::Http2(shared) => {
             let told = tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;

@@ -34,6 +34,8 @@ const SEND_BUFFER: usize = 16 * 1024;
 /// us reset (CVE-2025-8671): more than so many end the connection with ENHANCE_YOUR_CALM.
 const RESETS_BY_CLIENT: usize = 20;
 const RESETS_BY_US: usize = 256;
+/// Header fields of a request that hyper takes when nothing is said.
+const HYPERS_FIELDS: usize = 100;
 
 /// What may happen beside the bytes of a connection.
 enum Aside {
@@ -81,9 +83,13 @@ impl<S: Serve> Serving<'_, S> {
             pulse: pulse.clone(),
             exchanges: Exchanges::Whole(exchange.clone()),
         };
-        let connection = http1::Builder::new()
+        let mut http1 = http1::Builder::new();
+        if settings.head_fields != HYPERS_FIELDS {
+            // Said, it is made room for anew with each head, also when it is what hyper takes anyway.
+            http1.max_headers(settings.head_fields);
+        }
+        let connection = http1
             .max_buf_size(settings.head_bytes)
-            .max_headers(settings.head_fields)
             // The app's own Date header, or none: nothing of an answer is invented.
             .auto_date_header(false)
             .serve_connection(TokioIo::new(Heard::new(stream, pulse.clone())), serve.connected(newcomer))
