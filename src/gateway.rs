@@ -16,6 +16,7 @@ pub mod endpoints;
 pub mod locate;
 pub mod pages;
 pub mod parked;
+pub mod recognised;
 pub mod request_id;
 pub mod respond;
 pub mod return_to;

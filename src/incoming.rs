@@ -7,16 +7,18 @@ pub mod cookies;
 pub mod framing;
 pub mod host;
 pub mod http2;
+pub mod names;
 pub mod path;
 pub mod query;
 
-use http::{Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 
 use crate::model::{
     arrival::{Arrival, Origin, RequestClass},
     grpc::Grpc,
     site::Site,
 };
+use names::Names;
 
 /// Longest method we pass on; the grammar has no limit, apps need none longer.
 const MAX_METHOD: usize = 32;
@@ -125,6 +127,12 @@ impl Malformed {
     }
 }
 
+/// Whether one of the gateways on its way was this one (RFC 9110 section 7.6.3).
+fn passed_here(headers: &HeaderMap, site: &Site) -> bool {
+    let hops = headers.get_all(header::VIA).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
+    hops.map(<[u8]>::trim_ascii).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
+}
+
 /// Reads a request head; `ends`: nothing follows it.
 ///
 /// # Errors
@@ -140,19 +148,22 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         return Err(Malformed::TooLong);
     }
     path::check(target.as_str())?;
-    let framing = framing::read(&parts.headers, parts.version, ends)?;
-    if parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+    let names = Names::of(&parts.headers);
+    let framing = match names.framing {
+        true => framing::read(&parts.headers, parts.version, ends)?,
+        false => framing::unsaid(parts.version, ends),
+    };
+    if names.authorization && parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
         return Err(Malformed::Authorization);
     }
-    let hops =
-        parts.headers.get_all(header::VIA).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
-    if hops.map(<[u8]>::trim_ascii).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes())) {
+    if names.via && passed_here(&parts.headers, site) {
         return Err(Malformed::Loop);
     }
-    let origin = class::origin(&parts.headers, &place, site);
-    let fetch = class::FetchMetadata::read(&parts.headers);
-    let class = class::classify(parts, &fetch, framing)?;
+    let origin = if names.origin { class::origin(&parts.headers, &place, site) } else { Origin::Absent };
+    let fetch = class::FetchMetadata::read(&parts.headers, names);
+    let class = class::classify(parts, names, &fetch, framing)?;
     let provenance = class::provenance(class, &fetch, origin);
+    let calls = names.content_type && class == RequestClass::Program;
     Ok(Arrival {
         wants_html: class == RequestClass::Navigation
             || class == RequestClass::Frame
@@ -160,7 +171,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         method,
         place,
         target: target.clone(),
-        grpc: Grpc::of(&parts.headers).filter(|_| class == RequestClass::Program),
+        grpc: calls.then(|| Grpc::of(&parts.headers)).flatten(),
         class,
         provenance,
         sends_form: origin == Origin::Own && class::sends_form(parts, &fetch),

@@ -343,8 +343,10 @@ impl Running {
         let catalog = &self.gateway.catalog;
         let now = catalog.load();
         if !self.feeds.has_cluster {
-            catalog.publish(now.followed_by(apps.clone(), Vec::new(), HashMap::new()));
-        } else if !now.is_complete() {
+            catalog.publish(now.followed_by(apps, Vec::new(), HashMap::new()));
+            return;
+        }
+        if !now.is_complete() {
             // Until the cluster has told its apps the feeder publishes nothing, and a rule that was narrowed would wait.
             catalog.publish(now.still_incomplete(apps.clone()));
         }

@@ -170,7 +170,7 @@ impl Feeder {
         }
         let mut problems = Vec::new();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
-        let own = self.own.borrow().clone();
+        let own = self.own.borrow();
         let mut specs = own.clone();
         let mut groups = HashMap::new();
         taken.extend(own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));

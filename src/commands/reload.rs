@@ -4,6 +4,7 @@
 //! then rather than watched: that works wherever it comes from, a ConfigMap that is swapped as a link included.
 
 use std::{
+    cell::OnceCell,
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
@@ -24,6 +25,8 @@ pub struct Reload {
     path: PathBuf,
     /// What it said at the start: that is in force but for the apps.
     first: Option<String>,
+    /// Its tables, once they were asked for.
+    first_tables: OnceCell<Table>,
     /// What it said when its apps were last put in force.
     in_force: Option<String>,
     /// What it said at the last look: one that is being written is looked at once more.
@@ -36,7 +39,8 @@ impl Reload {
     /// Of the file that the gateway is started with.
     pub fn new(path: &Path) -> Reload {
         let first = fs::read_to_string(path).ok();
-        Reload { path: path.to_owned(), in_force: first.clone(), seen: first.clone(), first, wrong: None }
+        let (path, first_tables) = (path.to_owned(), OnceCell::new());
+        Reload { path, in_force: first.clone(), seen: first.clone(), first, first_tables, wrong: None }
     }
 
     /// What it means at the start.
@@ -65,12 +69,11 @@ impl Reload {
         };
         match read {
             Ok(settings) => {
-                let table = |text: &Option<String>| -> Table {
-                    text.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default()
-                };
-                let (count, waiting) =
-                    (settings.apps.len(), changed(&table(&self.first), &table(&self.seen)));
+                let count = settings.apps.len();
                 running.replace_apps(settings.apps);
+                // Nobody waits for what is only told.
+                let first = self.first_tables.get_or_init(|| tables(self.first.as_deref()));
+                let waiting = changed(first, &tables(self.seen.as_deref()));
                 running.tell_configuration(Ok(&waiting));
                 if waiting.is_empty() {
                     tracing::info!(apps = count, "the configuration was read anew and is in force");
@@ -100,10 +103,16 @@ impl Reload {
     }
 }
 
+/// What a text holds, but for what may change.
+fn tables(text: Option<&str>) -> Table {
+    let mut tables: Table = text.and_then(|text| text.parse().ok()).unwrap_or_default();
+    tables.remove(LIVE);
+    tables
+}
+
 /// The keys that differ and need a restart, such as `session.idle`.
 fn changed(before: &Table, after: &Table) -> Vec<String> {
-    let sections: BTreeSet<&String> =
-        before.keys().chain(after.keys()).filter(|name| *name != LIVE).collect();
+    let sections: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let mut changed = Vec::new();
     for section in sections {
         match (before.get(section), after.get(section)) {
@@ -125,7 +134,7 @@ mod tests {
 
     #[test]
     fn what_needs_a_restart_is_named_by_its_keys() {
-        let table = |text: &str| -> Table { text.parse().expect("TOML") };
+        let table = |text: &str| tables(Some(text));
         let before = table(
             "[site]\nurl = \"a\"\n[session]\nidle = \"30m\"\nlifetime = \"12h\"\n[[apps]]\nid = \"x\"\n[admin]\n",
         );

@@ -63,6 +63,7 @@ struct OfApp {
     /// by that who still uses it.
     app: std::sync::Weak<App>,
     /// The youngest last.
+    #[expect(clippy::vec_box, reason = "the box is lent to a request and comes back")]
     kept: Vec<Box<Connection>>,
     tls: Option<Arc<ClientConfig>>,
     /// When it last closed a kept connection by itself.

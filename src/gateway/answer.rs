@@ -33,7 +33,6 @@ pub struct Answer {
     busy: Option<Busy>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per request")]
 enum Content {
     Whole(Option<Bytes>),
     Relayed { download: Download, watch: Option<Watch> },

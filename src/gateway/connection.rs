@@ -11,7 +11,7 @@ use std::{
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request, response};
 use hyper::body::Incoming;
 
-use super::{answer::Answer, thread::DataThread};
+use super::{answer::Answer, recognised::Recognised, thread::DataThread};
 use crate::{
     forward::standing_headers::StandingHeaders,
     incoming::Malformed,
@@ -27,6 +27,8 @@ pub struct Connection {
     pub peer: Peer,
     /// What its requests say alike to an app.
     pub standing: StandingHeaders,
+    /// Whom they brought last.
+    pub recognised: Recognised,
     /// Its place among the connections that may be open.
     pub seat: Rc<Seat>,
     /// Tells that the process stops.
@@ -163,6 +165,7 @@ impl Serve for Service {
             redirects: self.redirects,
             head_fields,
             standing: StandingHeaders::default(),
+            recognised: Recognised::default(),
             seat: Rc::new(seat),
             port: address.port(),
             drain,
@@ -190,6 +193,6 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let (thread, connection) = (self.thread.clone(), self.connection.clone());
         let (exchange, busy) = (connection.exchanges.next(), connection.pulse.request());
         let wire = Wire { connection, exchange, is_connect: Cell::new(false), busy };
-        Box::pin(async move { Ok(thread.handle(request, wire).await) })
+        Box::pin(thread.handle(request, wire))
     }
 }

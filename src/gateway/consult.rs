@@ -10,6 +10,7 @@ use super::{
     address_token::AddressToken,
     decide,
     decision::{Early, Reason, Refusal},
+    recognised::Recognised,
 };
 use crate::{
     arvados::kept::Unavailable,
@@ -110,6 +111,8 @@ pub struct Asked<'r> {
     pub token: Option<&'r AddressToken>,
     /// Who asks.
     pub client: IpAddr,
+    /// What came last on the same connection.
+    pub recognised: &'r Recognised,
 }
 
 impl Gateway {
@@ -125,13 +128,21 @@ impl Gateway {
         }
         let Asked { headers, arrival, .. } = asked;
         let (app, now) = (&asked.destination.app, self.clock.now());
-        let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
+        if cookies_speak && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
+        {
+            self.metrics.lookup("app");
+            let live = Live::App(session);
+            self.recheck(&live);
+            return Ok(Consulted::by_session(live, Credential::Cookie));
+        }
+        let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
         let found = if cookies_speak { self.find(&presented, asked, now).await } else { Ok(None) };
         if let Ok(Some(live)) = &found
             && self.is_proved(live, presented.access_token, app).await
         {
+            asked.recognised.note(headers, &presented, live);
             self.recheck(live);
             return Ok(Consulted::by_session(live.clone(), Credential::Cookie));
         }

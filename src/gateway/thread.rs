@@ -3,7 +3,7 @@
 mod detours;
 mod resume;
 
-use std::{rc::Rc, sync::Arc, time::Instant};
+use std::{convert::Infallible, rc::Rc, sync::Arc, time::Instant};
 
 use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
 use hyper::{
@@ -76,14 +76,21 @@ impl DataThread {
     }
 
     /// The straight line, and the record of it.
-    pub async fn handle(&self, request: Request<Incoming>, wire: Wire) -> Response<Answer> {
+    ///
+    /// # Errors
+    /// None: every request is answered.
+    pub async fn handle(
+        self: Rc<Self>,
+        request: Request<Incoming>,
+        wire: Wire,
+    ) -> Result<Response<Answer>, Infallible> {
         let (mut parts, body) = request.into_parts();
         wire.note(&parts);
         let settled = incoming::http2::settle(&mut parts, wire.connection.head_fields);
         let peer = &wire.connection.peer;
         let (id, client) = (self.ids.next(&parts, peer), peer.client(&parts.headers));
         let mut record = Record::begin(self.log.clone(), self.gateway.metrics.clone(), id, &parts, client);
-        match self.walk(&mut parts, settled, body, &wire, &mut record).await {
+        Ok(match self.walk(&mut parts, settled, body, &wire, &mut record).await {
             Walked::Answered(mut response) => {
                 record.status = response.status();
                 self.promise_https(&wire, &mut response);
@@ -93,7 +100,7 @@ impl DataThread {
                 record.status = StatusCode::SWITCHING_PROTOCOLS;
                 tunnel.start(record, wire)
             }
-        }
+        })
     }
 
     /// Not over http, where anybody on the way could say it (RFC 6797 section 7.2).
@@ -176,6 +183,7 @@ impl DataThread {
             destination: &destination,
             token,
             client: record.client,
+            recognised: &wire.connection.recognised,
         };
         let consulted = match self.gateway.consult(&asked, site).await {
             Ok(consulted) => consulted,

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};
 
-use super::Malformed;
+use super::{Malformed, names::Names};
 use crate::model::{
     arrival::{Framing, Origin, Provenance, RequestClass},
     place::Place,
@@ -31,9 +31,8 @@ enum Sent<'h> {
 
 impl<'h> FetchMetadata<'h> {
     /// Reads the headers.
-    pub fn read(headers: &'h HeaderMap) -> FetchMetadata<'h> {
-        // Programs send none, and one look at the names is cheaper than three for what is not there.
-        if !headers.keys().any(|name| name.as_str().starts_with("sec-fetch-")) {
+    pub fn read(headers: &'h HeaderMap, names: Names) -> FetchMetadata<'h> {
+        if !names.fetch {
             return FetchMetadata { site: Sent::No, mode: Sent::No, dest: Sent::No };
         }
         let sent = |name: HeaderName| {
@@ -68,10 +67,11 @@ pub fn origin(headers: &HeaderMap, place: &Place, site: &Site) -> Origin {
 /// [`Malformed::Handshake`] for a WebSocket upgrade that no server could accept.
 pub fn classify(
     parts: &Parts,
+    names: Names,
     fetch: &FetchMetadata<'_>,
     framing: Framing,
 ) -> Result<RequestClass, Malformed> {
-    if asks_for_websocket(&parts.headers) && parts.version != Version::HTTP_10 {
+    if names.upgrade && asks_for_websocket(&parts.headers) && parts.version != Version::HTTP_10 {
         return handshake(parts, framing).map(|()| RequestClass::WebSocket);
     }
     if parts.method != Method::GET && parts.method != Method::HEAD {

@@ -12,8 +12,8 @@ pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     match (codings.next(), codings.next()) {
         (None, _) => match length(headers)? {
-            Framing::None if version == Version::HTTP_2 && !ends => Ok(Framing::Chunked),
-            framing @ (Framing::None | Framing::Length(_) | Framing::Chunked) => Ok(framing),
+            Framing::None => Ok(unsaid(version, ends)),
+            framing @ (Framing::Length(_) | Framing::Chunked) => Ok(framing),
         },
         (Some(coding), None)
             if coding.as_bytes().eq_ignore_ascii_case(b"chunked")
@@ -24,6 +24,11 @@ pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing
         }
         (Some(_), _) => Err(Malformed::Framing),
     }
+}
+
+/// Of a head that says nothing of it.
+pub fn unsaid(version: Version, ends: bool) -> Framing {
+    if version == Version::HTTP_2 && !ends { Framing::Chunked } else { Framing::None }
 }
 
 fn length(headers: &HeaderMap) -> Result<Framing, Malformed> {

@@ -352,7 +352,7 @@ impl Section<'_> {
     }
 
     fn value(&self, name: &str) -> Option<(usize, &DeValue<'_>)> {
-        let (_, value) = self.table?.iter().find(|(key, _)| key.get_ref() == name)?;
+        let value = self.table?.get(name)?;
         Some((self.file.line(value.span().start), value.get_ref()))
     }
 
@@ -367,18 +367,19 @@ impl Section<'_> {
             "{}.{name} is not in the table of keys",
             self.name
         );
-        let kind = keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
+        let kind = || keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
         // Tables of tables come from the file only: a variable cannot say which app it means.
-        let variable = (self.name.to_owned(), name.to_owned());
         let may = !self.name.starts_with("apps") && !self.path.starts_with("listen[");
-        if let Some(text) = self.file.environment.get(&variable).filter(|_| may) {
+        let variable = may.then(|| (self.name.to_owned(), name.to_owned()));
+        let found = variable.and_then(|variable| self.file.environment.get_key_value(&variable));
+        if let Some((variable, text)) = found {
             let read = from_environment(text);
             if read.is_none() {
                 let key = format!("{ENVIRONMENT_PREFIX}{}__{}", variable.0, variable.1).to_ascii_uppercase();
-                let what = match kind {
+                let what = match kind() {
                     Kind::Texts | Kind::Table => "only the file can set this".to_owned(),
                     Kind::Text | Kind::Switch | Kind::Number | Kind::Duration | Kind::Size => {
-                        format!("expected {}, found {text:?}", kind.words())
+                        format!("expected {}, found {text:?}", kind().words())
                     }
                 };
                 self.file.note(Mistake { key, line: None, what, suggestion: None });
@@ -392,7 +393,7 @@ impl Section<'_> {
                 value.as_str().map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
             let example =
                 keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
-            self.wrong(name, format!("expected {}, found {found}", kind.words()), example);
+            self.wrong(name, format!("expected {}, found {found}", kind().words()), example);
         }
         read
     }

@@ -6,6 +6,8 @@ mod gateway;
 mod limits;
 mod people;
 
+use std::{collections::HashMap, sync::LazyLock};
+
 pub use apps::PORT_KEYS;
 
 /// What a value looks like.
@@ -117,7 +119,10 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 /// them for a slip of the pen, and refused, so that nobody believes them to be in force.
 pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
 
+static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> =
+    LazyLock::new(|| all().chain(PORT_KEYS).map(|key| ((key.section, key.name), key)).collect());
+
 /// The key of that name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {
-    all().chain(PORT_KEYS).find(|key| key.section == section && key.name == name)
+    BY_NAME.get(&(section, name)).copied()
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use moka::{policy::EvictionPolicy, sync::Cache};
+use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
 
 use crate::session::{cookie::RecordKey, key_is_hash::KeyIsHash, record::AppSession};
 
@@ -31,7 +31,11 @@ impl AppSessions {
             .max_capacity(bytes)
             .eviction_policy(EvictionPolicy::lru())
             .weigher(|_, _| WEIGHT)
-            .eviction_listener(move |key: Arc<RecordKey>, session, _| {
+            .eviction_listener(move |key: Arc<RecordKey>, session: Arc<AppSession>, cause| {
+                if cause != RemovalCause::Replaced {
+                    // Whoever holds it by themselves is not to go on with what nobody can find and end any more.
+                    session.end();
+                }
                 // Of one key the newer stays.
                 let _ = gone.pin().remove_if(&*key, |_, found| Arc::ptr_eq(found, &session));
             })
@@ -126,6 +130,7 @@ mod tests {
         assert_eq!(sessions.count(), 3);
         let found: Vec<_> = three.iter().map(|session| sessions.get(&session.key()).is_some()).collect();
         assert_eq!(found, [true, false, true]);
+        assert!(three[1].is_ended() && !three[0].is_ended());
         assert_eq!(sessions.found.len(), 3);
     }
 

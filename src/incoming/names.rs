@@ -1,0 +1,42 @@
+//! Which of the fields that decide something a head has at all. Most heads have few of them, and one look at the names that are
+//! there is cheaper than looking for each that is not.
+
+use http::HeaderMap;
+
+/// The fields that are there, once or more often.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names {
+    /// `Authorization`.
+    pub authorization: bool,
+    /// `Via`.
+    pub via: bool,
+    /// `Expect`, `Transfer-Encoding` or `Content-Length`.
+    pub framing: bool,
+    /// `Origin`.
+    pub origin: bool,
+    /// `Upgrade`.
+    pub upgrade: bool,
+    /// `Content-Type`.
+    pub content_type: bool,
+    /// One of `Sec-Fetch-…`.
+    pub fetch: bool,
+}
+
+impl Names {
+    /// Of a head.
+    pub fn of(headers: &HeaderMap) -> Names {
+        let mut names = Names::default();
+        for name in headers.keys() {
+            match name.as_str() {
+                "authorization" => names.authorization = true,
+                "via" => names.via = true,
+                "expect" | "transfer-encoding" | "content-length" => names.framing = true,
+                "origin" => names.origin = true,
+                "upgrade" => names.upgrade = true,
+                "content-type" => names.content_type = true,
+                other => names.fetch |= other.starts_with("sec-fetch-"),
+            }
+        }
+        names
+    }
+}
