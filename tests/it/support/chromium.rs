@@ -60,7 +60,21 @@ impl Chromium {
 
     /// The same, and a certificate with this key (SHA-256 of the public key, base64) is taken for one that
     /// somebody signed: with one that is merely not verified a browser ignores some headers.
+    ///
+    /// A browser that does not come up is started anew, at most twice, and why is printed: nothing of ours is under way yet.
     pub async fn believing(resolver_rules: &str, key: Option<&str>) -> Chromium {
+        let mut tries = 0;
+        loop {
+            match Chromium::try_to_start(resolver_rules, key).await {
+                Ok(browser) => return browser,
+                Err(refused) if tries < 2 => eprintln!("{refused}"),
+                Err(refused) => panic!("{refused}"),
+            }
+            tries += 1;
+        }
+    }
+
+    async fn try_to_start(resolver_rules: &str, key: Option<&str>) -> Result<Chromium, String> {
         let driver = Driver::start().await;
         let flags = [
             "--headless",
@@ -92,9 +106,9 @@ impl Chromium {
             "goog:chromeOptions": { "args": flags },
         });
         let body = json!({ "capabilities": { "alwaysMatch": wanted } });
-        let made = driver.command("POST", "/session", Some(&body)).await;
+        let made = driver.asked("POST", "/session", Some(&body)).await?;
         let session = made["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {made}")).to_owned();
-        Chromium { driver, session }
+        Ok(Chromium { driver, session })
     }
 
     /// Goes to a page and waits until it is loaded. The page may lead on to others.

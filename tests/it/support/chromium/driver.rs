@@ -75,6 +75,11 @@ impl Driver {
 
     /// The value that a command is answered with; any other answer fails the test.
     pub async fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
+        self.asked(method, path, body).await.unwrap_or_else(|refused| panic!("{refused}"))
+    }
+
+    /// The value that a command is answered with, or what stands in its way.
+    pub async fn asked(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let command = format!("WebDriver {method} {path} {body}");
         let request = format!(
@@ -98,9 +103,9 @@ impl Driver {
             // The rest of an error is a stack trace of chromedriver.
             let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
             let message = said["value"]["message"].as_str().map_or_else(|| answer.text(), str::to_owned);
-            panic!("{command}: {}: {message}", answer.start);
+            return Err(format!("{command}: {}: {message}", answer.start));
         }
-        answer.json()["value"].take()
+        Ok(answer.json()["value"].take())
     }
 
     /// The ids of this process and of all below it.
