@@ -34,10 +34,13 @@ impl Recognised {
         place: &Place,
         now: Moment,
     ) -> Option<Arc<AppSession>> {
-        let last = self.last.borrow();
+        let mut last = self.last.borrow_mut();
+        if last.as_ref().is_some_and(|(_, session)| !session.is_live(now)) {
+            // What is over is not held for as long as somebody stays connected.
+            *last = None;
+        }
         let (known, session) = last.as_ref()?;
-        let counts = session.is_for(app, place) && session.is_live(now);
-        (counts && self.hash(headers) == Some(*known)).then(|| session.clone())
+        (session.is_for(app, place) && self.hash(headers) == Some(*known)).then(|| session.clone())
     }
 
     /// Notes what these cookies led to, unless it depends on more than the session itself.

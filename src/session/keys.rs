@@ -104,7 +104,7 @@ struct DerivedKeys {
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "KeyRing({} keys)", self.ring().load().len())
+        write!(f, "KeyRing({} keys)", self.keys.get().map_or(0, |keys| keys.load().len()))
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeSet, VecDeque},
     sync::{
         Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -335,6 +335,8 @@ pub struct AppSession {
     sign_in: Arc<SignIn>,
     window: Window,
     ended: AtomicBool,
+    /// In which second of the clock it was last used.
+    used: AtomicU32,
     /// When it began, by the wall clock in seconds.
     begun: i64,
 }
@@ -350,7 +352,8 @@ impl AppSession {
     ) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
         let elsewhere = (place != Place::Site).then(|| Box::new(place));
-        AppSession { key, app, elsewhere, sign_in, window, ended: AtomicBool::new(false), begun: 0 }
+        let (ended, used) = (AtomicBool::new(false), AtomicU32::new(0));
+        AppSession { key, app, elsewhere, sign_in, window, ended, used, begun: 0 }
     }
 
     /// When it began by the wall clock, in seconds.
@@ -425,8 +428,16 @@ impl AppSession {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// It was used: it and its sign-in live on. Says whether a deadline moved.
+    /// It was used: it and its sign-in live on. Says so once a second to whoever keeps the order of use.
     pub fn touch(&self, now: Moment) -> bool {
-        self.window.slide(now) | self.sign_in.touch(now)
+        self.window.slide(now);
+        self.sign_in.touch(now);
+        // Truncated on purpose: whether it is another second is all that is asked.
+        let second = (now.0 / 1000) as u32;
+        let another = self.used.load(Ordering::Relaxed) != second;
+        if another {
+            self.used.store(second, Ordering::Relaxed);
+        }
+        another
     }
 }

@@ -269,10 +269,8 @@ impl Sessions {
     ) {
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::restore(key, (app, place), sign_in.clone(), now, (idle, left));
-        let session = Arc::new(session.begun_at(begun));
-        let oldest = sign_in.note_session(&session);
-        self.apps.insert(session);
-        self.forget_app(oldest);
+        let session = self.apps.insert(Arc::new(session.begun_at(begun)));
+        self.forget_app(sign_in.note_session(&session));
     }
 
     /// One that made room for another.
@@ -378,8 +376,7 @@ impl Sessions {
         let id = NewId::random().ok()?;
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::begin(id.key(), (app.clone(), *place), sign_in.clone(), now, idle);
-        let session = Arc::new(session.begun_at(self.clock.wall_seconds()));
-        self.apps.insert(session.clone());
+        let session = self.apps.insert(Arc::new(session.begun_at(self.clock.wall_seconds())));
         self.forget_app(sign_in.note_session(&session));
         Some((id, session))
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use moka::{notification::RemovalCause, policy::EvictionPolicy, sync::Cache};
+use moka::{Entry, notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
 
 use crate::session::{cookie::RecordKey, key_is_hash::KeyIsHash, record::AppSession};
 
@@ -36,7 +36,7 @@ impl AppSessions {
                     // Whoever holds it by themselves is not to go on with what nobody can find and end any more.
                     session.end();
                 }
-                // Of one key the newer stays.
+                // Another may stand under its key by now.
                 let _ = gone.pin().remove_if(&*key, |_, found| Arc::ptr_eq(found, &session));
             })
             .build_with_hasher(KeyIsHash);
@@ -48,10 +48,18 @@ impl AppSessions {
         self.found.pin().get(key).cloned()
     }
 
-    /// Another one; of one key the newer stays.
-    pub(super) fn insert(&self, session: Arc<AppSession>) {
-        self.found.pin().insert(session.key(), session.clone());
-        self.bound.insert(session.key(), session);
+    /// Another one; gives back the one that stands. Of two under one key that is the first, unless it was ended: of many who
+    /// bring one at once all get the same, and none goes on beside the one that is known here.
+    pub(super) fn insert(&self, session: Arc<AppSession>) -> Arc<AppSession> {
+        let kept = self.bound.entry(session.key()).and_compute_with(|known| match known {
+            Some(known) if !known.value().is_ended() => Op::Nop,
+            Some(_) | None => {
+                // Before anybody else can see that it is there.
+                self.found.pin().insert(session.key(), session.clone());
+                Op::Put(session.clone())
+            }
+        });
+        kept.into_entry().map_or(session, Entry::into_value)
     }
 
     /// It is in use: others are let go first.
@@ -135,11 +143,23 @@ mod tests {
     }
 
     #[test]
-    fn of_one_key_the_newer_stays_and_what_is_over_is_nowhere() {
+    fn what_is_in_use_says_so_once_a_second_also_when_no_deadline_can_move() {
+        let (at, lifetime) =
+            ((AppId::new("hello").expect("an id"), Place::Site), Settings::default().lifetime);
+        let session = AppSession::begin(key(), at, sign_in(), Moment(0), lifetime);
+        let said = [1_000, 1_500, 1_999, 2_000].map(|millis| session.touch(Moment(millis)));
+        assert_eq!(said, [true, false, false, true]);
+    }
+
+    #[test]
+    fn of_one_key_the_first_stands_until_it_is_ended_and_what_is_over_is_nowhere() {
         let (sessions, sign_in, key) = (AppSessions::new(1 << 20), sign_in(), key());
         let (older, newer) = (session(&sign_in, key), session(&sign_in, key));
-        sessions.insert(older);
-        sessions.insert(newer.clone());
+        assert!(Arc::ptr_eq(&sessions.insert(older.clone()), &older));
+        assert!(Arc::ptr_eq(&sessions.insert(newer.clone()), &older), "both get the same");
+        assert!(sessions.get(&key).is_some_and(|found| Arc::ptr_eq(&found, &older)));
+        older.end();
+        assert!(Arc::ptr_eq(&sessions.insert(newer.clone()), &newer));
         assert_eq!(sessions.count(), 1);
         assert!(sessions.get(&key).is_some_and(|found| Arc::ptr_eq(&found, &newer)));
         sessions.remove(&key);
