@@ -19,10 +19,8 @@ RUN mkdir -p src tests/it \
 COPY templates templates
 COPY src src
 # cargo goes by the time of files, and these may be older than the empty ones above.
-# The line tables of the release profile are for whoever debugs; in the image they would only be weight.
 RUN touch src/main.rs src/lib.rs \
-    && cargo build --release --locked \
-    && strip target/release/ludgate
+    && cargo build --release --locked
 
 # The C library, its companions and CA certificates; no shell and no package manager for an intruder to use.
 # The same Debian release as above, so that the C library fits.

@@ -170,10 +170,10 @@ impl Feeder {
         }
         let mut problems = Vec::new();
         let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
-        let own = self.own.borrow();
-        let mut specs = own.clone();
+        let mut specs = self.own.borrow().clone();
+        let own: Vec<AppId> = specs.iter().map(|spec| spec.id.clone()).collect();
         let mut groups = HashMap::new();
-        taken.extend(own.iter().map(|spec| (spec.id.as_str(), "the configuration file")));
+        taken.extend(own.iter().map(|id| (id.as_str(), "the configuration file")));
         let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
             self.site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.'))
         });
