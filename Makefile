@@ -2,7 +2,7 @@
 
 # nextest runs no documentation tests, so these are run beside it.
 ifeq ($(shell command -v cargo-nextest 2>/dev/null),)
-RUN_TESTS = cargo test --no-fail-fast -- --skip kube::
+RUN_TESTS = cargo test --no-fail-fast -- --skip kube:: --skip real_apps::
 else
 RUN_TESTS = cargo nextest run --no-fail-fast && cargo test --doc --no-fail-fast
 endif
@@ -11,7 +11,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube test-long install fmt lint deny docs
+.PHONY: help demo test test-kube test-apps test-long install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,10 @@ test-kube: ## against a real Kubernetes API server: catalogue, rights, chart (De
 	tests/real/kube/install.sh >/dev/null
 	cargo build --bins --tests
 	tests/real/kube/run.sh tests/real/kube/all.sh
+
+# On its own: the first time it installs JupyterLab, MLflow and Next.js, which takes some minutes and is kept.
+test-apps: install ## real apps in a real browser, at paths and hosts
+	LUDGATE_APPS=$$(tests/real/apps/install.sh) cargo test --test it real_apps:: -- --nocapture --test-threads=1
 
 # About two minutes: the same suite as in `make test`, fifty times as many cases.
 test-long: ## 100,000 generated messages through the gateway and straight

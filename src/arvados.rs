@@ -1,9 +1,8 @@
 //! What is known of Arvados: how its API is asked (`client`), what it answers (`records`), how long an answer
-//! is kept (`kept`, `misses`), and how we and a container's gateway prove to each other who we are (`proof`).
+//! is kept (`kept`), and how we and a container's gateway prove to each other who we are (`proof`).
 
 pub mod client;
 pub mod kept;
-pub mod misses;
 pub mod proof;
 pub mod records;
 
@@ -11,7 +10,10 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::model::secret::Secret;
+use crate::model::{lookup_limit::Quota, secret::Secret};
+
+/// Look-ups of uuids and tokens that the API server does not know, of one client.
+pub const UNKNOWN: Quota = Quota { burst: 32, refill: 250, at_once: 128 };
 
 /// Which cluster, and what lets us ask it.
 #[derive(Clone, Debug)]

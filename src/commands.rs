@@ -6,6 +6,7 @@ pub mod demo;
 pub mod explain;
 pub mod gateway;
 pub mod reload;
+pub mod signals;
 
 use std::process::ExitCode;
 

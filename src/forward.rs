@@ -2,11 +2,13 @@
 //!
 //! One [`Forwarder`] per data thread, with connections of its own; nothing in it is shared or locked.
 
+pub mod bare_path;
 pub mod body;
 pub mod connect;
 pub mod driven;
 pub mod fault;
 pub mod frames;
+pub mod interim;
 pub mod lease;
 pub mod pace;
 pub mod pool;
@@ -20,8 +22,9 @@ pub mod upgrade;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
@@ -34,10 +37,11 @@ use crate::{
         app::{App, Protocol, UpstreamScheme},
         arrival::{Arrival, Framing, RequestClass},
         grpc::Grpc,
+        load::{Holder, Limit, Slot},
     },
     session::usage::Usage,
 };
-use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
+use body::{Download, Place, Source, Terms, Upload, UploadProgress, UploadState};
 use fault::Fault;
 use lease::{Failed, Lease};
 use pace::Pace;
@@ -70,6 +74,18 @@ pub struct Settings {
     pub requests_per_app: usize,
     /// Open connections to one app.
     pub connections_per_app: usize,
+    /// How many percent of either one client may have.
+    pub client_share: usize,
+}
+
+impl Settings {
+    fn requests(&self) -> Limit {
+        Limit::new(self.requests_per_app, self.client_share)
+    }
+
+    fn connections(&self) -> Limit {
+        Limit::new(self.connections_per_app, self.client_share)
+    }
 }
 
 impl Default for Settings {
@@ -83,8 +99,9 @@ impl Default for Settings {
             body_rate: 1024,
             response_gap: Duration::from_secs(300),
             stream_idle: Duration::from_secs(3600),
-            requests_per_app: 256,
+            requests_per_app: 1024,
             connections_per_app: 1024,
+            client_share: 25,
         }
     }
 }
@@ -116,6 +133,8 @@ pub struct Outgoing<'r> {
     pub usage: Option<Usage>,
     /// Who sends it; the port is that of the connection, 0 when it is somebody else's.
     pub client: SocketAddr,
+    /// What limits of this client are counted under.
+    pub limit_key: Option<IpAddr>,
     /// When it was found good.
     pub asked: std::time::Instant,
 }
@@ -180,22 +199,27 @@ impl Forwarder {
         }
         let assemble =
             |headers, upload| assemble(app, arrival.method.clone(), target.clone(), headers, upload);
-        let waiting = self.pool.wait(app)?;
+        let holder = Holder::new(permit.principal().map(Arc::as_ref), outgoing.limit_key);
+        let has_body = !matches!(arrival.framing, Framing::None | Framing::Length(0));
+        let slot = if has_body { Slot::Uploading } else { Slot::Waiting };
+        let mut waiting = Some(self.pool.wait(app, slot, holder)?);
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
-            return Box::pin(upgrade::handshake(&self.pool, app, near, request, usage.clone())).await;
+            let handshake = upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
+            return Box::pin(handshake).await;
         }
         let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
-        let kept = if may_use_kept { self.pool.take(app, near, asked) } else { None };
+        let kept = if may_use_kept { self.pool.take(app, near, asked, holder) } else { None };
         let lease = match kept {
             Some(lease) => lease,
-            None => Box::pin(self.pool.lease(app, near)).await?,
+            None => Box::pin(self.pool.lease(app, near, holder)).await?,
         };
         // What only says so is no call: an app that cannot take one has its usual deadlines.
         let call = arrival.grpc.filter(|_| app.spec.protocol == Protocol::Http2);
-        let (upload, state) = match arrival.framing {
-            Framing::None | Framing::Length(0) => (Upload::empty(), UploadState::none()),
-            Framing::Length(_) | Framing::Chunked => {
+        let place = if has_body { waiting.take() } else { None };
+        let (upload, state) = match place {
+            None => (Upload::empty(), UploadState::none()),
+            Some(taken) => {
                 // A call of gRPC may say nothing for as long as it likes, in both directions.
                 let pace = || Pace::new(settings.body_gap, settings.body_rate);
                 let terms = Terms {
@@ -204,6 +228,12 @@ impl Forwarder {
                     pace: call.is_none().then(pace),
                     keeps_trailers: call.is_some(),
                     metrics: self.pool.metrics.clone(),
+                    place: Place {
+                        taken,
+                        limit: settings.requests(),
+                        person: permit.principal().cloned(),
+                        client: outgoing.limit_key,
+                    },
                 };
                 Upload::new(body, terms)
             }
@@ -227,7 +257,7 @@ impl Forwarder {
                     Failed { fault, unsent: None } => return Err(fault),
                 };
                 let again = async {
-                    let lease = self.pool.lease(app, near).await?;
+                    let lease = self.pool.lease(app, near, holder).await?;
                     lease.send(once_more, &state, patience).await.map_err(|failed| failed.fault)
                 };
                 Box::pin(again).await?

@@ -13,6 +13,7 @@ pub mod consult;
 pub mod decide;
 pub mod decision;
 pub mod endpoints;
+pub mod form_budget;
 pub mod locate;
 pub mod pages;
 pub mod parked;
@@ -40,6 +41,7 @@ use crate::{
     session::store::Sessions,
     telemetry::{lines::LineSink, metrics::Metrics},
 };
+use form_budget::FormBudget;
 use sign_in_rate::SignInRate;
 
 /// What every data thread shares.
@@ -57,6 +59,8 @@ pub struct Gateway {
     pub arvados: Option<Arc<ArvadosTokens>>,
     /// The logs of apps' pods; `None`: they are not served.
     pub logs: Option<PodLogs>,
+    /// What may be collected before anybody is authorised.
+    pub forms: FormBudget,
     /// How often one client may sign in.
     pub sign_in_rate: SignInRate,
     /// Time.

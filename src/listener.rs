@@ -12,6 +12,7 @@ mod preface;
 mod proxy_protocol;
 mod pulse;
 pub mod seats;
+mod strict_head;
 pub mod tls;
 pub mod write_stall;
 
@@ -84,7 +85,16 @@ pub enum ListenError {
     },
 }
 
-/// Listening sockets, one per data thread, all on the same port: those that were handed over, or new ones.
+/// Listening sockets, one per data thread, all on the same port.
+#[derive(Debug)]
+pub struct Sockets {
+    /// The sockets.
+    pub list: Vec<std::net::TcpListener>,
+    /// They were handed over, and another process goes on with them when this one ends.
+    pub are_shared: bool,
+}
+
+/// Opens listening sockets: those that were handed over, or new ones.
 ///
 /// SO_REUSEPORT would let a second process share the port without a word, so a socket without it probes
 /// the port first, unless a `takeover` is meant: then it is shared with the process that is leaving. The gap between
@@ -97,7 +107,7 @@ pub fn bind(
     threads: usize,
     takeover: bool,
     inherited: &mut Inherited,
-) -> Result<Vec<std::net::TcpListener>, ListenError> {
+) -> Result<Sockets, ListenError> {
     let system = |error: io::Error| {
         if error.kind() == io::ErrorKind::AddrInUse {
             ListenError::InUse(address)
@@ -106,7 +116,7 @@ pub fn bind(
         }
     };
     if let Some(sockets) = inherited.take(address, threads).map_err(system)? {
-        return Ok(sockets);
+        return Ok(Sockets { list: sockets, are_shared: true });
     }
     if address.port() != 0 && !takeover {
         drop(socket(address, false).map_err(system)?);
@@ -120,7 +130,7 @@ pub fn bind(
     for socket in &sockets {
         socket.listen(1024).map_err(system)?;
     }
-    Ok(sockets.into_iter().map(Into::into).collect())
+    Ok(Sockets { list: sockets.into_iter().map(Into::into).collect(), are_shared: false })
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {

@@ -4,6 +4,7 @@
 pub mod access;
 pub mod app;
 pub mod arrival;
+pub mod bare_path;
 pub mod caller;
 pub mod client;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod destination;
 pub mod grpc;
 pub mod identity_headers;
 pub mod load;
+pub mod lookup_limit;
 pub mod place;
 pub mod principal;
 pub mod secret;

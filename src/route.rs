@@ -3,6 +3,8 @@
 pub mod host;
 pub mod path;
 
+use std::fmt;
+
 /// What a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route<'t> {
@@ -30,6 +32,21 @@ pub enum Route<'t> {
     NotAnId,
     /// Nothing here.
     Nowhere,
+}
+
+impl fmt::Display for Route<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Route::App { id, .. } => write!(f, "app {id}"),
+            Route::AppWithoutSlash { id } => write!(f, "app {id}, without a slash at the end"),
+            Route::Launcher => f.write_str("launcher"),
+            Route::ToLauncher => f.write_str("redirect to the launcher"),
+            Route::Endpoint(endpoint) => write!(f, "endpoint {}", endpoint.as_str()),
+            Route::Console => f.write_str("console"),
+            Route::NotAnId => f.write_str("below the prefix of apps, but not an app id"),
+            Route::Nowhere => f.write_str("nothing"),
+        }
+    }
 }
 
 /// The endpoints that are ours on the site.

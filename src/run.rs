@@ -24,7 +24,9 @@ use crate::{
     admin::Admin,
     arvados::client::Api,
     catalog::{Catalog, from_arvados::Containers, from_kubernetes::Feeder, snapshot::Snapshot},
-    gateway::{Gateway, connection::Service, sign_in_rate::SignInRate, thread::DataThread},
+    gateway::{
+        Gateway, connection::Service, form_budget::FormBudget, sign_in_rate::SignInRate, thread::DataThread,
+    },
     identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
     kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
     lifecycle::{
@@ -151,7 +153,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     let (threads, mut inherited, takeover) = (options.threads, options.inherited, listen.takeover);
     let sockets = listener::bind(listen.address, threads, takeover, &mut inherited)?;
-    let address = sockets.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
+    let address =
+        sockets.list.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
     let mut doors = vec![(sockets, listen, peers.clone())];
     for listen in more_listeners {
         let sockets = listener::bind(listen.address, threads, listen.takeover, &mut inherited)?;
@@ -225,7 +228,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         logs: cluster.filter(|cluster| cluster.settings().logs).map(PodLogs::new),
         sessions: sessions.clone(),
         oidc: oidc.clone(),
-        sign_in_rate: SignInRate::new(sign_ins, peers.trusted.clone(), clock.clone()),
+        forms: FormBudget::default(),
+        sign_in_rate: SignInRate::new(sign_ins, clock.clone()),
         clock: clock.clone(),
         metrics: metrics.clone(),
         alarm,
@@ -261,8 +265,10 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), metrics.clone()));
         }
         let seats = Seats::new(&listen, descriptors::room(threads) / count, metrics.clone());
-        for (plan, socket) in plans.iter_mut().zip(sockets) {
-            plan.push(Door { socket, listen: listen.clone(), peers: peers.clone(), seats: seats.clone() });
+        let is_shared = sockets.are_shared;
+        for (plan, socket) in plans.iter_mut().zip(sockets.list) {
+            let (listen, peers, seats) = (listen.clone(), peers.clone(), seats.clone());
+            plan.push(Door { socket, is_shared, listen, peers, seats });
         }
     }
     let mut threads = Vec::new();
@@ -273,7 +279,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run())?);
     }
     let mut admin_address = admin.address;
-    for socket in admin_listener {
+    for socket in admin_listener.list {
         admin_address = socket.local_addr()?;
         let listener = TcpListener::from_std(socket)?;
         let answers = Admin::new(gateway.clone(), ready.clone(), drain.told(), admin.token.clone());
@@ -414,6 +420,7 @@ struct Plan {
 /// One listener, as one data thread has it.
 struct Door {
     socket: std::net::TcpListener,
+    is_shared: bool,
     listen: listener::Settings,
     peers: peer::Settings,
     seats: Arc<Seats>,
@@ -431,7 +438,7 @@ impl Plan {
     async fn serve(self) {
         let Plan { doors, gateway, drain, mut finished } = self;
         let (metrics, thread) = (gateway.metrics.clone(), DataThread::start(gateway));
-        for Door { socket, listen, peers, seats } in doors {
+        for Door { socket, is_shared, listen, peers, seats } in doors {
             let listener = match TcpListener::from_std(socket) {
                 Ok(listener) => listener,
                 Err(error) => {
@@ -442,7 +449,7 @@ impl Plan {
             let service = Rc::new(Service { thread: thread.clone(), peers, redirects: listen.redirects });
             let (metrics, drain) = (metrics.clone(), drain.clone());
             tokio::task::spawn_local(accept::accept(
-                listener,
+                (listener, is_shared),
                 Rc::new(listen),
                 service,
                 seats,

@@ -3,3 +3,4 @@
 pub mod lines;
 pub mod logging;
 pub mod metrics;
+pub mod optional_gauge;

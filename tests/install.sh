@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need beside Rust: curl, Chromium with its driver, HTTP tools and servers (h2load, nghttp,
-# slowhttptest, nginx, Apache), Redis, libfaketime, Node.js with npm, and the packages of the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
+# slowhttptest, nginx, Apache, lighttpd), Redis, libfaketime, Node.js with npm, and the packages of the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
 #
 # Debian and Ubuntu, as root or with sudo: by apt-get. Where their Node.js is too old for the provider, one from
 # npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Ubuntu has
@@ -34,7 +34,7 @@ tests_of() {
     curl) echo 'the tests that drive the gateway with curl' ;;
     redis) echo 'the tests of sessions that replicas share, with a Redis server' ;;
     faketime) echo 'the tests of a wall clock that jumps, with libfaketime' ;;
-    http) echo 'the tests with h2load, nghttp, slowhttptest, nginx and Apache' ;;
+    http) echo 'the tests with h2load, nghttp, slowhttptest, nginx, Apache and lighttpd' ;;
     chromium) echo 'the tests in a real browser, Chromium without a window' ;;
     oidc-provider) echo 'the sign-in tests against a real OpenID provider (Node.js)' ;;
   esac
@@ -67,7 +67,7 @@ if ! without faketime && ! have faketime; then
 fi
 if ! without http; then
   # Servers are started by the tests alone; the packages without their services.
-  for pair in h2load:nghttp2-client slowhttptest:slowhttptest nginx:nginx-light apache2:apache2-bin; do
+  for pair in h2load:nghttp2-client slowhttptest:slowhttptest nginx:nginx-light apache2:apache2-bin lighttpd:lighttpd; do
     if ! have "${pair%%:*}" && ! [[ -x /usr/sbin/${pair%%:*} ]]; then
       packages+=("${pair#*:}")
       [[ " ${parts[*]-} " == *" http "* ]] || parts+=(http)

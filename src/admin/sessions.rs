@@ -67,7 +67,12 @@ impl Admin {
         let sessions = &self.gateway.sessions;
         let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {
             let theirs = sessions.of(subject);
-            theirs.iter().filter(|sign_in| is_meant(sign_in)).inspect(|sign_in| sessions.end(sign_in)).count()
+            let meant = theirs.iter().filter(|sign_in| is_meant(sign_in));
+            let ended = meant.inspect(|sign_in| {
+                sessions.end(sign_in);
+                self.gateway.revoke_at_provider(sign_in);
+            });
+            ended.count()
         };
         let which = Which::of(request);
         let known = match &which {

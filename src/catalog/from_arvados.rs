@@ -17,10 +17,9 @@ use tokio::runtime::Handle;
 use super::here::Here;
 use crate::{
     arvados::{
-        Settings,
+        Settings, UNKNOWN,
         client::{ApiError, SystemClient},
         kept::{Kept, Policy, Unavailable},
-        misses::Misses,
         proof,
         records::{ContainerRecord, PublishedRecord},
     },
@@ -29,6 +28,7 @@ use crate::{
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
         clock::Clock,
         container::ContainerGateway,
+        lookup_limit::LookupLimit,
         place::{HostLabel, Place},
         secret::Secret,
         uuid::{Uuid, UuidKind},
@@ -55,7 +55,7 @@ pub struct Containers {
     system: SystemClient,
     root_token: Secret,
     timeout: Duration,
-    misses: Misses,
+    lookups: LookupLimit,
     containers: Kept<Uuid, Container>,
     requests: Kept<Uuid, Uuid>,
     names: Kept<HostLabel, (Uuid, u16)>,
@@ -106,7 +106,7 @@ impl Containers {
             system,
             root_token: settings.root_token.clone(),
             timeout,
-            misses: Misses::new(clock.clone()),
+            lookups: LookupLimit::new(UNKNOWN, clock.clone()),
             containers: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
             requests: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
             names: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
@@ -192,7 +192,7 @@ impl Containers {
         if known {
             return look.await;
         }
-        let Some(turn) = self.misses.turn(client) else { return Here::Unavailable };
+        let Some(turn) = self.lookups.attempt(client) else { return Here::Unavailable };
         let here = look.await;
         if !matches!(here, Here::Nothing) {
             turn.found();

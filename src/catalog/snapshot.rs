@@ -229,10 +229,12 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// An app that was published differently before: what it has to do is not forgotten.
+/// An app that was published differently before: what it has to do, and what was learned of it, is not forgotten.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
-    let load = old.map_or_else(|| app.load.clone(), |old| old.load.clone());
-    Arc::new(App { load, ..app })
+    match old {
+        Some(old) => Arc::new(App { load: old.load.clone(), bare_path: old.bare_path.clone(), ..app }),
+        None => Arc::new(app),
+    }
 }
 
 #[cfg(test)]

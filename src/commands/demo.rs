@@ -1,6 +1,6 @@
 //! `ludgate demo`: everything in one process, for somebody who wants to see it.
 
-use super::{BAD_CONFIGURATION, DONE, FAILED, gateway::until_signal};
+use super::{BAD_CONFIGURATION, DONE, FAILED, signals::Signals};
 use crate::{
     cli,
     demo::{self, Demo},
@@ -44,11 +44,13 @@ pub fn run(args: &cli::Demo) -> u8 {
 fn serve(args: &cli::Demo) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
+        let mut signals = Signals::register_stop()?;
         let options = Options::of_this_machine();
         let demo = Demo { listen: args.listen, log_requests: args.log_requests };
         let running = demo::start(demo, options).await?;
         println!("{}", running.welcome());
-        until_signal().await?;
+        signals.next().await;
+        signals.exit_on_next();
         running.gateway.stop().await;
         Ok(())
     })

@@ -145,6 +145,17 @@ pub fn explain(
 ) -> Explanation {
     let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
+    match parts.headers.get(header::ORIGIN) {
+        Some(origin) => text += &format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes())),
+        // The gate treats it as the program that it is: a browser always says where it opened a WebSocket from.
+        None if parts.headers.contains_key(header::UPGRADE) => {
+            let host =
+                parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let own = format!("{}://{host}", site.origin.scheme());
+            text += &format!("origin    none; a browser sends one: --origin {own}\n");
+        }
+        None => {}
+    }
     let arrival = match incoming::parse(parts, true, site) {
         Ok(arrival) => arrival,
         Err(malformed) => {
@@ -176,8 +187,8 @@ pub fn explain(
 fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
     text += &match &arrival.place {
-        Place::Site => format!("route     {:?}\n", route(arrival.target.path(), snapshot.site())),
-        Place::Host(label) => format!("route     host {label}: {:?}\n", named(label)),
+        Place::Site => format!("route     {}\n", route(arrival.target.path(), snapshot.site())),
+        Place::Host(label) => format!("route     host {label}: {}\n", named(label)),
         Place::Port(port) => format!("route     port {port}\n"),
     };
     let asked_for = match (route(arrival.target.path(), snapshot.site()), &arrival.place) {
@@ -197,7 +208,7 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
         if app.spec.state != AppState::Running {
             let why = app.spec.message.as_deref().unwrap_or("no reason given");
             // On one line, whatever its author wrote.
-            text += &format!("state     {}: {why:?}\n", app.spec.state.as_str());
+            text += &format!("state     {}: {}\n", app.spec.state.as_str(), why.escape_debug());
         }
         text += &match caller.principal() {
             _ if decide::is_open(&destination) => {
@@ -279,11 +290,9 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
             set("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
         }
     }
-    // A browser always says where it opened a WebSocket from.
-    let own = (args.kind == Kind::Websocket).then(|| format!("{}://{host}", site.origin.scheme()));
-    if let Some(origin) = args.origin.clone().or(own) {
+    if let Some(origin) = &args.origin {
         let value =
-            HeaderValue::from_str(&origin).map_err(|_| "the origin cannot stand in a header".to_owned())?;
+            HeaderValue::from_str(origin).map_err(|_| "the origin cannot stand in a header".to_owned())?;
         headers.insert(header::ORIGIN, value);
     }
     Ok(request.into_parts().0)

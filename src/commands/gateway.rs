@@ -3,11 +3,15 @@
 use std::{thread, time::Duration};
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::{BAD_CONFIGURATION, DONE, FAILED, reload::Reload};
+use super::{
+    BAD_CONFIGURATION, DONE, FAILED,
+    reload::Reload,
+    signals::{Signals, Told},
+};
 use crate::{
     cli::GatewayArgs,
+    lifecycle::core_dumps,
     listener::{ListenError, descriptors, inherited::Inherited},
     run::{self, Options, StartError},
     settings,
@@ -29,6 +33,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
     };
     logging::start(&settings.log);
     descriptors::raise();
+    core_dumps::forbid();
     // Before there is a second thread: what names them is taken out of the environment.
     let inherited = match Inherited::from_environment() {
         Ok(inherited) => inherited,
@@ -61,31 +66,36 @@ fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited)
     let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
+        let mut signals = Signals::register().context("cannot wait for signals")?;
         let running = run::start(settings, Options { inherited, ..Options::of_this_machine() }).await?;
-        let mut asked = signal(SignalKind::hangup()).context("cannot wait for signals")?;
         let mut look = tokio::time::interval(LOOK_EVERY);
-        let mut stop = std::pin::pin!(until_signal());
         let told = loop {
             tokio::select! {
-                told = stop.as_mut() => break told.context("cannot wait for signals")?,
-                _ = asked.recv() => reload.look(&running, true),
+                told = signals.next() => match told {
+                    Told::Reload => reload.look(&running, true),
+                    Told::Terminate | Told::Interrupt => break told,
+                },
                 _ = look.tick() => reload.look(&running, false),
             }
         };
         let retired = running.retire();
         if told == Told::Terminate && !grace.is_zero() {
             tracing::info!(seconds = grace.as_secs(), "told to stop; still taking connections");
-            let end = tokio::time::sleep(grace);
-            let mut end = std::pin::pin!(end);
+            let mut end = std::pin::pin!(tokio::time::sleep(grace));
             loop {
                 tokio::select! {
                     () = end.as_mut() => break,
-                    _ = asked.recv() => reload.look(&running, true),
+                    told = signals.next() => match told {
+                        Told::Reload => reload.look(&running, true),
+                        // A second one ends the process at once, as its default does.
+                        Told::Terminate | Told::Interrupt => std::process::exit(i32::from(FAILED)),
+                    },
                     _ = look.tick() => reload.look(&running, false),
                 }
             }
         }
         tracing::info!("stopping");
+        signals.exit_on_next();
         let in_time = running.stop().await;
         drop(retired);
         if !in_time {
@@ -93,30 +103,4 @@ fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited)
         }
         Ok(())
     })
-}
-
-/// Which signal came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// SIGTERM: whoever runs the process.
-    Terminate,
-    /// SIGINT: somebody at a terminal, who does not want to wait.
-    Interrupt,
-}
-
-/// Waits for SIGTERM or SIGINT. A second one ends the process at once, as its default does.
-pub async fn until_signal() -> std::io::Result<Told> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let told = tokio::select! {
-        _ = terminate.recv() => Told::Terminate,
-        _ = interrupt.recv() => Told::Interrupt,
-    };
-    tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        std::process::exit(i32::from(FAILED));
-    });
-    Ok(told)
 }

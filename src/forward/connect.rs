@@ -30,6 +30,7 @@ use super::{
     body::Upload,
     driven::Driven,
     fault::Fault,
+    interim::InterimCount,
     lease::{Sender, Shared, WebSockets},
     pool::{Near, STREAMS},
     proof::Proof,
@@ -72,6 +73,8 @@ pub struct Opened {
     pub sender: Sender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
+    /// Its place among the connections of the app.
+    pub place: Arc<Taken>,
     /// What is shown and expected on it, when it leads to a container's gateway.
     pub proof: Option<Proof>,
 }
@@ -253,7 +256,12 @@ impl Speak<'_> {
         proof: Option<Proof>,
     ) -> Result<Opened, Fault> {
         let heard = Arc::new(AtomicBool::new(false));
-        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), _counted: self.counted });
+        let interim = match self.protocol {
+            Protocol::Http1 => Some(InterimCount::default()),
+            Protocol::Http2 => None,
+        };
+        let place = self.counted.place.clone();
+        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), interim, _counted: self.counted });
         let head_bytes = self.settings.head_bytes.max(16 * 1024);
         let sender = match self.protocol {
             Protocol::Http1 => {
@@ -278,7 +286,7 @@ impl Speak<'_> {
                 Sender::Http2(Shared { sender, place: Rc::new(()), websockets })
             }
         };
-        Ok(Opened { sender, heard, proof })
+        Ok(Opened { sender, heard, place, proof })
     }
 }
 
@@ -319,6 +327,7 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThre
 struct Heard<S> {
     stream: S,
     heard: Arc<AtomicBool>,
+    interim: Option<InterimCount>,
     /// Until the connection is closed, a WebSocket's too.
     _counted: Counted,
 }
@@ -329,10 +338,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
+        let this = &mut *self;
         let before = buf.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.heard.store(true, Ordering::Relaxed);
+        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let read = buf.filled().get(before..).unwrap_or_default();
+        if read.is_empty() {
+            return result;
+        }
+        let is_first = !this.heard.swap(true, Ordering::Relaxed);
+        if let Some(interim) = &mut this.interim {
+            if is_first {
+                interim.restart();
+            }
+            if let Err(error) = interim.read(read) {
+                return Poll::Ready(Err(io::Error::other(error)));
+            }
         }
         result
     }
@@ -370,13 +390,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
 
 struct Counted {
     open: Gauge,
-    _place: Taken,
+    place: Arc<Taken>,
 }
 
 impl Counted {
     fn new(open: &Gauge, place: Taken) -> Counted {
         open.inc();
-        Counted { open: open.clone(), _place: place }
+        Counted { open: open.clone(), place: Arc::new(place) }
     }
 }
 

@@ -29,11 +29,16 @@ use super::{
     body::{Upload, UploadProgress, UploadState},
     driven::Driven,
     fault::Fault,
+    interim::TooManyInterim,
     pace::Timer,
     pool::{Near, Pool},
     proof::Proof,
 };
-use crate::{model::app::App, telemetry::metrics::Metrics, trust::app::Distrust};
+use crate::{
+    model::{app::App, load::Taken},
+    telemetry::metrics::Metrics,
+    trust::app::Distrust,
+};
 
 /// How requests are sent on a connection.
 pub enum Sender {
@@ -122,6 +127,8 @@ pub struct Connection {
     pub sender: Sender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
+    /// Its place among the connections of the app, held by whoever uses it now.
+    pub place: Arc<Taken>,
     /// What is shown and expected on it.
     pub proof: Option<Rc<Proof>>,
     /// Whether a request was sent on it before.
@@ -249,7 +256,11 @@ impl Lease {
             UploadProgress::Broken => Fault::ClientBody,
             UploadProgress::TooLarge => Fault::TooLarge,
             UploadProgress::Slow => Fault::UploadStalled,
-            UploadProgress::Running | UploadProgress::Done if error.is_parse() => Fault::BadAnswer,
+            UploadProgress::Running | UploadProgress::Done
+                if error.is_parse() || TooManyInterim::caused(error) =>
+            {
+                Fault::BadAnswer
+            }
             UploadProgress::Running | UploadProgress::Done if unanswered => Fault::DiedUnanswered,
             UploadProgress::Running | UploadProgress::Done
                 if !heard && Distrust::is_of_our_certificate(error) =>

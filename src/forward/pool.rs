@@ -25,7 +25,7 @@ use super::{
 use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
-        load::{Share, Taken},
+        load::{Holder, Slot, Taken},
     },
     telemetry::metrics::Metrics,
     trust::{self, app::Distrust},
@@ -114,6 +114,7 @@ impl Connection {
         Some(Connection {
             sender: Sender::Http2(shared.clone()),
             heard: self.heard.clone(),
+            place: self.place.clone(),
             proof: self.proof.clone(),
             pool: self.pool.clone(),
             metrics: self.metrics.clone(),
@@ -136,21 +137,31 @@ impl Pool {
         Rc::new(Pool { apps: RefCell::default(), containers: OnceCell::new(), settings, metrics })
     }
 
-    /// A place among those whose answer an app has not begun.
+    /// A place among those whose answer an app has not begun, or whose body has not come.
     ///
     /// # Errors
-    /// [`Fault::Busy`]: it has as much to do as it may.
-    pub fn wait(&self, app: &App) -> Result<Taken, Fault> {
-        app.load.take(Share::Waiting, self.settings.requests_per_app).ok_or(Fault::Busy)
+    /// [`Fault::Busy`]: it has as much to do as it may, or as it may for this client.
+    pub fn wait(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<Taken, Fault> {
+        app.load.take(slot, self.settings.requests(), holder).ok_or(Fault::Busy)
     }
 
     /// A kept connection that is open and takes a request, if there is one.
-    pub fn take(self: &Rc<Self>, app: &Arc<App>, near: Near, now: Instant) -> Option<Lease> {
+    pub fn take(
+        self: &Rc<Self>,
+        app: &Arc<App>,
+        near: Near,
+        now: Instant,
+        holder: Holder<'_>,
+    ) -> Option<Lease> {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.get_mut(&key(app))?;
         let at = of_app.youngest(near, now, self.settings.idle)?;
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
+            // One that may have no more is told so when it would open another.
+            Sender::Http1(_) if !connection.place.pass_to(self.settings.connections(), holder) => {
+                return None;
+            }
             Sender::Http1(_) => of_app.kept.remove(at),
             Sender::Http2(_) => {
                 connection.since = now;
@@ -180,10 +191,15 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Pool::connect`].
-    pub async fn lease(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Result<Lease, Fault> {
+    pub async fn lease(
+        self: &Rc<Self>,
+        app: &Arc<App>,
+        near: Near,
+        holder: Holder<'_>,
+    ) -> Result<Lease, Fault> {
         match app.spec.protocol {
-            Protocol::Http1 => self.connect(app, near).await,
-            Protocol::Http2 => self.share(app, near).await,
+            Protocol::Http1 => self.connect(app, near, holder).await,
+            Protocol::Http2 => self.share(app, near, holder).await,
         }
     }
 
@@ -191,9 +207,14 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Pool::connect`], whoever tried.
-    pub async fn share(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Result<Lease, Fault> {
+    pub async fn share(
+        self: &Rc<Self>,
+        app: &Arc<App>,
+        near: Near,
+        holder: Holder<'_>,
+    ) -> Result<Lease, Fault> {
         loop {
-            if let Some(lease) = self.take(app, near, Instant::now()) {
+            if let Some(lease) = self.take(app, near, Instant::now(), holder) {
                 return Ok(lease);
             }
             let (mut result, opens) = self.opening(app);
@@ -204,7 +225,7 @@ impl Pool {
                     Ok(Some(Ok(())) | None) | Err(_) => continue,
                 }
             };
-            let lease = self.connect(app, near).await;
+            let lease = self.connect(app, near, holder).await;
             opens.send_replace(Some(lease.as_ref().map(|_| ()).map_err(|fault| *fault)));
             return lease;
         }
@@ -228,15 +249,22 @@ impl Pool {
     /// A new connection; to the pod that `near` names, or another one if that takes none.
     ///
     /// # Errors
-    /// Those of [`connect::open`]; [`Fault::Busy`] when the app has as many as it may.
-    pub async fn connect(self: &Rc<Self>, app: &Arc<App>, near: Near) -> Result<Lease, Fault> {
-        let place = app.load.take(Share::Connection, self.settings.connections_per_app).ok_or(Fault::Busy)?;
+    /// Those of [`connect::open`]; [`Fault::Busy`] when there are as many as there may be, or as this client may have.
+    pub async fn connect(
+        self: &Rc<Self>,
+        app: &Arc<App>,
+        near: Near,
+        holder: Holder<'_>,
+    ) -> Result<Lease, Fault> {
+        let place =
+            app.load.take(Slot::Connection, self.settings.connections(), holder).ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, place)).await?;
-        let connect::Opened { sender, heard, proof } = opened;
+        let connect::Opened { sender, heard, place, proof } = opened;
         let connection = Box::new(Connection {
             sender,
             heard,
+            place,
             proof: proof.map(Rc::new),
             used_before: false,
             near,
@@ -260,6 +288,7 @@ impl Pool {
             Sender::Http1(driven) => {
                 driven.rest();
                 if !driven.is_closed() {
+                    connection.place.give_up();
                     connection.since = Instant::now();
                     self.store(&app, connection);
                 }

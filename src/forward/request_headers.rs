@@ -13,7 +13,7 @@ use crate::{
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
-        site::Site,
+        site::{Site, WebOrigin},
     },
     peer::{Peer, X_FORWARDED_FOR},
 };
@@ -50,6 +50,7 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
     let mut out = context.standing.of(context, host);
+    let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(context));
     for (name, value) in incoming {
         match fate(name.as_str()) {
             Fate::Ours | Fate::Hop => {}
@@ -67,7 +68,8 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
             Fate::Pass if *name == header::REFERER && withholds_referer(value, app) => {}
             Fate::Pass => {
                 if !nominated.contains(name) {
-                    out.append(name, value.clone());
+                    let rewritten = renamed.as_ref().and_then(|origin| origin.rewrite(name, value));
+                    out.append(name, rewritten.unwrap_or_else(|| value.clone()));
                 }
             }
         }
@@ -83,6 +85,36 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     out.insert(X_REQUEST_ID, context.request_id.clone());
     set_framing(&mut out, context.arrival);
     out
+}
+
+/// The origin that the browser sees, to be told to an app under the name that the app knows itself by: with `rewrite_host` an
+/// app compares Origin and Referer with a Host that it was given by us. A foreign origin stays.
+struct OwnOrigin<'r> {
+    public: WebOrigin,
+    app: &'r App,
+}
+
+impl<'r> OwnOrigin<'r> {
+    fn new(context: &Context<'r>) -> OwnOrigin<'r> {
+        let public = context.site.origin_of(&context.arrival.place);
+        OwnOrigin { public, app: context.permit.app() }
+    }
+
+    fn rewrite(&self, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
+        if *name != header::ORIGIN && *name != header::REFERER {
+            return None;
+        }
+        let rest = value.as_bytes().strip_prefix(self.public.to_string().as_bytes())?;
+        let path = match rest {
+            [] => rest,
+            [b'/', ..] if *name == header::REFERER => match rest.strip_prefix(self.app.mount.as_bytes()) {
+                Some(below @ ([] | [b'/', ..])) if self.app.spec.strip_prefix => below,
+                Some(_) | None => rest,
+            },
+            _ => return None,
+        };
+        HeaderValue::from_bytes(&[self.app.upstream_origin.as_bytes(), path].concat()).ok()
+    }
 }
 
 fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
@@ -105,6 +137,8 @@ fn fate(name: &str) -> Fate {
         "authorization" => Fate::Authorization,
         "connection"
         | "keep-alive"
+        // Servers with a CGI interface would set HTTP_PROXY by it, which many libraries obey (httpoxy, CVE-2016-5385).
+        | "proxy"
         | "proxy-connection"
         | "proxy-authenticate"
         | "proxy-authorization"
@@ -126,8 +160,10 @@ pub fn passes(name: &HeaderName) -> bool {
     matches!(fate(name.as_str()), Fate::Pass)
 }
 
-/// Whether a name is, once `_` and `.` are read as `-`, one that we set or that speaks for a proxy.
-/// Names arrive in lower case.
+/// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every byte other
+/// than a letter or a digit is read as `-`. CGI, FastCGI and WSGI servers turn a name into a variable in that
+/// way (RFC 3875 section 4.1.18 asks for `-` alone, but some map every such byte to `_`), so
+/// `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in lower case.
 fn is_forged(name: &str) -> bool {
     if !matches!(name.as_bytes().first(), Some(b'x' | b'f' | b't' | b'c')) {
         return false;
@@ -136,27 +172,28 @@ fn is_forged(name: &str) -> bool {
     // Nothing we set is this long, but a prefix of it decides.
     let len = name.len().min(buffer.len());
     for (to, from) in buffer.iter_mut().zip(name.bytes()) {
-        *to = if matches!(from, b'_' | b'.') { b'-' } else { from };
+        *to = if from.is_ascii_alphanumeric() { from } else { b'-' };
     }
-    let plain = &buffer[..len];
-    let families: [&[u8]; 5] = [
-        b"x-forwarded-",
-        b"x-auth-request-",
-        b"x-ludgate-",
-        b"x-arvados-authorization",
-        b"x-arvados-container-",
-    ];
-    let exact: [&[u8]; 7] = [
-        b"forwarded",
-        b"x-forwarded",
-        b"x-real-ip",
-        b"x-request-id",
-        b"true-client-ip",
-        b"cf-connecting-ip",
-        b"x-cluster-client-ip",
-    ];
-    families.iter().any(|family| plain.starts_with(family)) || exact.contains(&plain)
+    let canonical = &buffer[..len];
+    FAMILIES.iter().any(|family| canonical.starts_with(family)) || EXACT.contains(&canonical)
 }
+
+/// Every name that begins so is ours.
+const FAMILIES: [&[u8]; 5] =
+    [b"x-forwarded-", b"x-auth-request-", b"x-ludgate-", b"x-arvados-authorization", b"x-arvados-container-"];
+
+/// Names that are ours as a whole. The two framing fields themselves never get here: only their misspellings do.
+const EXACT: [&[u8]; 9] = [
+    b"forwarded",
+    b"x-forwarded",
+    b"x-real-ip",
+    b"x-request-id",
+    b"true-client-ip",
+    b"cf-connecting-ip",
+    b"x-cluster-client-ip",
+    b"content-length",
+    b"transfer-encoding",
+];
 
 /// The header names that the client's `Connection` nominates for removal. Names that `fate` decides are
 /// not affected: nobody can have Host, Cookie or our own headers removed.
@@ -235,34 +272,46 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
 mod tests {
     use super::*;
 
+    /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section 5.6.2).
+    const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
+
+    fn is_dropped(name: &str) -> bool {
+        !matches!(fate(name), Fate::Pass)
+    }
+
     #[test]
     fn every_spelling_of_a_header_we_set_is_removed() {
-        for ours in [
-            "x-forwarded-user",
-            "x_forwarded_user",
-            "x.forwarded.user",
-            "x-forwarded.user",
-            "x-forwarded-ssl",
-            "x-forwarded-anything",
-            "forwarded",
-            "x-real-ip",
-            "x_real_ip",
-            "x-request-id",
-            "true-client-ip",
-            "cf-connecting-ip",
-            "x-auth-request-user",
-            "x-ludgate-app",
-            "x-forwarded",
-            "x-arvados-authorization",
-            "x_arvados.authorization-response",
-            "x-arvados-container-target-port",
-        ] {
-            assert!(is_forged(ours), "{ours:?}");
+        let families = FAMILIES.iter().flat_map(|family| {
+            let family = std::str::from_utf8(family).expect("ASCII");
+            [family.to_owned(), format!("{family}user"), format!("{family}anything-else")]
+        });
+        let exact = EXACT.iter().map(|name| std::str::from_utf8(name).expect("ASCII").to_owned());
+        for ours in families.chain(exact) {
+            assert!(is_dropped(&ours), "{ours:?}");
+            for separator in SEPARATORS.chars() {
+                let all = ours.replace('-', &separator.to_string());
+                let first = ours.replacen('-', &separator.to_string(), 1);
+                assert!(is_dropped(&all) && is_dropped(&first), "{all:?} {first:?}");
+            }
         }
-        for theirs in
-            ["x-custom", "content-type", "x-forward", "forwarder", "x-csrf-token", "tx", "x-real-ip-2"]
-        {
-            assert!(!is_forged(theirs), "{theirs:?}");
+        assert!(is_dropped("proxy"), "httpoxy");
+    }
+
+    #[test]
+    fn a_header_of_somebody_else_passes() {
+        for theirs in [
+            "x-custom",
+            "content-type",
+            "x-forward",
+            "forwarder",
+            "x-csrf-token",
+            "tx",
+            "x-real-ip-2",
+            "proxy-x",
+            "x~custom",
+            "content_type",
+        ] {
+            assert!(!is_dropped(theirs), "{theirs:?}");
         }
     }
 }

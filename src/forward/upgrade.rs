@@ -15,7 +15,10 @@ use super::{
     pool::{Near, Pool},
     relay,
 };
-use crate::{model::app::App, session::usage::Usage};
+use crate::{
+    model::{app::App, load::Holder},
+    session::usage::Usage,
+};
 
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -28,14 +31,14 @@ const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub async fn handshake(
     pool: &Rc<Pool>,
     app: &Arc<App>,
-    near: Near,
+    (near, holder): (Near, Holder<'_>),
     mut request: Request<Upload>,
     usage: Option<Usage>,
 ) -> Result<Forwarded, Fault> {
     let expected =
         request.headers().get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
     // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
-    let mut lease = pool.lease(app, near).await?;
+    let mut lease = pool.lease(app, near, holder).await?;
     // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
     lease.connection.sender.go_on();
     let streams = match &lease.connection.sender {
@@ -52,7 +55,7 @@ pub async fn handshake(
     let sent = match lease.send(request, &UploadState::none(), app.spec.timeout).await {
         // The connection was going; nothing was sent on it.
         Err(Failed { unsent: Some(request), .. }) => {
-            let lease = pool.share(app, near).await?;
+            let lease = pool.share(app, near, holder).await?;
             lease.send(*request, &UploadState::none(), app.spec.timeout).await
         }
         sent => sent,

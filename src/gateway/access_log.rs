@@ -14,7 +14,7 @@ use http::{HeaderValue, Method, StatusCode};
 use tokio::sync::Notify;
 
 use crate::{
-    model::{app::App, clock::system_wall_millis, principal::Principal},
+    model::{app::App, client::Client, clock::system_wall_millis, principal::Principal},
     telemetry::{lines::LineSink, metrics::Metrics},
 };
 
@@ -92,8 +92,8 @@ pub struct Record {
     pub path: String,
     /// The Host header as it came.
     pub host: String,
-    /// The client's address.
-    pub client: std::net::IpAddr,
+    /// Who sends it.
+    pub client: Client,
     /// The trace id of an incoming `traceparent`.
     pub trace: Option<String>,
     /// The status of the answer.
@@ -121,7 +121,7 @@ impl Record {
         metrics: Arc<Metrics>,
         id: HeaderValue,
         parts: &http::request::Parts,
-        client: std::net::IpAddr,
+        client: Client,
     ) -> Box<Record> {
         metrics.in_flight.inc();
         let text = |name: http::HeaderName| {
@@ -153,6 +153,11 @@ impl Record {
         })
     }
 
+    /// Its id as text, for other lines of the log and for pages.
+    pub fn id(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
     /// More of the answer went out.
     pub fn add_bytes(&mut self, bytes: u64) {
         self.bytes += bytes;
@@ -176,7 +181,7 @@ impl Record {
     fn write(&self, line: &mut String) {
         let now = chrono::DateTime::from_timestamp_millis(system_wall_millis()).unwrap_or_default();
         let now = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-        let id = self.id.to_str().unwrap_or_default();
+        let id = self.id();
         // Writing to a String cannot fail.
         let _ = write!(line, "{{\"time\":\"{now}\",\"request_id\":\"{id}\"");
         field(line, "trace_id", self.trace.as_deref().unwrap_or_default());

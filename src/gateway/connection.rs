@@ -63,6 +63,15 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// The bytes that follow are no requests.
+    pub fn switch_to_tunnel(&self) {
+        if !self.exchanges.are_streams() {
+            self.pulse.switch_to_tunnel();
+        }
+    }
+}
+
 fn without_port(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, _)) if !host.ends_with(']') => name,

@@ -27,7 +27,7 @@ use crate::{
 
 impl Gateway {
     /// Whether a session counts at this app: one that stands on the console's token as long as that proves it.
-    pub async fn is_proved(&self, live: &Live, presented: Candidates<'_>, app: &App) -> bool {
+    pub async fn is_proved(&self, live: &Live, presented: &Candidates<'_>, app: &App) -> bool {
         let sign_in = live.sign_in();
         let Some(known) = &sign_in.tokens.console else { return true };
         let is_old = sign_in.is_proof_old(self.clock.now(), self.sessions.recheck());
@@ -50,6 +50,9 @@ impl Gateway {
     /// Whether a stream may go on that was opened by such a session, as far as membership or ownership matters. It
     /// brings no new token, so the one that proved it last counts until it ends.
     pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+        if sign_in.needs_proof() {
+            return false;
+        }
         let Some(known) = &sign_in.tokens.console else { return true };
         !sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
             || self.clock.wall_seconds() < known.expires()
@@ -57,7 +60,7 @@ impl Gateway {
 
     /// The caller that the console's token proves, and the sign-in that stands on it. Two people who both hold are no
     /// answer to who is asking.
-    pub async fn by_console_token(&self, presented: Candidates<'_>) -> Consulted {
+    pub async fn by_console_token(&self, presented: &Candidates<'_>) -> Consulted {
         let mut proved: Option<Arc<SignIn>> = None;
         let mut unverifiable = false;
         for token in presented.iter() {
@@ -82,7 +85,7 @@ impl Gateway {
     }
 
     /// Who the console's token says this is, as far as that can be told without asking anybody.
-    pub fn person_of_console_token(&self, presented: Candidates<'_>) -> Option<(Arc<Principal>, RecordKey)> {
+    pub fn person_of_console_token(&self, presented: &Candidates<'_>) -> Option<(Arc<Principal>, RecordKey)> {
         let oidc = self.oidc.as_ref()?;
         let judge = |token| {
             let judged = oidc.judge_bearer(oidc.cookie_claims_to_be_ours(token)?).ok()?;

@@ -27,15 +27,21 @@ use crate::{
         cookies::{self, Presented},
     },
     model::{
+        access::Access,
         app::App,
         arrival::{Arrival, Provenance, RequestClass},
         caller::{Caller, Credential},
+        client::Client,
         clock::Moment,
         destination::Destination,
         secret::Secret,
         site::Site,
     },
-    session::{record::ProviderTokens, shared::Away, store::Live},
+    session::{
+        record::{ProviderTokens, SignIn},
+        shared::Away,
+        store::Live,
+    },
 };
 
 /// What the credentials said.
@@ -110,7 +116,7 @@ pub struct Asked<'r> {
     /// The token of its address.
     pub token: Option<&'r AddressToken>,
     /// Who asks.
-    pub client: IpAddr,
+    pub client: Client,
     /// What came last on the same connection.
     pub recognised: &'r Recognised,
 }
@@ -130,7 +136,9 @@ impl Gateway {
         let (app, now) = (&asked.destination.app, self.clock.now());
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
-        if cookies_speak && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
+        if cookies_speak
+            && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
+            && !session.sign_in().needs_proof()
         {
             self.metrics.lookup("app");
             let live = Live::App(session);
@@ -140,11 +148,10 @@ impl Gateway {
         let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
         let found = if cookies_speak { self.find(&presented, asked, now).await } else { Ok(None) };
         if let Ok(Some(live)) = &found
-            && self.is_proved(live, presented.access_token, app).await
+            && self.is_proved(live, &presented.access_token, app).await
         {
             asked.recognised.note(headers, &presented, live);
-            self.recheck(live);
-            return Ok(Consulted::by_session(live.clone(), Credential::Cookie));
+            return Ok(self.by_live(live, app).await);
         }
         let consulted = self.by_tokens(asked, &presented, cookies_speak, site).await;
         // Whoever is signed in with another replica is asked to come back, not to sign in.
@@ -167,7 +174,8 @@ impl Gateway {
         if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
             return Ok(found);
         }
-        let brought = Box::pin(self.sessions.bring(presented.app.iter(), presented.sign_in.iter())).await;
+        let brought =
+            Box::pin(self.sessions.bring(presented.app.iter(), presented.sign_in.iter(), asked.client)).await;
         match (find(), brought) {
             (None, Err(away)) => Err(away),
             (found, _) => Ok(found),
@@ -187,7 +195,7 @@ impl Gateway {
         if let (Caller::Anonymous, true, false) =
             (&by_bearer.caller, cookies_speak, presented.access_token.is_empty())
         {
-            return Box::pin(self.by_console_token(presented.access_token)).await;
+            return Box::pin(self.by_console_token(&presented.access_token)).await;
         }
         let (Some(arvados), Some(_), Caller::Anonymous) = (&self.arvados, app.container(), &by_bearer.caller)
         else {
@@ -206,7 +214,7 @@ impl Gateway {
         cookies_speak: bool,
         site: &Site,
     ) -> Option<Consulted> {
-        let client = asked.client;
+        let client = asked.client.address;
         if let Some(consulted) = arvados_bearer(arvados, asked.headers, client).await {
             return Some(consulted);
         }
@@ -219,6 +227,34 @@ impl Gateway {
         }
         let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(arvados_token::of_cookie);
         by_cookies(arvados, tokens, site, client).await
+    }
+
+    /// The caller of a session, once it may be believed. One that another replica has begun, and whose proof is older than
+    /// `recheck`, is proved again first where groups or ownership matter.
+    async fn by_live(&self, live: &Live, app: &App) -> Consulted {
+        let sign_in = live.sign_in();
+        if !sign_in.needs_proof() || app.spec.access == Access::User || self.proves(sign_in).await {
+            self.recheck(live);
+            return Consulted::by_session(live.clone(), Credential::Cookie);
+        }
+        let ended = !live.is_live(self.clock.now());
+        Consulted::without_session(if ended { Caller::Anonymous } else { Caller::Unverifiable })
+    }
+
+    /// Whether the person of a sign-in can be proved now.
+    pub async fn proves(&self, sign_in: &Arc<SignIn>) -> bool {
+        match &self.rechecks {
+            Some(rechecks) => Box::pin(rechecks.prove(sign_in)).await,
+            None => false,
+        }
+    }
+
+    /// Has the provider forget the refresh token of a sign-in that has ended; nobody waits for it.
+    pub fn revoke_at_provider(&self, sign_in: &Arc<SignIn>) {
+        if let Some(oidc) = &self.oidc {
+            let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
+            self.control.spawn(async move { oidc.revoke(&sign_in).await });
+        }
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.

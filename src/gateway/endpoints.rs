@@ -28,6 +28,7 @@ use crate::{
     model::{
         arrival::{Arrival, Provenance},
         caller::{Caller, Credential},
+        client::Client,
         principal::Principal,
     },
     route::Endpoint,
@@ -54,7 +55,7 @@ pub struct Call<'r> {
 impl Call<'_> {
     /// Answers it.
     pub async fn answer(&self, endpoint: Endpoint, body: Source, record: &mut Record) -> Response<Answer> {
-        let unknown = self.bring().await.is_err() && self.sign_in().is_none();
+        let unknown = self.bring(record.client).await.is_err() && self.sign_in().is_none();
         match endpoint {
             // Whoever is signed in with another replica is asked to come back, not to sign in.
             Endpoint::Start | Endpoint::SignIn | Endpoint::Userinfo | Endpoint::Logs | Endpoint::Renewed
@@ -73,7 +74,8 @@ impl Call<'_> {
             Endpoint::BackchannelLogout => self.backchannel_logout(body, record).await,
             Endpoint::FrontchannelLogout => self.frontchannel_logout(record).await,
             Endpoint::Renewed => {
-                let here = self.gateway.catalog.at(&self.arrival.place, self.snapshot, record.client).await;
+                let here =
+                    self.gateway.catalog.at(&self.arrival.place, self.snapshot, record.client.address).await;
                 self.renewed(&here, record)
             }
             Endpoint::RenewScript => self.renew_script(),
@@ -83,11 +85,11 @@ impl Call<'_> {
     }
 
     /// What the cookies name may be in the memory of another replica only.
-    async fn bring(&self) -> Result<(), Away> {
+    async fn bring(&self, client: Client) -> Result<(), Away> {
         let sessions = &self.gateway.sessions;
         match self.cookies() {
             Some(presented) if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign => {
-                sessions.bring(presented.app.iter(), presented.sign_in.iter()).await
+                sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await
             }
             Some(_) | None => Ok(()),
         }
@@ -95,7 +97,7 @@ impl Call<'_> {
 
     /// The launcher, for whoever is signed in.
     pub async fn launcher(&self, record: &mut Record) -> Response<Answer> {
-        if self.bring().await.is_err() && self.sign_in().is_none() {
+        if self.bring(record.client).await.is_err() && self.sign_in().is_none() {
             return self.refuse(Reason::Unverifiable, record);
         }
         let sign_in = self.sign_in().map(|sign_in| sign_in.principal().clone());
@@ -132,12 +134,15 @@ impl Call<'_> {
     /// Who asks: by the sign-in of this browser, else a bearer token, else the console's.
     pub async fn asked_by(&self) -> Consulted {
         if let Some(sign_in) = self.sign_in() {
+            if sign_in.needs_proof() && !self.gateway.proves(&sign_in).await {
+                return Consulted::without_session(Caller::Unverifiable);
+            }
             return Consulted::by_session(Live::SignIn(sign_in), Credential::Cookie);
         }
         let by_bearer = self.gateway.bearer(&self.parts.headers).await;
         match (&by_bearer.caller, self.arrival.provenance, self.cookies()) {
             (Caller::Anonymous, Provenance::Own, Some(presented)) => {
-                self.gateway.by_console_token(presented.access_token).await
+                self.gateway.by_console_token(&presented.access_token).await
             }
             (_, _, _) => by_bearer,
         }
@@ -148,7 +153,7 @@ impl Call<'_> {
         if self.arrival.provenance == Provenance::Foreign {
             return None;
         }
-        self.gateway.person_of_console_token(self.cookies()?.access_token)
+        self.gateway.person_of_console_token(&self.cookies()?.access_token)
     }
 
     /// Our cookies on this request; none when there are absurdly many.

@@ -71,6 +71,9 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
             }
         }
         Route::AppWithoutSlash { id } => match snapshot.find(id) {
+            Some(app) if app.serves_bare_path() && app.spec.isolation == Isolation::Path => {
+                Ok(Destination::bare(app.clone(), arrival.target.clone()))
+            }
             Some(app) => Err(Early::Redirect {
                 status: StatusCode::PERMANENT_REDIRECT,
                 location: with_query(&format!("{}/", app.mount), arrival),

@@ -2,7 +2,7 @@
 //! a reason and a request id for both.
 
 use askama::Template;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::json;
 
 use super::{
@@ -17,7 +17,7 @@ use crate::{
     catalog::snapshot::Snapshot,
     forward::{fault::Fault, request_headers::X_REQUEST_ID},
     model::{
-        app::App,
+        app::{App, AppState},
         arrival::{Arrival, RequestClass},
         grpc,
         place::Place,
@@ -43,6 +43,8 @@ pub struct Audience<'r> {
     pub target: &'r str,
     /// Who asks, when known.
     pub person: Option<&'r Principal>,
+    /// Asking for the same address again changes nothing.
+    pub may_reload: bool,
 }
 
 impl<'r> Audience<'r> {
@@ -56,12 +58,22 @@ impl<'r> Audience<'r> {
             place: Some(arrival.place),
             target: arrival.target.as_str(),
             person,
+            may_reload: arrival.method == Method::GET,
         }
     }
 
     /// The audience of a request that was not: judged by its Accept header alone.
     pub fn unknown(site: &'r Site, wants_html: bool) -> Audience<'r> {
-        Audience { site, wants_html, grpc: false, framed: false, place: None, target: "/", person: None }
+        Audience {
+            site,
+            wants_html,
+            grpc: false,
+            framed: false,
+            place: None,
+            target: "/",
+            person: None,
+            may_reload: false,
+        }
     }
 
     /// The address that begins a sign-in and comes back; whole, so that it may be followed from anywhere.
@@ -159,10 +171,14 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
     response
 }
 
+/// A page about something that may be over soon is asked for again after so many seconds.
+const LOOK_AGAIN: u8 = 5;
+
 /// How soon it is worth looking again, in seconds.
 fn waits(reason: Reason) -> Option<u8> {
     match reason {
         Reason::Starting => Some(3),
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => Some(LOOK_AGAIN),
         Reason::Stopping | Reason::Stopped | Reason::Failed => Some(10),
         Reason::Malformed(_)
         | Reason::UnknownApp
@@ -172,9 +188,6 @@ fn waits(reason: Reason) -> Option<u8> {
         | Reason::BadForm
         | Reason::BadQuery
         | Reason::BadToken
-        | Reason::Unverifiable
-        | Reason::CatalogUnavailable
-        | Reason::Busy
         | Reason::TooOften
         | Reason::Unassigned
         | Reason::OtherTenant
@@ -202,12 +215,17 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
     };
     let sentence = format!("{}.", capitalised(&fault.to_string()));
     record.conclude(fault.reason());
+    // An app that restarts is there again soon.
+    let may_pass = matches!(
+        fault.status(),
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
+    );
     let problem = Problem {
         status: fault.status(),
         reason: fault.reason(),
         title,
         sentence: &sentence,
-        waits: None,
+        waits: may_pass.then_some(LOOK_AGAIN),
         action: None,
     };
     let mut response = explain(problem, Some(app), audience, record);
@@ -230,8 +248,8 @@ pub struct Problem<'p> {
     pub title: &'p str,
     /// One sentence.
     pub sentence: &'p str,
-    /// The page is asked for again after so many seconds, until the app is there; with it the app's own message
-    /// is shown. `None` where waiting would not help.
+    /// The page is asked for again after so many seconds, unless that could do something twice. `None` where waiting would
+    /// not help.
     pub waits: Option<u8>,
     /// What the page's button says and where it leads, when the status alone does not tell.
     pub action: Option<(&'static str, String)>,
@@ -245,9 +263,12 @@ pub fn explain(
     record: &mut Record,
 ) -> Response<Answer> {
     let Problem { status, reason, title, sentence, waits, action } = problem;
-    let message = app.filter(|_| waits.is_some()).and_then(|app| app.spec.message.as_deref());
+    // Only with a refusal for the state itself: who may not reach an app does not learn it.
+    let away = app.filter(|app| waits.is_some() && app.spec.state != AppState::Running);
+    let message = away.and_then(|app| app.spec.message.as_deref());
+    let waits = waits.filter(|_| audience.may_reload);
     record.status = status;
-    let request_id = record.id.to_str().unwrap_or_default();
+    let request_id = record.id();
     let sign_in = audience.start();
     let mut response = if audience.grpc {
         grpc_status(status, sentence)

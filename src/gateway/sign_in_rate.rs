@@ -6,9 +6,8 @@ use std::{net::IpAddr, num::NonZeroU32};
 use governor::{
     Quota, RateLimiter, clock, middleware::NoOpMiddleware, nanos::Nanos, state::keyed::HashMapStateStore,
 };
-use ipnet::IpNet;
 
-use crate::model::{client::one_client, clock::Clock};
+use crate::model::{client::Client, clock::Clock};
 
 /// What a client that has used up its sign-ins gets back each second.
 const EACH_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
@@ -17,8 +16,6 @@ const EACH_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 #[derive(Debug)]
 pub struct SignInRate {
     limiter: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddleware<Nanos>>,
-    /// Behind these there are many clients.
-    uncounted: Vec<IpNet>,
 }
 
 /// Our clock, as the limiter reads one.
@@ -35,15 +32,14 @@ impl clock::Clock for Ticks {
 
 impl SignInRate {
     /// So many at once.
-    pub fn new(at_once: NonZeroU32, uncounted: Vec<IpNet>, clock: Clock) -> SignInRate {
+    pub fn new(at_once: NonZeroU32, clock: Clock) -> SignInRate {
         let quota = Quota::per_second(EACH_SECOND).allow_burst(at_once);
-        SignInRate { limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)), uncounted }
+        SignInRate { limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)) }
     }
 
-    /// Whether this client may now.
-    pub fn admits(&self, client: IpAddr) -> bool {
-        let uncounted = self.uncounted.iter().any(|net| net.contains(&client));
-        uncounted || self.limiter.check_key(&one_client(client)).is_ok()
+    /// Whether this client may now. Clients that a proxy does not name cannot be told apart, and are not counted.
+    pub fn admits(&self, client: Client) -> bool {
+        client.limit_key.is_none_or(|key| self.limiter.check_key(&key).is_ok())
     }
 
     /// Forgets clients that have not used up anything.
@@ -61,9 +57,8 @@ mod tests {
     #[test]
     fn a_client_may_so_often_and_again_after_a_while_and_another_one_is_another() {
         let (clock, hands) = Clock::by_hand();
-        let proxies = vec!["10.0.0.0/8".parse().expect("a network")];
-        let rate = SignInRate::new(NonZeroU32::new(3).expect("three"), proxies, clock);
-        let may = |client: &str| rate.admits(client.parse().expect("an address"));
+        let rate = SignInRate::new(NonZeroU32::new(3).expect("three"), clock);
+        let may = |client: &str| rate.admits(Client::at(client.parse().expect("an address")));
         for (client, same, other) in [
             ("192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2"),
             ("2001:db8:1:2::1", "2001:db8:1:2:ffff::", "2001:db8:1:3::1"),
@@ -72,7 +67,8 @@ mod tests {
             assert!(!may(client) && !may(same), "{client}: a fourth");
             assert!(may(other), "{other}");
         }
-        assert!((0..100).all(|_| may("10.1.2.3")), "a proxy");
+        let unnamed = Client { address: "10.1.2.3".parse().expect("an address"), limit_key: None };
+        assert!((0..100).all(|_| rate.admits(unnamed)), "behind a proxy that names nobody");
         hands.advance(Duration::from_millis(99));
         assert!(!may("192.0.2.1"));
         hands.advance(Duration::from_millis(1));

@@ -33,12 +33,13 @@ use crate::{
     authorize::{Denied, Permit},
     catalog::snapshot::Snapshot,
     forward::{
-        Forwarded, Forwarder, Outgoing, body::Source, fault::Fault, pool::Pool, request_headers,
+        Forwarded, Forwarder, Outgoing, bare_path, body::Source, fault::Fault, pool::Pool, request_headers,
         response_headers,
     },
     incoming::{self, class::prefers_html, host},
     lifecycle::streams::Streams,
     model::{
+        app::AppKind,
         arrival::{Arrival, Provenance},
         destination::Destination,
         grpc::Grpc,
@@ -133,29 +134,32 @@ impl DataThread {
         if wire.connection.redirects {
             return detours::to_https(&arrival, site, record).into();
         }
-        let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client).await;
+        let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client.address).await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
-        let unparked = match arrival.sends_form {
-            true => Box::pin(self.unpark(parts, &mut arrival, body)).await,
-            false => Ok((Source::Left(body), None)),
-        };
-        let (body, resumed) = match unparked {
-            Ok(unparked) => unparked,
-            Err(reason) => {
-                record.reason = reason.as_str();
-                return refused(&Refusal { reason, app: None }, &arrival, site, None, record).into();
-            }
-        };
+        // Nearly every request is no form at all.
+        let marked = arrival.sends_form && self.gateway.oidc.is_some() && resume::unmark(&mut arrival);
         match locate(&arrival, &snapshot, &here) {
             Ok(destination) => {
+                let unparked = if marked && destination.app.kind == AppKind::Hosted {
+                    Box::pin(self.unpark(parts, &mut arrival, (body, site, record.client))).await
+                } else {
+                    Ok((Source::Left(body), None))
+                };
+                let (body, resumed) = match unparked {
+                    Ok(unparked) => unparked,
+                    Err(reason) => {
+                        record.reason = reason.as_str();
+                        return refused(&Refusal { reason, app: None }, &arrival, site, None, record).into();
+                    }
+                };
                 let (arrival, token, snapshot) = (&arrival, token.as_ref(), &*snapshot);
                 let located = Located { arrival, destination, token, resumed, snapshot };
                 self.pass(parts, located, body, wire, record).await
             }
             Err(early) => {
                 let call = self.call(parts, &arrival, &snapshot, wire);
-                Box::pin(self.end(early, &call, body, record)).await.into()
+                Box::pin(self.end(early, &call, Source::Left(body), record)).await.into()
             }
         }
     }
@@ -328,6 +332,8 @@ impl DataThread {
             gateway.sessions.touch(live, gateway.clock.at(asked));
         }
         let minted = match &live {
+            // The cookie would not come back to an address above its path, and each visit would make another session.
+            Some(Live::SignIn(_)) if permit.destination().is_bare() => None,
             Some(live @ Live::SignIn(_)) => Box::pin(self.mint(live, permit, arrival, site)).await,
             Some(Live::App(_)) | None => None,
         };
@@ -342,7 +348,7 @@ impl DataThread {
             permit,
             arrival,
             peer: &wire.connection.peer,
-            client: record.client,
+            client: record.client.address,
             request_id: &record.id,
             authorization_is_ours: authorization_is_ours
                 || gateway.authorization_is_ours(&parts.headers, permit.app()),
@@ -362,7 +368,8 @@ impl DataThread {
             arrival,
             headers: &headers,
             usage: usage.clone(),
-            client: wire.client(record.client),
+            client: wire.client(record.client.address),
+            limit_key: record.client.limit_key,
             asked,
         };
         let sent = self.forwarder.send(&outgoing, body).await;
@@ -374,6 +381,9 @@ impl DataThread {
             }
             Ok(Forwarded::Answer(response)) => {
                 let (mut head, download) = response.into_parts();
+                if head.status.is_redirection() {
+                    bare_path::learn(permit, &head);
+                }
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
                 let watch = Watch::new(&self.streams, &wire.exchange.cut, Question::App(question));
                 Walked::Answered(Response::from_parts(head, Answer::relayed(download, Some(watch))))

@@ -10,13 +10,14 @@ use tokio::runtime::Handle;
 
 use crate::{
     arvados::{
+        UNKNOWN,
         client::{Api, ApiError},
         kept::{Kept, Policy, Unavailable},
-        misses::Misses,
         records::UserRecord,
     },
     model::{
         clock::Clock,
+        lookup_limit::LookupLimit,
         principal::{PersonClaims, Principal},
         secret::Secret,
         uuid::{Uuid, UuidKind},
@@ -99,7 +100,7 @@ pub struct ArvadosTokens {
     api: Api,
     sessions: Arc<Sessions>,
     accept_sign_in: bool,
-    misses: Misses,
+    lookups: LookupLimit,
     people: Kept<RecordKey, Person>,
     readers: Kept<(RecordKey, Uuid), bool>,
     clock: Clock,
@@ -134,7 +135,7 @@ impl ArvadosTokens {
             api,
             sessions,
             accept_sign_in,
-            misses: Misses::new(clock.clone()),
+            lookups: LookupLimit::new(UNKNOWN, clock.clone()),
             people: Kept::new(MOST, VERIFIED, clock.clone(), control.clone()),
             readers: Kept::new(MOST, READABLE, clock.clone(), control.clone()),
             clock,
@@ -158,7 +159,7 @@ impl ArvadosTokens {
         let key = RecordKey::of_token(token.expose());
         let turn = match self.people.is_no_guess(&key) {
             true => None,
-            false => Some(self.misses.turn(client).ok_or(Unavailable)?),
+            false => Some(self.lookups.attempt(client).ok_or(Unavailable)?),
         };
         let person = self.people.get(key, || self.ask(token)).await;
         if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {

@@ -1,7 +1,7 @@
 //! The OpenID Connect client: authorization code with PKCE, state and nonce; nothing else.
 //!
 //! `provider` knows the provider and its keys, `pending` what the browser carries while it is away,
-//! `sign_in` exchanges the code, `refresh` asks again later, `claims` turns tokens into a person, `bearer` judges API tokens.
+//! `sign_in` exchanges the code, `userinfo` adds what the ID token does not say, `refresh` asks again later, `claims` turns tokens into a person, `bearer` judges API tokens.
 
 pub mod bearer;
 pub mod claims;
@@ -12,6 +12,7 @@ pub mod pending;
 pub mod provider;
 pub mod refresh;
 pub mod sign_in;
+pub mod userinfo;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use crate::{calls::HttpClient, session::keys::KeyRing, telemetry::metrics::Metri
 use bearer::JudgedTokens;
 use pending::UsedStates;
 use provider::Provider;
+use userinfo::GroupsClaimWarning;
 
 /// How to speak to the provider, and what its claims mean here.
 #[derive(Clone, Debug)]
@@ -57,6 +59,7 @@ pub struct Oidc {
     keys: Arc<KeyRing>,
     used: UsedStates,
     judged: JudgedTokens,
+    groups_claim_warning: GroupsClaimWarning,
     clock: Clock,
 }
 
@@ -80,6 +83,7 @@ impl Oidc {
             keys,
             used: UsedStates::new(),
             judged: JudgedTokens::default(),
+            groups_claim_warning: GroupsClaimWarning::default(),
             clock,
         })
     }
@@ -92,6 +96,11 @@ impl Oidc {
     /// Whether the provider is known; without it nobody can sign in, and everything else works.
     pub fn is_ready(&self) -> bool {
         self.provider.current().is_some()
+    }
+
+    /// Waits while the provider is being discovered, for a few seconds at most.
+    pub async fn wait_until_known(&self) {
+        self.provider.wait_until_known().await;
     }
 
     /// What was configured.

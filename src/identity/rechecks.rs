@@ -31,6 +31,22 @@ const SILENCES: u32 = 8;
 /// for this long.
 const REST: Duration = Duration::from_secs(10);
 
+/// A request waits so long for the proof of a session that another replica has begun, and looks this often whether it is
+/// there: another request, or another replica, may be asking.
+const PROOF_DEADLINE: Duration = Duration::from_secs(5);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Which replica asks the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// This one, as far as anybody does; it is over.
+    Here,
+    /// Another one, just now.
+    Elsewhere,
+    /// Nobody yet: the store that replicas share cannot be used, or has begun too lately to be believed.
+    Nowhere,
+}
+
 /// Asks again.
 #[derive(Debug)]
 pub struct Rechecks {
@@ -90,11 +106,51 @@ impl Rechecks {
         });
     }
 
-    async fn ask(&self, sign_in: &Arc<SignIn>) {
+    /// Waits until the person of a sign-in is proved that was loaded from the shared store with an old proof. Gives back
+    /// whether it counts now; if not, it has ended, or the provider cannot be asked.
+    pub async fn prove(self: &Arc<Self>, sign_in: &Arc<SignIn>) -> bool {
+        let (this, asked) = (self.clone(), sign_in.clone());
+        // To its end even when the browser goes away: the refresh token may work only once.
+        let asking = self.control.spawn(async move { this.prove_now(&asked).await });
+        let _ = tokio::time::timeout(PROOF_DEADLINE, asking).await;
+        !sign_in.needs_proof() && sign_in.is_live(self.clock.now())
+    }
+
+    async fn prove_now(&self, sign_in: &Arc<SignIn>) {
+        let recheck = self.sessions.recheck();
+        let end = tokio::time::Instant::now() + PROOF_DEADLINE;
+        let (mut asked_elsewhere, mut has_waited) = (false, false);
+        while sign_in.needs_proof() && tokio::time::Instant::now() < end {
+            let now = self.clock.now();
+            if !sign_in.is_live(now) {
+                return;
+            }
+            let may_ask = now.0 >= self.rests.load(Relaxed) && sign_in.is_proof_due(now, recheck);
+            match if may_ask { sign_in.ask() } else { None } {
+                Some(asking) => {
+                    match self.ask(sign_in).await {
+                        Asked::Here => {}
+                        Asked::Elsewhere => asked_elsewhere = true,
+                        Asked::Nowhere => sign_in.postpone(self.clock.now(), recheck, Duration::ZERO),
+                    }
+                    drop(asking);
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                None if sign_in.is_being_proved() || asked_elsewhere || !has_waited => {
+                    // Once in any case: a request that found it due may not have begun to ask.
+                    has_waited = true;
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                }
+                None => return,
+            }
+        }
+    }
+
+    async fn ask(&self, sign_in: &Arc<SignIn>) -> Asked {
         // Never closed; an error would mean that the process ends.
-        let Ok(_turn) = self.turns.acquire().await else { return };
+        let Ok(_turn) = self.turns.acquire().await else { return Asked::Here };
         if !sign_in.is_live(self.clock.now()) {
-            return;
+            return Asked::Here;
         }
         let recheck = self.sessions.recheck();
         match self.sessions.take_turn(sign_in).await {
@@ -103,14 +159,26 @@ impl Rechecks {
                 self.sessions.give_turn_back(sign_in, lock).await;
             }
             Turn::Adopted => {}
-            Turn::Theirs => sign_in.postpone(self.clock.now(), recheck, SOON),
+            Turn::Theirs => {
+                sign_in.postpone(self.clock.now(), recheck, SOON);
+                return Asked::Elsewhere;
+            }
             // A token that works once is not spent while what comes of it could not be kept.
-            Turn::Away => sign_in.postpone(self.clock.now(), recheck, RETRY),
+            Turn::Away => {
+                sign_in.postpone(self.clock.now(), recheck, RETRY);
+                return Asked::Nowhere;
+            }
         }
+        Asked::Here
     }
 
     async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
-        match self.oidc.ask_again(sign_in, &self.sessions).await {
+        let again = self.oidc.ask_again(sign_in, &self.sessions).await;
+        if sign_in.is_ended() {
+            // Somebody signed out meanwhile, and what was revoked then is not the token that just came.
+            self.oidc.revoke(sign_in).await;
+        }
+        match again {
             Again::Person(person) => {
                 self.silences.store(0, Relaxed);
                 let before = sign_in.principal().clone();

@@ -14,21 +14,27 @@ use crate::model::{
 const MAX_COOKIES: usize = 100;
 /// A cookie of ours is 43 bytes, an Arvados token at most 1 KiB; one far longer is neither.
 const MAX_OURS: usize = 4096;
-/// Cookies of one name that are considered; a sibling page can plant a few, nobody needs more.
+/// Cookies of one name that are considered, where the browser lets nobody else set that name (`__Host-`).
 const MAX_CANDIDATES: usize = 4;
+/// The app session on a path cannot have that prefix, so a page on a sibling host can set cookies of its name for the
+/// domain above both, and browsers send those with a longer path first. None of them may hide the real one.
+const MAX_APP_CANDIDATES: usize = MAX_COOKIES;
+/// Candidates that need no allocation.
+const INLINE: usize = 4;
 
 /// The values presented under one of our names.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Candidates<'h> {
-    values: [&'h [u8]; MAX_CANDIDATES],
+    first: [&'h [u8]; INLINE],
     len: usize,
+    more: Vec<&'h [u8]>,
 }
 
 impl<'h> Candidates<'h> {
     /// The distinct values, in the order they came.
-    pub fn iter(&self) -> impl Iterator<Item = &'h [u8]> + use<'h> {
-        let Candidates { values, len } = *self;
-        values.into_iter().take(len)
+    pub fn iter(&self) -> impl Iterator<Item = &'h [u8]> + use<'_, 'h> {
+        let (first, len) = (self.first, self.len);
+        first.into_iter().take(len).chain(self.more.iter().copied())
     }
 
     /// Whether nothing was presented.
@@ -36,16 +42,23 @@ impl<'h> Candidates<'h> {
         self.len == 0
     }
 
-    fn add(&mut self, value: &'h [u8]) {
-        if self.len < MAX_CANDIDATES && !self.values[..self.len].contains(&value) {
-            self.values[self.len] = value;
-            self.len += 1;
+    fn add(&mut self, value: &'h [u8], limit: usize) {
+        let is_known = self.first[..self.len].contains(&value) || self.more.contains(&value);
+        if is_known || self.len + self.more.len() >= limit {
+            return;
+        }
+        match self.first.get_mut(self.len) {
+            Some(place) => {
+                *place = value;
+                self.len += 1;
+            }
+            None => self.more.push(value),
         }
     }
 }
 
 /// Our cookies on one request.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Presented<'h> {
     /// The sign-in.
     pub sign_in: Candidates<'h>,
@@ -77,8 +90,12 @@ pub fn scan<'h>(
     for line in headers.get_all(header::COOKIE) {
         for pair in pairs(line.as_bytes()) {
             count += 1;
+            let mut limit = MAX_CANDIDATES;
             let target = match pair.name {
-                name if name == app.as_bytes() => &mut found.app,
+                name if name == app.as_bytes() => {
+                    limit = MAX_APP_CANDIDATES;
+                    &mut found.app
+                }
                 // A sign-in lives on the site alone; under its name on another host stands a stranger's cookie.
                 name if is_site && name == names.sign_in.as_bytes() => &mut found.sign_in,
                 name if name == names.bind.as_bytes() => &mut found.bind,
@@ -87,7 +104,7 @@ pub fn scan<'h>(
                 // The console lives on the site; on another host it is whatever a neighbour put there.
                 name if is_site && names.is_access_token(name) => {
                     // The console's own: however long it is, it is no reason to refuse.
-                    found.access_token.add(pair.value);
+                    found.access_token.add(pair.value, limit);
                     continue;
                 }
                 _ => continue,
@@ -95,7 +112,7 @@ pub fn scan<'h>(
             if pair.value.len() > MAX_OURS {
                 return Err(Malformed::Cookies);
             }
-            target.add(pair.value);
+            target.add(pair.value, limit);
         }
     }
     // On a host of an app a neighbour may have planted them, for the domain above both: whoever refused them
@@ -191,5 +208,15 @@ mod tests {
     #[test]
     fn every_cookie_of_our_name_is_a_candidate_once() {
         assert_eq!(sign_ins(&[b"__Host-ludgate=a; __Host-ludgate=b", b"__Host-ludgate=a"]), [b"a", b"b"]);
+    }
+
+    #[test]
+    fn planted_app_cookies_hide_none() {
+        let names = CookieNames::new(true, "app", &[]);
+        let planted: String = (0..50).map(|n| format!("app={n}; ")).collect();
+        let line = HeaderValue::from_str(&format!("{planted}app=0; app=mine")).expect("a header value");
+        let headers = HeaderMap::from_iter([(header::COOKIE, line)]);
+        let found = scan(&headers, &names, &Place::Site).expect("few cookies");
+        assert_eq!((found.app.iter().count(), found.app.iter().last()), (51, Some(&b"mine"[..])));
     }
 }

@@ -12,11 +12,10 @@ const GROUP: &str = "discovery.k8s.io";
 /// Names the Service that a slice belongs to.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 /// Where clouds answer with the machine's own credentials, beside the link-local address that most of them use.
-const METADATA: [IpAddr; 6] = [
+const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),
-    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)),
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
 ];
@@ -139,10 +138,13 @@ fn may_be_a_pod(address: &IpAddr) -> bool {
         IpAddr::V6(v6) => {
             // Those that carry one of IPv4: mapped by NAT64, by 6to4, or in the old way. Loopback is among the last.
             let [first, second, third, ..] = v6.segments();
+            // AWS keeps this whole prefix for services of the machine: instance metadata (::254), credentials of EKS
+            // Pod Identity (::23), DNS (::253), time (::123). New ones appear in it.
+            let is_aws_service = (first, second) == (0xfd00, 0xec2);
             let carries_v4 = (first, second) == (0x64, 0xff9b)
                 || first == 0x2002
                 || ((first, second, third) == (0, 0, 0) && v6.segments()[3..6] == [0, 0, 0]);
-            !(carries_v4 || v6.is_unicast_link_local() || v6.is_multicast())
+            !(is_aws_service || carries_v4 || v6.is_unicast_link_local() || v6.is_multicast())
         }
     }
 }
@@ -195,6 +197,10 @@ mod tests {
             "fe80::1",
             "ff02::1",
             "fd00:ec2::254",
+            "fd00:ec2::23",
+            "fd00:ec2::253",
+            "fd00:ec2::123",
+            "fd00:ec2:ffff::1",
             "fd20:ce::254",
             "fd00:c1::a9fe:a9fe",
             "168.63.129.16",
@@ -209,7 +215,9 @@ mod tests {
         ] {
             assert!(addresses(json!([{ "addresses": [address] }])).is_empty(), "{address}");
         }
-        assert_eq!(addresses(json!([{ "addresses": ["fd00::7"] }])), ["fd00::7"]);
+        for address in ["fd00::7", "fd00:ec3::254"] {
+            assert_eq!(addresses(json!([{ "addresses": [address] }])), [address]);
+        }
     }
 
     #[test]

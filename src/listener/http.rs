@@ -90,9 +90,14 @@ impl<S: Serve> Serving<'_, S> {
         }
         let connection = http1
             .max_buf_size(settings.head_bytes)
+            // The buffer alone lets a larger head pass that comes in one piece.
+            .max_header_size(settings.head_bytes)
             // The app's own Date header, or none: nothing of an answer is invented.
             .auto_date_header(false)
-            .serve_connection(TokioIo::new(Heard::new(stream, pulse.clone())), serve.connected(newcomer))
+            .serve_connection(
+                TokioIo::new(Heard::new(stream, pulse.clone()).strict()),
+                serve.connected(newcomer),
+            )
             .with_upgrades();
         let mut connection = pin!(connection);
         let mut asides = Asides::new();
@@ -129,6 +134,9 @@ impl<S: Serve> Serving<'_, S> {
                 }
                 // The next answer says `Connection: close`; who asks for nothing more is closed when we stop.
                 Ok(Some(Aside::Leaving)) => pulse.leave(),
+                // A request may be on its way on a connection that was accepted and has brought none: it is answered, and
+                // waited for no longer than for any first byte.
+                Ok(Some(Aside::Stopping)) if pulse.is_fresh() => pulse.leave(),
                 Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
                 Ok(Some(Aside::Cut) | None) => return,
             }

@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::strict_head::StrictHead;
+
 /// How long a connection may wait for what.
 #[derive(Clone, Debug)]
 pub struct Patience {
@@ -74,6 +76,7 @@ pub struct Pulse {
     served: AtomicBool,
     busy: AtomicUsize,
     leaving: AtomicBool,
+    is_tunnel: AtomicBool,
 }
 
 impl Pulse {
@@ -89,6 +92,7 @@ impl Pulse {
             served: AtomicBool::new(false),
             busy: AtomicUsize::new(0),
             leaving: AtomicBool::new(false),
+            is_tunnel: AtomicBool::new(false),
         })
     }
 
@@ -96,6 +100,16 @@ impl Pulse {
     pub fn request(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Relaxed);
         Busy(self.clone())
+    }
+
+    /// What comes from here on is no request: the connection has become a WebSocket.
+    pub fn switch_to_tunnel(&self) {
+        self.is_tunnel.store(true, Relaxed);
+    }
+
+    /// Whether no request has come on it yet.
+    pub fn is_fresh(&self) -> bool {
+        !self.served.load(Relaxed) && !self.is_busy()
     }
 
     /// The next answer is to be the last of this connection.
@@ -175,16 +189,78 @@ impl Drop for Busy {
     }
 }
 
-/// A stream whose bytes are heard.
+/// What is given to hyper in place of a head that is refused: no field name or target has a NUL, so that hyper answers 400,
+/// counts it as malformed and closes.
+const REFUSED: &[u8] = b"\0\r\n\r\n";
+
+/// A stream whose bytes are heard, and on HTTP/1.1 checked.
 pub struct Heard<S> {
     stream: S,
     pulse: Arc<Pulse>,
+    checked: Option<StrictHead>,
+    refused: Refused,
+}
+
+/// What became of a check.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    No,
+    /// The head; so much of [`REFUSED`] was given.
+    Head(usize),
+    /// The body.
+    Body,
 }
 
 impl<S> Heard<S> {
     /// Tells the pulse what is read.
     pub fn new(stream: S, pulse: Arc<Pulse>) -> Heard<S> {
-        Heard { stream, pulse }
+        Heard { stream, pulse, checked: None, refused: Refused::No }
+    }
+
+    /// The same, with heads of HTTP/1.1 checked.
+    pub fn strict(self) -> Heard<S> {
+        Heard { checked: Some(StrictHead::default()), ..self }
+    }
+
+    /// Checks what was just read: bytes that nothing may be made of do not reach hyper, nor does anything behind them.
+    fn check(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> Poll<std::io::Result<()>> {
+        let Some(check) = &mut self.checked else { return Poll::Ready(Ok(())) };
+        if self.pulse.is_tunnel.load(Relaxed) {
+            check.switch_off();
+            self.checked = None;
+            return Poll::Ready(Ok(()));
+        }
+        let wrong = match check.check(&buf.filled()[before..]) {
+            Ok(ends) => {
+                if ends {
+                    self.pulse.leave();
+                }
+                return Poll::Ready(Ok(()));
+            }
+            Err(wrong) => wrong,
+        };
+        buf.set_filled(before + wrong.at);
+        if wrong.in_head {
+            self.refused = Refused::Head(0);
+            return self.refuse(buf);
+        }
+        self.refused = Refused::Body;
+        if wrong.at == 0 { self.refuse(buf) } else { Poll::Ready(Ok(())) }
+    }
+
+    /// What is read after a refusal.
+    fn refuse(&mut self, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        match self.refused {
+            Refused::No => {}
+            Refused::Head(given) => {
+                let rest = REFUSED.get(given..).unwrap_or_default();
+                let here = rest.len().min(buf.remaining());
+                buf.put_slice(&rest[..here]);
+                self.refused = Refused::Head(given + here);
+            }
+            Refused::Body => return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into())),
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -194,12 +270,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
-        let before = buf.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            self.pulse.heard();
+        let this = &mut *self;
+        if !matches!(this.refused, Refused::No) {
+            return this.refuse(buf);
         }
-        result
+        let before = buf.filled().len();
+        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
+        if buf.filled().len() == before {
+            return result;
+        }
+        this.pulse.heard();
+        this.check(buf, before)
     }
 }
 

@@ -7,8 +7,8 @@ use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Dur
 use http::HeaderValue;
 
 use super::{
-    access::Access, container::ContainerGateway, load::Load, place::HostLabel, upstream_tls::UpstreamTls,
-    uuid::Uuid,
+    access::Access, bare_path::BarePath, container::ContainerGateway, load::Load, place::HostLabel,
+    upstream_tls::UpstreamTls, uuid::Uuid,
 };
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
@@ -117,6 +117,15 @@ impl Upstream {
             | UpstreamScheme::Pods(_)
             | UpstreamScheme::Container(_) => Some(Upstream { port, ..self.clone() }),
         }
+    }
+
+    /// Scheme and authority, as a browser would name it.
+    pub fn origin(&self) -> String {
+        let scheme = match self.scheme {
+            UpstreamScheme::Https | UpstreamScheme::Container(_) => "https",
+            UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => "http",
+        };
+        format!("{scheme}://{}", self.authority())
     }
 
     /// `host:port` as it stands in a Host header, the default port left out.
@@ -238,6 +247,8 @@ pub struct AppSpec {
     pub identity_headers: bool,
     /// Send the upstream's own authority as Host.
     pub rewrite_host: bool,
+    /// The app serves `<prefix>/<id>` without a slash at the end.
+    pub serves_bare_path: bool,
     /// Leave a bearer token of our issuer on the request.
     pub keep_authorization: bool,
     /// What it speaks.
@@ -272,6 +283,7 @@ impl AppSpec {
             published_ports: Vec::new(),
             identity_headers: true,
             rewrite_host: false,
+            serves_bare_path: false,
             keep_authorization: false,
             protocol: Protocol::Http1,
             proxy_protocol: false,
@@ -314,10 +326,14 @@ pub struct App {
     pub mount_header: Option<HeaderValue>,
     /// The Host header for `rewrite_host`.
     pub upstream_host: Option<HeaderValue>,
+    /// The origin that goes with it.
+    pub upstream_origin: Box<str>,
     /// The label of its own host, when it has one.
     pub host: Option<HostLabel>,
     /// How much it has to do.
     pub load: Load,
+    /// Whether its address without a slash is its own.
+    pub bare_path: BarePath,
 }
 
 impl App {
@@ -337,10 +353,12 @@ impl App {
         App {
             mount_header: None,
             upstream_host: HeaderValue::from_str(&spec.upstream.authority()).ok(),
+            upstream_origin: spec.upstream.origin().into(),
             mount: "".into(),
             kind: AppKind::Hosted,
             host: None,
             load: Load::default(),
+            bare_path: BarePath::default(),
             spec,
         }
     }
@@ -353,6 +371,11 @@ impl App {
             ..AppSpec::new(AppId::new("console")?, upstream, Access::Public, timeout)
         };
         Some(App { kind: AppKind::Console, ..App::on_host(spec) })
+    }
+
+    /// Whether a request for the address without a slash at its end goes to the app as it is.
+    pub fn serves_bare_path(&self) -> bool {
+        self.spec.serves_bare_path || self.bare_path.is_served()
     }
 
     /// The container whose port it is, when it is one.

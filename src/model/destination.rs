@@ -25,6 +25,17 @@ impl Destination {
         Destination { app, target, root }
     }
 
+    /// The mount itself, without a slash, of an app that serves it.
+    pub fn bare(app: Arc<App>, target: PathAndQuery) -> Destination {
+        let root = target.path().len();
+        Destination { app, target, root }
+    }
+
+    /// Whether it is the mount itself: the cookie of an app session, whose path ends with a slash, does not reach it.
+    pub fn is_bare(&self) -> bool {
+        self.root == self.target.path().len()
+    }
+
     /// The target as the app is to see it: whole, or without its mount.
     ///
     /// # Errors

@@ -1,9 +1,23 @@
 //! How much one app has to do for us now. Counted for all data threads together, so that one number bounds it.
+//!
+//! Of each number one client may have a share, so that nobody takes an app from everybody else. Who holds what is noted only
+//! while there is much of it: with an eighth of a share or less in use, nobody can have too much, and a request costs two
+//! atomics.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering::Relaxed},
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+    net::IpAddr,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{
+            AtomicU64, AtomicUsize,
+            Ordering::{AcqRel, Relaxed},
+        },
+    },
 };
+
+use super::principal::Principal;
 
 /// Of one app, for as long as it is published, and over changes of it.
 #[derive(Clone, Debug, Default)]
@@ -11,47 +25,179 @@ pub struct Load(Arc<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
+    uploading: AtomicUsize,
     waiting: AtomicUsize,
     connections: AtomicUsize,
+    /// Made when the app first has much to do: most never have.
+    holders: OnceLock<Box<Holders>>,
+}
+
+/// What each client holds, by a keyed hash: nobody can choose whom to be confused with.
+#[derive(Debug, Default)]
+struct Holders {
+    key: RandomState,
+    held: Mutex<HashMap<(u64, Slot), usize>>,
 }
 
 /// What is counted.
-#[derive(Clone, Copy, Debug)]
-pub enum Share {
-    /// A request whose answer has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Slot {
+    /// A request whose body has not come to its end: it is the client that is waited for.
+    Uploading,
+    /// A request that came whole and whose answer has not begun: it is the app that is waited for.
     Waiting,
     /// An open connection.
     Connection,
 }
 
+/// Who holds a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder<'h> {
+    /// Somebody who is signed in, by their subject: many people may share an address.
+    Person(&'h str),
+    /// Somebody who is not, by their address or network.
+    Client(IpAddr),
+    /// Clients that a proxy does not tell apart: they have no share of their own.
+    Unknown,
+}
+
+impl<'h> Holder<'h> {
+    /// Whoever sends a request: the person when there is one, else the client.
+    pub fn new(person: Option<&'h Principal>, client: Option<IpAddr>) -> Holder<'h> {
+        match (person, client) {
+            (Some(person), _) => Holder::Person(&person.subject),
+            (None, Some(client)) => Holder::Client(client),
+            (None, None) => Holder::Unknown,
+        }
+    }
+}
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Of all clients together.
+    pub all: usize,
+    /// Of one client.
+    pub each: usize,
+}
+
+impl Limit {
+    /// So many in all, of which each client may have so many percent, and one at least.
+    pub fn new(all: usize, percent: usize) -> Limit {
+        Limit { all, each: (all.saturating_mul(percent) / 100).clamp(1, all.max(1)) }
+    }
+
+    /// Up to so many in use, nobody notes who uses them.
+    fn unnoted(self) -> usize {
+        self.each / 8
+    }
+}
+
 impl Load {
-    /// One more, if there are fewer than the limit. Given back by drop.
-    pub fn take(&self, share: Share, limit: usize) -> Option<Taken> {
-        let taken = Taken { counts: self.0.clone(), share };
+    /// One more, if there is room for it, and for this holder. Given back by drop.
+    pub fn take(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<Taken> {
+        let taken = Taken { counts: self.0.clone(), slot, holder: AtomicU64::new(NOBODY) };
         // Taken before it is known to be free: the drop gives it back either way.
-        (self.0.of(share).fetch_add(1, Relaxed) < limit).then_some(taken)
+        let before = self.0.of(slot).fetch_add(1, Relaxed);
+        (before < limit.all && taken.note(before, limit, holder)).then_some(taken)
     }
 }
 
 impl Counts {
-    fn of(&self, share: Share) -> &AtomicUsize {
-        match share {
-            Share::Waiting => &self.waiting,
-            Share::Connection => &self.connections,
+    fn of(&self, slot: Slot) -> &AtomicUsize {
+        match slot {
+            Slot::Uploading => &self.uploading,
+            Slot::Waiting => &self.waiting,
+            Slot::Connection => &self.connections,
         }
     }
 }
+
+impl Holders {
+    fn hash(&self, holder: Holder<'_>) -> u64 {
+        self.key.hash_one(holder).max(NOBODY + 1)
+    }
+
+    fn add(&self, holder: u64, slot: Slot, limit: usize) -> bool {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = held.entry((holder, slot)).or_default();
+        let fits = *count < limit;
+        if fits {
+            *count += 1;
+        }
+        fits
+    }
+
+    fn remove(&self, holder: u64, slot: Slot) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = held.get_mut(&(holder, slot)) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&(holder, slot));
+            }
+        }
+    }
+}
+
+/// The hash of no holder.
+const NOBODY: u64 = 0;
 
 /// One of those that are counted.
 #[derive(Debug)]
 pub struct Taken {
     counts: Arc<Counts>,
-    share: Share,
+    slot: Slot,
+    /// Whose it is, when that is noted.
+    holder: AtomicU64,
+}
+
+impl Taken {
+    /// The same, for a request whose body has come to its end: the app is waited for from now on. There may then be more of
+    /// them than the limit says, since nothing of it can be taken back.
+    pub fn into_waiting(self, limit: Limit, holder: Holder<'_>) -> Taken {
+        let before = self.counts.of(Slot::Waiting).fetch_add(1, Relaxed);
+        let counts = self.counts.clone();
+        let waiting = Taken { counts, slot: Slot::Waiting, holder: AtomicU64::new(NOBODY) };
+        waiting.note(before, limit, holder);
+        waiting
+    }
+
+    /// Whether another may use it from now on: a kept connection that goes from one client to the next.
+    pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
+        self.give_up();
+        self.note(self.counts.of(self.slot).load(Relaxed).saturating_sub(1), limit, holder)
+    }
+
+    /// Nobody uses it now.
+    pub fn give_up(&self) {
+        if self.holder.load(Relaxed) == NOBODY {
+            return;
+        }
+        let holder = self.holder.swap(NOBODY, AcqRel);
+        if let (Some(holders), true) = (self.counts.holders.get(), holder != NOBODY) {
+            holders.remove(holder, self.slot);
+        }
+    }
+
+    /// Notes whose it is, if there are so many that it matters; `before`: how many others there are.
+    fn note(&self, before: usize, limit: Limit, holder: Holder<'_>) -> bool {
+        if before < limit.unnoted() || limit.each >= limit.all || holder == Holder::Unknown {
+            return true;
+        }
+        let holders = self.counts.holders.get_or_init(Box::default);
+        let hash = holders.hash(holder);
+        let fits = holders.add(hash, self.slot, limit.each - limit.unnoted());
+        if fits {
+            self.holder.store(hash, Relaxed);
+        }
+        fits
+    }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.counts.of(self.share).fetch_sub(1, Relaxed);
+        self.give_up();
+        self.counts.of(self.slot).fetch_sub(1, Relaxed);
     }
 }
 
@@ -59,13 +205,70 @@ impl Drop for Taken {
 mod tests {
     use super::*;
 
+    const ALICE: Holder<'_> = Holder::Person("alice");
+    const BOB: Holder<'_> = Holder::Person("bob");
+
+    fn whole(all: usize) -> Limit {
+        Limit::new(all, 100)
+    }
+
     #[test]
     fn there_are_as_many_as_there_may_be_and_another_when_one_is_given_back() {
         let load = Load::default();
-        let held: Vec<_> = (0..3).map(|_| load.take(Share::Waiting, 3).expect("free")).collect();
-        assert!(load.take(Share::Waiting, 3).is_none() && load.clone().take(Share::Waiting, 3).is_none());
-        assert!(load.take(Share::Connection, 1).is_some(), "the other is counted apart");
+        let held: Vec<_> = (0..3).map(|_| load.take(Slot::Waiting, whole(3), ALICE).expect("free")).collect();
+        assert!(load.take(Slot::Waiting, whole(3), BOB).is_none());
+        assert!(load.clone().take(Slot::Waiting, whole(3), BOB).is_none());
+        assert!(load.take(Slot::Connection, whole(1), ALICE).is_some(), "the other is counted apart");
+        assert!(load.take(Slot::Uploading, whole(1), ALICE).is_some(), "and so are uploads");
         drop(held);
-        assert!(load.take(Share::Waiting, 1).is_some(), "refusals hold nothing");
+        assert!(load.take(Slot::Waiting, whole(1), BOB).is_some(), "refusals hold nothing");
+    }
+
+    #[test]
+    fn one_client_has_its_share_and_the_others_theirs() {
+        let limit = Limit::new(40, 25);
+        for slot in [Slot::Waiting, Slot::Uploading, Slot::Connection] {
+            let load = Load::default();
+            let take = |holder| load.take(slot, limit, holder);
+            let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
+            assert_eq!(alices.len(), limit.each, "{slot:?}");
+            let bobs: Vec<_> = std::iter::from_fn(|| take(BOB)).collect();
+            assert_eq!(bobs.len(), limit.each - limit.unnoted(), "those that came first were not noted");
+            let address = Holder::Client("192.0.2.1".parse().expect("an address"));
+            let others: Vec<_> = std::iter::from_fn(|| take(address)).collect();
+            let unknown: Vec<_> = std::iter::from_fn(|| take(Holder::Unknown)).collect();
+            assert_eq!(alices.len() + bobs.len() + others.len() + unknown.len(), limit.all);
+            drop((alices, bobs, others, unknown));
+            assert_eq!(load.0.of(slot).load(Relaxed), 0);
+            let holders = load.0.holders.get().expect("made");
+            assert!(holders.held.lock().expect("no panic").is_empty(), "nothing is kept of those who left");
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_is_nobodys_and_then_somebody_elses() {
+        let (load, limit) = (Load::default(), Limit::new(16, 25));
+        let take = |holder| load.take(Slot::Connection, limit, holder);
+        let _bobs: Vec<_> = (0..2).map(|_| take(BOB).expect("his share")).collect();
+        let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
+        assert!(take(ALICE).is_none());
+        alices.iter().for_each(Taken::give_up);
+        assert!(alices.iter().take(2).all(|kept| kept.pass_to(limit, BOB)));
+        assert!(!alices[2].pass_to(limit, BOB), "he has his share");
+        assert!(alices[2].pass_to(limit, ALICE) && alices[3].pass_to(limit, ALICE));
+    }
+
+    #[test]
+    fn an_upload_that_has_come_waits_for_the_app_whatever_the_limit() {
+        let load = Load::default();
+        let waiting = load.take(Slot::Waiting, whole(1), ALICE).expect("free");
+        let upload = load.take(Slot::Uploading, whole(1), ALICE).expect("free");
+        let upload = upload.into_waiting(whole(1), ALICE);
+        assert_eq!(
+            (load.0.of(Slot::Uploading).load(Relaxed), load.0.of(Slot::Waiting).load(Relaxed)),
+            (0, 2)
+        );
+        drop((waiting, upload));
+        assert!(load.take(Slot::Waiting, whole(1), ALICE).is_some());
     }
 }

@@ -72,6 +72,12 @@ impl Principal {
         *self.subject == *name || self.arvados_user.as_deref() == Some(name)
     }
 
+    /// Whether a name of their own is known, and not only an account.
+    pub fn has_name(&self) -> bool {
+        let account = [self.preferred_username.as_deref(), self.email.as_deref(), Some(&*self.subject)];
+        !account.contains(&Some(&*self.display_name))
+    }
+
     /// Whether the person is a member of the group: exact and case-sensitive.
     pub fn is_in(&self, group: &GroupName) -> bool {
         self.groups.binary_search(group).is_ok()

@@ -1,15 +1,18 @@
-//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here only.
+//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here only, and overwritten when
+//! it is dropped. Copies that libraries make on the way to a socket are beyond us.
 
 use std::fmt;
 
+use zeroize::Zeroizing;
+
 /// A client secret, a token, a key in text form.
 #[derive(Clone)]
-pub struct Secret(Box<str>);
+pub struct Secret(Zeroizing<Box<str>>);
 
 impl Secret {
     /// Wraps the text.
     pub fn new(text: impl Into<Box<str>>) -> Secret {
-        Secret(text.into())
+        Secret(Zeroizing::new(text.into()))
     }
 
     /// The text, for the one place that sends it.

@@ -2,6 +2,8 @@
 //!
 //! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a name.
 
+use std::fmt;
+
 use crate::model::{
     place::{HostLabel, port},
     uuid::Uuid,
@@ -18,6 +20,17 @@ pub enum Named<'l> {
     Name(&'l str),
     /// Begins as a uuid does and is none of the spellings above.
     Broken,
+}
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Named::Port(uuid, port) => write!(f, "port {port} of {uuid}"),
+            Named::Bare(uuid) => write!(f, "{uuid}"),
+            Named::Name(name) => write!(f, "name {name}"),
+            Named::Broken => f.write_str("not a valid uuid and port"),
+        }
+    }
 }
 
 /// Reads a label.

@@ -8,6 +8,7 @@ use aws_lc_rs::{digest, rand};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use cookie::{Cookie, SameSite};
 use http::HeaderValue;
+use zeroize::Zeroizing;
 
 /// 256 bits in base64url.
 const ID_LENGTH: usize = 43;
@@ -18,7 +19,7 @@ pub struct RecordKey(pub [u8; 32]);
 
 /// A fresh id, on its way to a browser; the store keeps only its [`RecordKey`].
 pub struct NewId {
-    text: String,
+    text: Zeroizing<String>,
     key: RecordKey,
 }
 
@@ -28,9 +29,9 @@ impl NewId {
     /// # Errors
     /// Only when the system cannot give random bytes; then no session is made.
     pub fn random() -> Result<NewId, NoRandomness> {
-        let mut bytes = [0; 32];
-        rand::fill(&mut bytes).map_err(|_| NoRandomness)?;
-        let text = URL_SAFE_NO_PAD.encode(bytes);
+        let mut bytes = Zeroizing::new([0; 32]);
+        rand::fill(&mut *bytes).map_err(|_| NoRandomness)?;
+        let text = Zeroizing::new(URL_SAFE_NO_PAD.encode(bytes.as_slice()));
         let key = RecordKey::hash(text.as_bytes());
         Ok(NewId { text, key })
     }

@@ -15,6 +15,7 @@ use aws_lc_rs::{
     digest, hkdf, hmac, rand,
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use zeroize::Zeroizing;
 
 /// Shortest secret a key file may hold, in bytes.
 pub const MIN_SECRET: usize = 32;
@@ -175,8 +176,9 @@ impl KeyRing {
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .map(|line| {
-                let text = line.trim_end_matches('=').replace('+', "-").replace('/', "_");
-                let secret = URL_SAFE_NO_PAD.decode(text).map_err(|_| KeyError::NotBase64)?;
+                let text = Zeroizing::new(line.trim_end_matches('=').replace('+', "-").replace('/', "_"));
+                let secret = URL_SAFE_NO_PAD.decode(&*text).map_err(|_| KeyError::NotBase64)?;
+                let secret = Zeroizing::new(secret);
                 if secret.len() < MIN_SECRET {
                     return Err(KeyError::TooShort);
                 }
@@ -249,9 +251,9 @@ impl DerivedKeys {
     }
 
     fn random() -> Result<DerivedKeys, KeyError> {
-        let mut secret = [0; MIN_SECRET];
-        rand::fill(&mut secret).map_err(|_| KeyError::System)?;
-        DerivedKeys::from_secret(&secret)
+        let mut secret = Zeroizing::new([0; MIN_SECRET]);
+        rand::fill(&mut *secret).map_err(|_| KeyError::System)?;
+        DerivedKeys::from_secret(&*secret)
     }
 
     fn from_secret(secret: &[u8]) -> Result<DerivedKeys, KeyError> {

@@ -52,6 +52,13 @@ pub struct ProviderTokens {
     pub console: Option<ConsoleToken>,
 }
 
+impl ProviderTokens {
+    /// Whether the sign-in stands on a token of another system, and has no cookie of its own.
+    pub fn is_for_token(&self) -> bool {
+        self.arvados.is_some() || self.console.is_some()
+    }
+}
+
 /// One person, signed in with one browser.
 #[derive(Debug)]
 pub struct SignIn {
@@ -68,6 +75,8 @@ pub struct SignIn {
     asked: AtomicU64,
     /// Somebody asks for another proof now.
     asking: AtomicBool,
+    /// It was loaded from the shared store with a proof older than `recheck`, and the person was not proved since.
+    needs_proof: AtomicBool,
     /// Grows with every change of what it says: of two, the higher is the newer.
     version: AtomicU64,
     /// The version that the shared store has; 0: none.
@@ -107,6 +116,7 @@ impl SignIn {
             proved: AtomicU64::new(now.0),
             asked: AtomicU64::new(now.0),
             asking: AtomicBool::new(false),
+            needs_proof: AtomicBool::new(false),
             version: AtomicU64::new(1),
             told: AtomicU64::new(0),
             begun: 0,
@@ -142,6 +152,24 @@ impl SignIn {
         SignIn { window, proved, asked, ..SignIn::begin(key, principal, tokens, now, settings) }
     }
 
+    /// The same, not to be believed about groups and ownership before the person is proved again: who can write to the
+    /// shared store can put back a record that was ended or changed since. Without a refresh token nobody could prove
+    /// it, and a token of another system is proved by itself.
+    pub fn requiring_proof(self) -> SignIn {
+        let can_be = self.tokens.refresh_token.load().is_some() && !self.tokens.is_for_token();
+        SignIn { needs_proof: AtomicBool::new(can_be), ..self }
+    }
+
+    /// Whether it waits for such a proof.
+    pub fn needs_proof(&self) -> bool {
+        self.needs_proof.load(Ordering::Acquire)
+    }
+
+    /// Whether somebody asks for a proof now.
+    pub fn is_being_proved(&self) -> bool {
+        self.asking.load(Ordering::Acquire)
+    }
+
     /// The key of its record.
     pub fn key(&self) -> RecordKey {
         self.key
@@ -157,6 +185,7 @@ impl SignIn {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.principal.store(principal);
         self.proved.store(now.0, Ordering::Relaxed);
+        self.needs_proof.store(false, Ordering::Release);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -173,7 +202,7 @@ impl SignIn {
         version: u64,
         principal: Arc<Principal>,
         refresh_token: Option<Arc<Secret>>,
-        proved: Moment,
+        (proved, is_fresh): (Moment, bool),
     ) -> bool {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         if version <= self.version.load(Ordering::Acquire) {
@@ -185,6 +214,9 @@ impl SignIn {
         self.told.store(version, Ordering::Release);
         self.proved.store(proved.0, Ordering::Relaxed);
         self.asked.store(proved.0, Ordering::Relaxed);
+        if is_fresh {
+            self.needs_proof.store(false, Ordering::Release);
+        }
         true
     }
 

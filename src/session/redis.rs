@@ -28,6 +28,7 @@ use crate::{
     model::{
         app::AppId,
         clock::{Clock, Moment, millis},
+        lookup_limit::{LookupLimit, Quota},
     },
     telemetry::metrics::Metrics,
 };
@@ -47,6 +48,9 @@ const TELLING_FOR: u64 = 5_000;
 const MAX_LOOKUPS: usize = 256;
 /// A record that is not there is not asked for again for so long, in milliseconds.
 const ABSENT_FOR: u64 = 5_000;
+/// Ids of one client that no record is stored for. A browser that comes back after its sessions are over presents a few, and
+/// there may be many behind one address; one that makes them up presents thousands.
+const UNKNOWN: Quota = Quota { burst: 256, refill: 30, at_once: 256 };
 /// Such records that are remembered.
 const MAX_ABSENT: u64 = 100_000;
 
@@ -60,6 +64,7 @@ pub struct Redis {
     lifetime: u64,
     endings: endings::Endings,
     absent: Cache<RecordKey, Moment>,
+    limit: LookupLimit,
     /// Look-ups that are under way.
     lookups: Semaphore,
     /// When the connection began that there is.
@@ -137,11 +142,12 @@ impl Redis {
             link: Link::new(settings, metrics.clone()),
             scripts: Scripts::new(),
             keys,
-            clock,
             metrics,
             lifetime: millis(lifetime),
             endings: endings::Endings::new(),
             absent: Cache::builder().max_capacity(MAX_ABSENT).eviction_policy(EvictionPolicy::lru()).build(),
+            limit: LookupLimit::new(UNKNOWN, clock.clone()),
+            clock,
             lookups: Semaphore::new(MAX_LOOKUPS),
             since,
             epoch: Mutex::default(),
@@ -243,6 +249,41 @@ impl Redis {
         Ok(counts.then_some((stored, idle)))
     }
 
+    /// Which of these records are stored: one command for each and one round trip for all, since made-up cookies must not
+    /// cost the store more than the client that sends them. Those that are missing are remembered for a while.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that one is missing.
+    pub async fn are_stored(&self, wanted: &[(Table, RecordKey)]) -> Result<Vec<bool>, StoreError> {
+        let now = self.clock.now();
+        let Ok(_lookup) = self.lookups.try_acquire() else { return Err(StoreError::Away) };
+        let mut commands = redis::pipe();
+        for (table, key) in wanted {
+            // A tombstone counts too: it says for certain that there is nothing more to find.
+            let (record, tombstone) = names(*table, *key);
+            commands.cmd("EXISTS").arg(record).arg(tombstone);
+        }
+        let found: Vec<u64> = self.link.pipeline(&commands).await?;
+        if found.contains(&0) && !self.is_settled().await? {
+            return Err(StoreError::Away);
+        }
+        for ((_, key), _) in wanted.iter().zip(&found).filter(|(_, count)| **count == 0) {
+            self.absent.insert(*key, now);
+        }
+        Ok(found.into_iter().map(|count| count > 0).collect())
+    }
+
+    /// Whether a record was missing a moment ago.
+    pub fn is_known_missing(&self, key: &RecordKey) -> bool {
+        let now = self.clock.now();
+        self.absent.get(key).is_some_and(|asked| now.0 < asked.0.saturating_add(ABSENT_FOR))
+    }
+
+    /// How many unknown ids each client may present.
+    pub fn limit(&self) -> &LookupLimit {
+        &self.limit
+    }
+
     /// What stands at a key, how long it counts without use (0: no longer), and when it was ended.
     async fn load<T: DeserializeOwned>(
         &self,
@@ -250,7 +291,7 @@ impl Redis {
         key: RecordKey,
     ) -> Result<Option<(T, u64, i64)>, StoreError> {
         let now = self.clock.now();
-        if self.absent.get(&key).is_some_and(|asked| now.0 < asked.0.saturating_add(ABSENT_FOR)) {
+        if self.is_known_missing(&key) {
             return Ok(None);
         }
         // Whoever sends made-up cookies does not keep the others from the store.

@@ -13,12 +13,18 @@ use super::{
     cookie::{NewId, NoRandomness, RecordKey},
     handover::{NoTicket, Ticket},
     record::{AppSession, SignIn},
-    redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
+    redis::{Announcement, Redis, StoredSignIn, Table, Told, link::StoreError, people::ProofLock},
     store::Sessions,
     upkeep,
     written::{Left, WrittenPlace},
 };
-use crate::model::{app::AppId, clock::Moment, place::Place};
+use crate::model::{
+    app::AppId,
+    client::Client,
+    clock::{Moment, millis},
+    lookup_limit::Attempt,
+    place::Place,
+};
 
 /// The store cannot be asked now; what it would say is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +59,8 @@ impl From<StoreError> for Away {
 }
 
 impl Sessions {
-    /// Brings into memory what these cookies name, as far as it is not there and others may know it.
+    /// Loads into memory what these cookies name, as far as it is not there and others may know it. A client that keeps
+    /// presenting ids which nobody knows is held up by its own `limit`.
     ///
     /// # Errors
     /// [`Away`] when one of them is not in memory and cannot be asked for.
@@ -61,18 +68,59 @@ impl Sessions {
         &self,
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
+        client: Client,
     ) -> Result<(), Away> {
         let Some(redis) = self.redis() else { return Ok(()) };
         let now = self.now();
-        for key in app_cookies.filter_map(RecordKey::of).take(MOST_COOKIES) {
-            if !self.app_by_key(&key).is_some_and(|session| session.is_live(now)) {
-                self.bring_app(redis, key).await?;
+        let apps = app_cookies.filter_map(RecordKey::of).map(|key| (Table::Apps, key));
+        let sign_ins = sign_in_cookies.filter_map(RecordKey::of).map(|key| (Table::SignIns, key));
+        let is_here = |table: Table, key: &RecordKey| match table {
+            Table::Apps => self.app_by_key(key).is_some_and(|session| session.is_live(now)),
+            Table::SignIns => self.sign_in_by_key(key).is_some_and(|sign_in| sign_in.is_live(now)),
+        };
+        let unknown: Vec<_> = apps
+            .chain(sign_ins)
+            .filter(|(table, key)| !is_here(*table, key) && !redis.is_known_missing(key))
+            .collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let attempts = self.attempts(redis, client, unknown.len())?;
+        let stored = match redis.are_stored(&unknown).await {
+            Ok(stored) => stored,
+            Err(error) => {
+                // That nothing is known of it is not the client's fault.
+                attempts.into_iter().for_each(Attempt::found);
+                return Err(error.into());
+            }
+        };
+        let looked_up = stored.iter().zip(attempts);
+        looked_up.filter(|(is_stored, _)| **is_stored).for_each(|(_, attempt)| attempt.found());
+        for ((table, key), _) in unknown.iter().zip(stored).filter(|(_, is_stored)| *is_stored) {
+            match table {
+                Table::Apps => self.bring_app(redis, *key).await?,
+                Table::SignIns => drop(self.bring_sign_in(redis, *key).await?),
             }
         }
-        for key in sign_in_cookies.filter_map(RecordKey::of).take(MOST_COOKIES) {
-            self.bring_sign_in(redis, key).await?;
-        }
         Ok(())
+    }
+
+    /// Leave for so many look-ups. Clients that a proxy does not name cannot be told apart: only the number of look-ups
+    /// that are under way bounds them.
+    fn attempts(&self, redis: &Redis, client: Client, count: usize) -> Result<Vec<Attempt>, Away> {
+        let Some(client) = client.limit_key else { return Ok(Vec::new()) };
+        let mut attempts = Vec::with_capacity(count);
+        while attempts.len() < count {
+            match redis.limit().attempt(client) {
+                Some(attempt) => attempts.push(attempt),
+                None => {
+                    // Nothing is looked up, so nothing was spent.
+                    attempts.into_iter().for_each(Attempt::found);
+                    return Err(Away);
+                }
+            }
+        }
+        Ok(attempts)
     }
 
     /// Whether replicas share them.
@@ -129,7 +177,7 @@ impl Sessions {
             None => self.begin_brought(key, (person.clone(), tokens), (left, proved), (begun, version)),
         };
         // Of two who bring it at once one may have read it before it changed.
-        if sign_in.adopt(version, person, refresh, proved) {
+        if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
             self.alarm().ring();
         }
         sign_in.told(version);
@@ -302,7 +350,7 @@ impl Sessions {
             return Ok(false);
         }
         let Some(redis) = self.redis() else { return Ok(true) };
-        Ok(redis.is_first(token, crate::model::clock::millis(kept_for)).await?)
+        Ok(redis.is_first(token, millis(kept_for)).await?)
     }
 
     /// What was begun with a token that is good once could not be finished: it may come again.
@@ -445,6 +493,3 @@ impl Sessions {
         let _ = upkeep::tell(self, redis, upkeep::Which::Ahead).await;
     }
 }
-
-/// Cookies of one name that are asked for; more are not a browser's.
-const MOST_COOKIES: usize = 4;

@@ -139,7 +139,9 @@ impl Sessions {
     /// Finds the session that counts for an app at a place: its own if one is presented, else the sign-in.
     ///
     /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
-    /// not the one presented with it counts as absent.
+    /// not the one presented with it counts as absent. On the site it needs that sign-in's cookie beside it: its own
+    /// has no `__Host-` prefix there, so a page on a sibling host could set it in a browser that is signed out, whose
+    /// person would then work in somebody else's session. A session that a token has begun has no such cookie.
     pub fn find<'c>(
         &self,
         app_cookies: impl Iterator<Item = &'c [u8]>,
@@ -153,8 +155,10 @@ impl Sessions {
             let mut keys = sign_in_cookies.inspect(|_| presented += 1).filter_map(RecordKey::of);
             std::array::from_fn(|_| keys.next())
         };
-        let matches_sign_in =
-            |session: &AppSession| presented == 0 || sign_in_keys.contains(&Some(session.sign_in().key()));
+        let matches_sign_in = |session: &AppSession| match presented {
+            0 => *place != Place::Site || session.sign_in().tokens.is_for_token(),
+            _ => sign_in_keys.contains(&Some(session.sign_in().key())),
+        };
         let session =
             only(app_cookies.filter_map(RecordKey::of).filter_map(|key| self.apps.get(&key)).filter(
                 |session| session.is_for(app, place) && session.is_live(now) && matches_sign_in(session),
@@ -232,7 +236,9 @@ impl Sessions {
     ) -> Arc<SignIn> {
         let now = self.clock.now();
         let brought = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, proved));
-        let brought = Arc::new(brought.begun_at(begun).at_version(version));
+        let brought = brought.begun_at(begun).at_version(version);
+        let is_fresh = self.is_fresh(proved);
+        let brought = Arc::new(if is_fresh { brought } else { brought.requiring_proof() });
         let kept = self.sign_ins.entry(key).and_compute_with(|found| match found {
             Some(found) if !found.value().is_ended() => Op::Nop,
             Some(_) | None => Op::Put(brought.clone()),
@@ -242,6 +248,11 @@ impl Sessions {
             self.make_room_for(&kept);
         }
         kept
+    }
+
+    /// Whether a proof of that moment still holds.
+    pub(super) fn is_fresh(&self, proved: Moment) -> bool {
+        self.clock.now() < proved.after(self.settings.recheck)
     }
 
     fn new_sign_in(&self, key: RecordKey, (principal, tokens): Begun) -> SignIn {

@@ -55,6 +55,10 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
     if own_timeout.is_some_and(|timeout| timeout.is_zero()) {
         section.wrong("timeout", "must be longer than nothing", None);
     }
+    let serves_bare_path = section.switch("serves_bare_path").unwrap_or(false);
+    if serves_bare_path && section.switch("strip_prefix").unwrap_or(false) {
+        section.wrong("serves_bare_path", "has no meaning together with strip_prefix", None);
+    }
     let elsewhere = published_ports.iter().filter_map(|port| port.upstream.as_ref());
     let tls = upstream_tls(section, folder, upstream.iter().chain(elsewhere));
     let spec = AppSpec {
@@ -65,6 +69,7 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
         isolation,
         published_ports,
         rewrite_host: section.switch("rewrite_host").unwrap_or(false),
+        serves_bare_path,
         keep_authorization: section.switch("keep_authorization").unwrap_or(false),
         protocol: section.required_or("protocol", Protocol::Http1, protocol),
         proxy_protocol: section.switch("proxy_protocol").unwrap_or(false),

@@ -13,6 +13,8 @@ use prometheus_client::{
     registry::Registry,
 };
 
+use super::optional_gauge::OptionalGauge;
+
 /// `class` and `code` of a finished request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
@@ -115,7 +117,7 @@ pub struct Metrics {
     /// Sign-ins and app sessions in memory.
     pub sessions: Gauge,
     /// Whether the session store that replicas share is connected.
-    pub store_up: Gauge,
+    pub store_up: OptionalGauge,
     /// Clients that were let go because they took nothing of their answer.
     pub write_stalls: Counter,
     /// Apps in the catalogue.
@@ -127,7 +129,7 @@ pub struct Metrics {
     /// Request log lines dropped because the sink stalled.
     pub log_dropped: Counter,
     /// Whether the files of our certificates could be used when they were last read.
-    pub certificates_fine: Gauge,
+    pub certificates_fine: OptionalGauge,
     /// Whether the last configuration that was read is in force.
     pub last_reload_success: Gauge,
     catalog_age: Gauge<f64, AtomicU64>,
@@ -170,7 +172,7 @@ impl Metrics {
             oidc: Family::default(),
             arvados: Family::default(),
             store: Family::default(),
-            store_up: Gauge::default(),
+            store_up: OptionalGauge::default(),
             refused: Family::default(),
             missed: Family::default(),
             connections: Gauge::default(),
@@ -185,7 +187,7 @@ impl Metrics {
             catalog_problems: Gauge::default(),
             upstream_connections: Gauge::default(),
             log_dropped: Counter::default(),
-            certificates_fine: Gauge::default(),
+            certificates_fine: OptionalGauge::default(),
             last_reload_success: Gauge::default(),
             catalog_age: Gauge::default(),
             hot: HotCounters {

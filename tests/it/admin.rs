@@ -34,6 +34,9 @@ async fn probes_and_metrics_are_open_and_never_public() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
+    for unconfigured in ["ludgate_session_store_up", "ludgate_certificates_last_read_success"] {
+        assert!(!metrics.contains(unconfigured), "an alert on 0 would fire: {unconfigured}");
+    }
     for name in ["alice", "grp", "/apps"] {
         assert!(!metrics.contains(name), "no app and no person in a label: {name}");
     }

@@ -8,7 +8,7 @@ use crate::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn q9_one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
-    let world = World::with_threads(2, "[limits]\nrequests_per_app = 3\n", |_| {}).await;
+    let world = World::with_threads(2, "[limits]\nrequests_per_app = 3\nclient_share = 100\n", |_| {}).await;
     let mut waiting = Vec::new();
     for count in 1..=3 {
         let mut raw = world.raw().await;
@@ -43,7 +43,7 @@ async fn q9_one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_count_as_connections_and_not_as_waiting() {
-    let limits = "[limits]\nrequests_per_app = 1\nconnections_per_app = 3\n";
+    let limits = "[limits]\nrequests_per_app = 1\nconnections_per_app = 3\nclient_share = 100\n";
     let world = World::with_threads(1, limits, |_| {}).await;
     let mut streams = Vec::new();
     for _ in 0..3 {

@@ -33,7 +33,10 @@ async fn a_warm_private_request_costs_no_call_and_no_handshake() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_first_requests_at_once_cost_one_look_up_of_each_record() {
-    let cluster = Cluster::with("[limits]\nconnections_per_client = 1000\nrequests_per_app = 1000\n").await;
+    let cluster = Cluster::with(
+        "[limits]\nconnections_per_client = 1000\nrequests_per_app = 1000\nclient_share = 100\n",
+    )
+    .await;
     let container = cluster.container(&[&cluster.alice]).await;
     let host =
         format!("{}-8080.localhost:{}", container.request_uuids[0], cluster.world.running.address.port());

@@ -196,8 +196,26 @@ fn explain_says_step_by_step_what_a_request_gets() {
         (&["/apps/mlflow/x", "--user", "bob"], "decision  deny (not_in_group)"),
         (&["/apps/mlflow/x", "--as", "fetch"], "decision  deny (anonymous)"),
         (
-            &["/apps/mlflow/ws", "--as", "websocket", "--user", "a", "--group", "/phusers"],
+            &[
+                "/apps/mlflow/ws",
+                "--as",
+                "websocket",
+                "--user",
+                "a",
+                "--group",
+                "/phusers",
+                "--origin",
+                "http://127.0.0.1:8080",
+            ],
             "decision  allow (group)",
+        ),
+        (
+            &["/apps/mlflow/ws", "--as", "websocket", "--user", "a", "--group", "phusers"],
+            "--origin http://127.0.0.1:8080\nclass     websocket\nroute     app mlflow\n",
+        ),
+        (
+            &["/apps/mlflow/ws", "--as", "websocket", "--user", "a", "--group", "phusers"],
+            "decision  deny (foreign_origin)",
         ),
         (
             &[
@@ -229,6 +247,7 @@ fn explain_says_step_by_step_what_a_request_gets() {
             String::from_utf8_lossy(&output.stderr)
         );
         assert!(said.contains(expected), "{arguments:?}: wanted {expected:?} in\n{said}");
+        assert!(!said.contains('{') && !said.contains('"'), "B9: no text of ours for programmers: {said}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! behaviour.md rows 21, 22, 24 and V37-V42: what a cookie is worth, where, and for whom.
 
 use crate::support::{
-    browser::{From, at_built_in_provider},
+    browser::{Browser, From, at_built_in_provider},
     world::World,
 };
 
@@ -56,7 +56,7 @@ async fn row_22_cookies_count_only_where_our_own_origin_led_the_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_24_a_session_is_for_one_app_and_one_sign_in() {
+async fn row_24_a_session_is_for_one_app_and_comes_with_its_sign_in() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     alice.open("/apps/grp/").await;
@@ -66,12 +66,10 @@ async fn row_24_a_session_is_for_one_app_and_one_sign_in() {
         format!("GET {target} HTTP/1.1\r\nHost: HOST\r\nCookie: {cookies}\r\n\r\n")
     };
     let session = format!("phapplication-session-id={app_cookie}");
-    assert_eq!(
-        world.exchange(&get("/apps/grp/x", session.clone())).await.status(),
-        200,
-        "alone it is enough at its own app"
-    );
-    for other in ["/apps/mine/x", "/apps/strip/x", "/apps/usr/x"] {
+    let sign_in = alice.value("ludgate").expect("a sign-in");
+    let both = |app: &str| format!("{app}; ludgate={sign_in}");
+    assert_eq!(world.exchange(&get("/apps/grp/x", both(&session))).await.status(), 200);
+    for other in ["/apps/grp/x", "/apps/mine/x", "/apps/strip/x", "/apps/usr/x"] {
         assert_eq!(world.exchange(&get(other, session.clone())).await.status(), 401, "{other}");
     }
     let with_bob = format!("{session}; ludgate={}", bob.value("ludgate").expect("a sign-in"));
@@ -140,4 +138,34 @@ async fn on_an_https_site_the_cookies_are_host_bound_and_secure() {
     let page = alice.open("/apps/grp/").await;
     assert_eq!(page.status(), 200);
     shape(&page.all("set-cookie")[0], "phapplication-session-id", "/apps/grp/");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f6_a_cookie_that_a_sibling_host_planted_makes_nobody_somebody_else() {
+    let world = World::new().await.ready().await;
+    let mut alice = world.signed_in("alice").await;
+    alice.open("/apps/grp/").await;
+    let mut mallory = world.signed_in("alice").await;
+    mallory.open("/apps/grp/").await;
+    let name = "phapplication-session-id";
+    let session = |browser: &Browser| browser.jar[&(name.into(), "/apps/grp/".into())].clone();
+    let planted = session(&mallory);
+    // A browser that is signed out: the session that somebody planted for the domain above is none.
+    for line in [format!("{name}={planted}"), format!("{name}={planted}; ludgate=junk")] {
+        let head = format!("Host: HOST\r\n{}Cookie: {line}\r\n", From::Navigation.headers());
+        let answer = world.exchange(&format!("GET /apps/grp/x HTTP/1.1\r\n{head}\r\n")).await;
+        assert_eq!(answer.status(), 302, "{line}");
+    }
+    // Those that come first, for their longer path, neither hide the real one nor have another made.
+    let (own, sign_in) = (session(&alice), alice.value("ludgate").expect("a sign-in"));
+    let before = world.running.gateway.sessions.count();
+    for count in [4, 5, 30] {
+        let junk: String = (0..count).map(|n| format!("{name}={:A<43}; ", format!("{n}x"))).collect();
+        let cookies = format!("{junk}{name}={planted}; {name}={own}; ludgate={sign_in}");
+        let request = format!("GET /apps/grp/x HTTP/1.1\r\nHost: HOST\r\nCookie: {cookies}\r\n\r\n");
+        let answer = world.exchange(&request).await;
+        assert_eq!((answer.status(), answer.all("set-cookie").len()), (200, 0), "{count}");
+    }
+    assert_eq!(world.running.gateway.sessions.count(), before);
+    world.check_oracles().await;
 }

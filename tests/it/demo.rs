@@ -40,7 +40,7 @@ async fn a_stranger_opens_the_demo_signs_in_as_alice_and_opens_all_four_apps() {
     assert!(browser.open("/apps/team/").await.text().contains("phusers"));
     assert_eq!(browser.open("/apps/chat/").await.status(), 200);
     let launcher = browser.open("/apps/").await.text();
-    assert!(launcher.contains("Alice") && launcher.contains("sign out"), "{launcher}");
+    assert!(launcher.contains("Alice") && launcher.contains("Sign out"), "{launcher}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

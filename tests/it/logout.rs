@@ -283,3 +283,38 @@ async fn an_operator_lists_and_ends_sessions_of_a_person_of_one_browser_and_of_a
         (401, 200)
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_signing_out_and_being_signed_out_by_an_operator_revoke_the_refresh_token() {
+    let world = World::with("", |settings| settings.admin.token = Some(Secret::new("admin-token-CANARY")))
+        .await
+        .ready()
+        .await;
+    let revoked = async |count: u64| {
+        let done = async {
+            while world.provider.calls("revoke") < count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(crate::support::message::PATIENCE, done).await.expect("revoked");
+        assert_eq!(world.provider.calls("revoke"), count);
+        world
+            .until_counted(&format!(
+                "ludgate_oidc_requests_total{{endpoint=\"revoke\",result=\"ok\"}} {count}\n"
+            ))
+            .await;
+    };
+    let mut alice = world.signed_in("alice").await;
+    let page = alice.open("/oauth2/sign_out").await.text();
+    let form = format!("token={}&rd=", crate::session_store::field(&page, "token"));
+    let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", world.host);
+    alice.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await;
+    revoked(1).await;
+    let _bob = world.signed_in("bob").await;
+    let address = world.running.admin;
+    let request = format!(
+        "DELETE /sessions?subject=bob HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer admin-token-CANARY\r\nConnection: close\r\n\r\n"
+    );
+    assert_eq!(Raw::exchange(address, request).await.status(), 200);
+    revoked(2).await;
+}

@@ -110,7 +110,7 @@ async fn nobody_else_and_nothing_else_can_send_it() {
     elsewhere.host = world.on_host("grp").replace("http://", "");
     let more = form(&world.on_host("grp"), "application/x-www-form-urlencoded");
     let answer = elsewhere.once("POST", AGAIN, From::Form, &more, body.as_bytes()).await;
-    assert_eq!(answer.status(), 400, "made for another origin");
+    assert_eq!(answer.status(), 401, "a host where she has no session: nothing is read");
     world.hands.advance(11 * MINUTE);
     assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 400, "too old");
     assert_eq!(world.backend("grp").count(), reached, "nothing came to the app");

@@ -77,3 +77,104 @@ async fn a_group_look_up_that_fails_signs_nobody_in() {
     assert_eq!(landed.status(), 503, "{}", landed.text());
     assert!(browser.value("ludgate").is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_time_waits_for_it() {
+    let (clock, hands) = Clock::by_hand();
+    let port = free_port();
+    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone()).await.expect("a provider");
+    // It listens, and does not answer yet.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let issuer = format!("http://{}", listener.local_addr().expect("an address"));
+    let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
+        let identity = settings.identity.as_mut().expect("an identity section");
+        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+    })
+    .await;
+    let mut browser = world.browser();
+    let waiting = tokio::spawn(async move { browser.open("/oauth2/start?rd=/apps/grp/&go=1").await });
+    world.until_counted("ludgate_requests_in_flight 1").await;
+    let _provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
+    let answer = waiting.await.expect("no panic");
+    assert_eq!(answer.status(), 302, "{}", answer.text());
+    assert!(answer.header("location").expect("to the provider").contains("/authorize?"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_the_provider_refuses_is_our_fault_and_the_log_has_the_number_of_the_page() {
+    let lines = Lines::all();
+    let world = World::with("", |settings| {
+        let identity = settings.identity.as_mut().expect("an identity section");
+        identity.client_secret = Some(ludgate::model::secret::Secret::new("wrong"));
+    })
+    .await
+    .ready()
+    .await;
+    let mut browser = world.browser();
+    let start = browser.open("/apps/usr/").await;
+    let landed = browser.sign_in_from(&start, "alice").await;
+    assert_eq!(landed.status(), 500, "{}", landed.text());
+    assert!(landed.text().contains("An operator can help"), "{}", landed.text());
+    let id = landed.header("x-request-id").expect("an id");
+    let text = lines.text();
+    let line = text.lines().find(|line| line.contains("sign_in_failed")).unwrap_or_else(|| panic!("{text}"));
+    assert!(line.contains(&id) && line.contains("invalid_client"), "{line}");
+}
+
+/// What is logged, readable.
+#[derive(Clone, Default)]
+struct Lines(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl Lines {
+    /// Of the whole process.
+    fn all() -> &'static Lines {
+        static LINES: std::sync::OnceLock<Lines> = std::sync::OnceLock::new();
+        LINES.get_or_init(|| {
+            let lines = Lines::default();
+            let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
+            tracing::subscriber::set_global_default(subscriber).expect("nobody else sets one");
+            lines
+        })
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned()
+    }
+}
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
+    type Writer = Lines;
+
+    fn make_writer(&self) -> Lines {
+        self.clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b1_a_group_claim_that_nothing_carries_is_said_once() {
+    let lines = Lines::all();
+    let world = World::with("", |settings| {
+        settings.identity.as_mut().expect("an identity section").groups_claim = "roles".into();
+    })
+    .await
+    .ready()
+    .await;
+    for person in ["alice", "bob"] {
+        let mut browser = world.signed_in(person).await;
+        assert_eq!(browser.fetch("/apps/grp/x").await.status(), 403);
+    }
+    let text = lines.text();
+    let said: Vec<_> = text.lines().filter(|line| line.contains("roles")).collect();
+    assert!(said.len() == 1 && said[0].contains("WARN") && said[0].contains("groups sid"), "{text}");
+}

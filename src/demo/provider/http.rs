@@ -91,6 +91,20 @@ impl Provider {
                     None => json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"})),
                 }
             }
+            (&Method::POST, "/revoke") => {
+                let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
+                    return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
+                };
+                let form = form.to_bytes();
+                let authorization = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+                match self.revoke(&|name| parameter(&form, name), authorization) {
+                    Ok(()) => plain(StatusCode::OK, ""),
+                    Err((status, error)) => {
+                        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                        json_answer(status, &json!({ "error": error }))
+                    }
+                }
+            }
             (&Method::GET, "/end_session") => self.end_session(&query).await,
             (_, _) => plain(StatusCode::NOT_FOUND, "The demo's sign-in service has nothing here."),
         }
@@ -104,6 +118,7 @@ impl Provider {
             "token_endpoint": format!("{issuer}/token"),
             "userinfo_endpoint": format!("{issuer}/userinfo"),
             "jwks_uri": format!("{issuer}/keys"),
+            "revocation_endpoint": format!("{issuer}/revoke"),
             "end_session_endpoint": format!("{issuer}/end_session"),
             "response_types_supported": ["code"],
             "subject_types_supported": ["public"],

@@ -134,6 +134,24 @@ impl Provider {
         }))
     }
 
+    /// Forgets a refresh token and all that came of the same sign-in (RFC 7009). One it does not know is no error.
+    ///
+    /// # Errors
+    /// When it is not the client that asks.
+    pub fn revoke(
+        &self,
+        form: &dyn Fn(&str) -> Option<String>,
+        authorization: Option<&str>,
+    ) -> Result<(), Refused> {
+        self.authenticate(form, authorization)?;
+        self.count("revoke");
+        let mut state = self.state();
+        if let Some(revoked) = state.refresh.remove(&form("token").unwrap_or_default()) {
+            state.refresh.retain(|_, other| other.session != revoked.session);
+        }
+        Ok(())
+    }
+
     /// Whose access token it is, while it is valid.
     pub fn whose(&self, access_token: &str) -> Option<String> {
         let mut parts = access_token.split('.');

@@ -95,7 +95,7 @@ impl Call<'_> {
         let principal = sign_in.principal().clone();
         record.person = Some(principal.clone());
         let audience = Audience { place: Some(place), target, person: Some(&principal), ..self.audience() };
-        let permit = match self.permit_at(&place, target, &principal, record.client).await {
+        let permit = match self.permit_at(&place, target, &principal, record.client.address).await {
             Ok(permit) => permit,
             Err(refusal) => {
                 record.decision = "deny";
@@ -165,7 +165,10 @@ impl Call<'_> {
         let ticket = match taken {
             Ok(ticket) => ticket,
             Err(why) => {
-                tracing::info!(target: "audit", event = "ticket_refused", %why, client = %record.client);
+                tracing::info!(
+                    target: "audit", event = "ticket_refused", %why, client = %record.client,
+                    request_id = record.id(),
+                );
                 let refusal = Refusal { reason: Reason::BadTicket, app: None };
                 record.reason = refusal.reason.as_str();
                 return respond::refusal(&refusal, Audience { target: "/", ..self.audience() }, record);

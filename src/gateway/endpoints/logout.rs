@@ -9,6 +9,7 @@ use crate::{
     forward::body::Source,
     gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
+    model::load::Holder,
     session::shared::Away,
 };
 
@@ -22,6 +23,11 @@ impl Call<'_> {
     pub async fn backchannel_logout(&self, body: Source, record: &mut Record) -> Response<Answer> {
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.refuse(Reason::NotFound, record);
+        };
+        let framing = self.arrival.framing;
+        let holder = Holder::new(None, record.client.limit_key);
+        let Some(_reserved) = self.gateway.forms.reserve(holder, framing, MAX_FORM) else {
+            return self.refuse(Reason::Busy, record);
         };
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
         let Ok(Ok(form)) = reading.await else { return self.refuse(Reason::BadForm, record) };
@@ -45,7 +51,7 @@ impl Call<'_> {
             Ok(Ok((who, Ok(count)))) => {
                 tracing::info!(
                     target: "audit", event = "backchannel_logout", subject = who.subject, count,
-                    client = %record.client,
+                    client = %record.client, request_id = record.id(),
                 );
                 respond::ours(StatusCode::OK, Answer::whole(""))
             }
@@ -72,7 +78,10 @@ impl Call<'_> {
         {
             let ended = self.gateway.sessions.end_by_provider_everywhere(None, Some(&session)).await;
             let count = ended.ok();
-            tracing::info!(target: "audit", event = "frontchannel_logout", ?count, client = %record.client);
+            tracing::info!(
+                target: "audit", event = "frontchannel_logout", ?count, client = %record.client,
+                request_id = record.id(),
+            );
         }
         let mut response = respond::ours(StatusCode::OK, Answer::whole(""));
         let origin = oidc.settings().issuer.url().origin().ascii_serialization();
@@ -85,7 +94,7 @@ impl Call<'_> {
 }
 
 fn bad_token(error: &TokenError, record: &mut Record) -> Response<Answer> {
-    tracing::warn!(%error, client = %record.client, "a logout token was refused");
+    tracing::warn!(%error, client = %record.client, request_id = record.id(), "a logout token was refused");
     record.reason = "bad_logout_token";
     let body = json!({ "error": "invalid_request", "error_description": error.to_string() });
     respond::json_body(StatusCode::BAD_REQUEST, "application/json", &body)

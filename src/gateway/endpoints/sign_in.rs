@@ -68,6 +68,7 @@ impl Call<'_> {
         let Some(oidc) = &self.gateway.oidc else {
             return self.problem(UNAVAILABLE, "No sign-in service is configured.", &target, record);
         };
+        oidc.wait_until_known().await;
         let bind = match self.bind() {
             Ok(bind) => bind,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
@@ -97,6 +98,7 @@ impl Call<'_> {
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.problem(UNAVAILABLE, "No sign-in service is configured.", "/", record);
         };
+        oidc.wait_until_known().await;
         let returned = match self.returned() {
             Ok(returned) => returned,
             Err((kind, sentence)) => {
@@ -167,7 +169,7 @@ impl Call<'_> {
         sessions.keep(&sign_in).await;
         tracing::info!(
             target: "audit", event = "sign_in", subject = %principal.subject,
-            session = sign_in.key().short(), client = %record.client,
+            session = sign_in.key().short(), client = %record.client, request_id = record.id(),
         );
         let mut response = match (return_to::elsewhere(target, site), hand_over) {
             (Some(to), Some(bind)) => self.hand_over(&sign_in, to, bind, record).await,
@@ -214,7 +216,9 @@ impl Call<'_> {
     }
 
     fn sign_in_failed(&self, error: &SignInError, target: &str, record: &mut Record) -> Response<Answer> {
-        tracing::warn!(target: "audit", event = "sign_in_failed", %error, client = %record.client);
+        tracing::warn!(
+            target: "audit", event = "sign_in_failed", %error, client = %record.client, request_id = record.id(),
+        );
         let (kind, sentence) = match error {
             SignInError::Unavailable(_) => (
                 UNAVAILABLE,
@@ -227,6 +231,12 @@ impl Call<'_> {
             SignInError::OtherIssuer => {
                 (BAD_PARAMETERS, "The answer comes from another sign-in service than was asked.".into())
             }
+            // It is this gateway that the provider refuses, whoever signs in.
+            SignInError::NotOurClient(_) => (
+                MISCONFIGURED,
+                "The sign-in service does not accept this gateway: its client id or secret is wrong. An operator can help."
+                    .into(),
+            ),
             SignInError::Refused(_) => (BAD_PARAMETERS, "The sign-in service refused this sign-in.".into()),
             SignInError::Token(_) => (BAD_PARAMETERS, "The sign-in service's answer is not valid.".into()),
         };
@@ -264,6 +274,11 @@ const BAD_PARAMETERS: Kind =
     Kind { status: StatusCode::BAD_REQUEST, reason: "bad_callback", title: "Signing in did not work" };
 const DECLINED: Kind =
     Kind { status: StatusCode::FORBIDDEN, reason: "sign_in_declined", title: "You were not signed in" };
+const MISCONFIGURED: Kind = Kind {
+    status: StatusCode::INTERNAL_SERVER_ERROR,
+    reason: "client_refused_by_provider",
+    title: "Sign-in is unavailable",
+};
 const UNAVAILABLE: Kind = Kind {
     status: StatusCode::SERVICE_UNAVAILABLE,
     reason: "provider_unavailable",

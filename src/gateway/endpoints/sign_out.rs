@@ -19,6 +19,7 @@ use crate::{
     model::{
         app::AppId,
         arrival::{Origin, Provenance, RequestClass},
+        load::Holder,
         place::Place,
         principal::Principal,
     },
@@ -64,6 +65,20 @@ impl Call<'_> {
 
     /// Needs the page's token, and that our own origin sent the form.
     async fn sign_out_now(&self, body: Source, record: &mut Record) -> Response<Answer> {
+        if self.arrival.origin == Origin::Foreign {
+            return self.refuse(Reason::ForeignOrigin, record);
+        }
+        let presented = self.cookies().unwrap_or_default();
+        if presented.sign_in.is_empty() && presented.access_token.is_empty() {
+            // Nobody is signed in: nothing is collected of a form that can change nothing.
+            return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &self.after(None)), &[]);
+        }
+        let framing = self.arrival.framing;
+        let known = self.sign_in().map(|sign_in| sign_in.principal().clone());
+        let holder = Holder::new(known.as_deref(), record.client.limit_key);
+        let Some(_reserved) = self.gateway.forms.reserve(holder, framing, MAX_FORM) else {
+            return self.refuse(Reason::Busy, record);
+        };
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
         let Ok(Ok(form)) = reading.await else {
             return self.refuse(Reason::BadForm, record);
@@ -71,9 +86,6 @@ impl Call<'_> {
         let form = form.to_bytes();
         let asked = once(&form, "rd").ok().flatten();
         let target = self.after(asked.as_deref());
-        if self.arrival.origin == Origin::Foreign {
-            return self.refuse(Reason::ForeignOrigin, record);
-        }
         let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
             // Nobody is signed in, as far as is known here: that is what was asked for.
             self.end_elsewhere(&form);
@@ -92,6 +104,7 @@ impl Call<'_> {
             self.gateway.sessions.tell_ending_of(&sign_in).await;
             apps.extend(sign_in.apps());
             let site = self.snapshot.site();
+            self.gateway.revoke_at_provider(&sign_in);
             onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
@@ -102,7 +115,7 @@ impl Call<'_> {
         }
         tracing::info!(
             target: "audit", event = "sign_out", subject = %principal.subject,
-            session = key.short(), client = %record.client,
+            session = key.short(), client = %record.client, request_id = record.id(),
         );
         record.person = Some(principal);
         let response = match onward {

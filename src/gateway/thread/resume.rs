@@ -1,8 +1,8 @@
 //! Nothing typed is lost: a form that comes when the session is over is given back in a page ([`DataThread::park`]). From there it
-//! comes again to the same address, marked; the mark and the seal are taken off ([`DataThread::unpark`]), and it walks the line as any other,
-//! but for its person ([`DataThread::may_send`]) and once ([`DataThread::send_once`]).
+//! comes again to the same address, marked; the mark is taken off ([`unmark`]), and where a session stands behind it the seal too
+//! ([`DataThread::unpark`]), and it walks the line as any other, but for its person ([`DataThread::may_send`]) and once ([`DataThread::send_once`]).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
@@ -18,14 +18,18 @@ use crate::{
         decide,
         decision::{Reason, Refusal},
         endpoints::{Call, once},
+        form_budget::Reserved,
         parked::{self, FIELD, MARK, MAX_AGE, MAX_BODY, MAX_SEALED, Parked},
         respond::{self, Audience, Problem},
     },
+    incoming::cookies,
     model::{
         app::App,
         arrival::{Arrival, Framing},
         caller::Caller,
+        client::Client,
         destination::Destination,
+        load::Holder,
         place::Place,
         site::Site,
     },
@@ -45,13 +49,21 @@ const UNSENT: [&str; 4] =
 pub(super) struct Resumed {
     sealed: String,
     parked: Parked,
+    /// For as long as it is held.
+    _reserved: Reserved,
 }
 
 /// Whether the address is that of a form that comes again; the mark is taken off it.
-fn unmarked(arrival: &Arrival) -> Option<PathAndQuery> {
-    let target = arrival.target.as_str().strip_suffix(MARK)?;
-    let target = target.strip_suffix(['?', '&'])?;
-    PathAndQuery::try_from(target).ok()
+pub(super) fn unmark(arrival: &mut Arrival) -> bool {
+    let marked = arrival.target.as_str().strip_suffix(MARK);
+    let target = marked.and_then(|target| target.strip_suffix(['?', '&']));
+    match target.map(PathAndQuery::try_from) {
+        Some(Ok(target)) => {
+            arrival.target = target;
+            true
+        }
+        Some(Err(_)) | None => false,
+    }
 }
 
 impl Resumed {
@@ -66,25 +78,30 @@ impl Resumed {
 }
 
 impl DataThread {
-    /// Takes mark and seal off a form that comes again. What only has the mark, because a page behind it was sent from there, is the
-    /// app's own; and nearly every request is no form at all.
+    /// Takes the seal off a form that comes again, and was marked. What only has the mark, because a page behind it was sent
+    /// from there, is the app's own.
+    ///
+    /// Nobody is authorised yet, so only those are served who present a session of ours, live or over for a short time: a form
+    /// is given back to nobody else, and no one else makes us collect anything.
     ///
     /// # Errors
-    /// When the seal is not ours, or of another address, or too old.
+    /// When the seal is not ours, or of another address, or too old; when too much is being collected.
     pub(super) async fn unpark(
         &self,
         parts: &mut Parts,
         arrival: &mut Arrival,
-        body: Incoming,
+        (body, site, client): (Incoming, &Site, Client),
     ) -> Result<(Source, Option<Box<Resumed>>), Reason> {
-        let (Some(target), Some(oidc)) = (unmarked(arrival), &self.gateway.oidc) else {
-            return Ok((Either::Left(body), None));
-        };
-        arrival.target = target;
+        let Some(oidc) = &self.gateway.oidc else { return Ok((Either::Left(body), None)) };
         let fits = matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
         if !fits || !is_url_encoded(&parts.headers) {
             return Ok((Either::Left(body), None));
         }
+        let Some(person) = self.whose_session(&parts.headers, arrival, site, client).await? else {
+            return Ok((Either::Left(body), None));
+        };
+        let reserved = self.gateway.forms.reserve(Holder::Person(&person), arrival.framing, MAX_SEALED);
+        let reserved = reserved.ok_or(Reason::Busy)?;
         let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
         let Ok(Ok(form)) = reading.await else { return Err(Reason::BadForm) };
         let form = form.to_bytes();
@@ -99,7 +116,29 @@ impl DataThread {
         parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
         arrival.framing = Framing::Length(parked.body.len() as u64);
         let body = Either::Right(Full::new(Bytes::from(parked.body.clone())));
-        Ok((body, Some(Box::new(Resumed { sealed, parked }))))
+        Ok((body, Some(Box::new(Resumed { sealed, parked, _reserved: reserved }))))
+    }
+
+    /// Whose session a cookie names, live or over for a short time, here or at another replica.
+    async fn whose_session(
+        &self,
+        headers: &HeaderMap,
+        arrival: &Arrival,
+        site: &Site,
+        client: Client,
+    ) -> Result<Option<Arc<str>>, Reason> {
+        let sessions = &self.gateway.sessions;
+        let presented = cookies::scan(headers, &site.cookies, &arrival.place).map_err(Reason::Malformed)?;
+        let known = || sessions.whose(presented.app.iter().chain(presented.sign_in.iter()));
+        let here = known();
+        if here.is_some() || !sessions.are_shared() {
+            return Ok(here);
+        }
+        let brought = sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await;
+        match (known(), brought) {
+            (None, Err(Away)) => Err(Reason::Unverifiable),
+            (known, _) => Ok(known),
+        }
     }
 
     /// Nobody is signed in, and a page sent a form. Whose session ended by itself lately gets the form back, sealed for them alone.
@@ -116,7 +155,12 @@ impl DataThread {
         let (Some(person), Some(app), Some(oidc)) = (person, &refusal.app, &self.gateway.oidc) else {
             return refused(refusal, arrival, site, None, record);
         };
-        let Some(body) = kept(&call.parts.headers, arrival, body).await else {
+        let reserved = self.gateway.forms.reserve(Holder::Person(&person), arrival.framing, MAX_BODY);
+        let body = match reserved {
+            Some(_) => kept(&call.parts.headers, arrival, body).await,
+            None => None,
+        };
+        let Some(body) = body else {
             return not_kept(refusal, arrival, site, record);
         };
         let parked = Parked {

@@ -24,6 +24,16 @@ use crate::model::{
 const MAX_TOKEN: usize = 32 * 1024;
 /// A judgement is good for this long; then the token is judged anew.
 const REMEMBERED: Duration = Duration::from_secs(30);
+/// What a bearer token may say of its kind in its payload, where no standard asks for it.
+const BEARER_TYPES: [&str; 2] = ["Bearer", "at+jwt"];
+/// Claims that make it another kind of token. One with `cnf` (RFC 7800) is good only with a proof of the key or the
+/// certificate that it names, which is not asked for here: to take it without would undo what it was bound for.
+const OTHER_KINDS: [(&str, &str); 4] = [
+    ("nonce", "an ID token"),
+    ("at_hash", "an ID token"),
+    ("events", "a security event token"),
+    ("cnf", "bound to a key"),
+];
 /// Most tokens that are remembered.
 const MAX_REMEMBERED: u64 = 10_000;
 
@@ -138,15 +148,19 @@ impl Oidc {
 
     fn bearer_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
-        // `typ: ID` and the claims of an ID token are checked before anything is made of the token.
+        // What kind of token it is comes first, before anything is made of it. Keycloak says the kind in the payload:
+        // ID, Refresh, Offline and DPoP tokens are no bearer tokens.
         let payload: Map<String, Value> =
             token.split('.').nth(1).and_then(decode).ok_or(TokenError::Kind("not a JWT"))?;
-        if payload.get("typ").is_some_and(|typ| typ == "ID") {
+        let is_bearer = |typ: &Value| {
+            typ.as_str().is_some_and(|typ| BEARER_TYPES.iter().any(|known| typ.eq_ignore_ascii_case(known)))
+        };
+        if payload.get("typ").is_some_and(|typ| !is_bearer(typ)) {
             return Err(TokenError::Kind("typ"));
         }
-        for claim in ["nonce", "at_hash"] {
+        for (claim, kind) in OTHER_KINDS {
             if payload.contains_key(claim) {
-                return Err(TokenError::Kind("an ID token"));
+                return Err(TokenError::Kind(kind));
             }
         }
         if !payload.get("exp").is_some_and(|exp| exp.is_i64() || exp.is_u64()) {

@@ -3,18 +3,23 @@
 
 use std::time::Duration;
 
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use http::{Request, header};
 use openidconnect::{
     JsonWebKey, JsonWebKeyId,
     core::{CoreJsonWebKey, CoreJsonWebKeyUse, CoreJwsSigningAlgorithm},
 };
 use serde_json::{Map, Value};
+use url::form_urlencoded;
 
 use super::{
     Oidc,
     claims::{ALGORITHMS, SKEW, TokenError},
 };
-use crate::session::record::SignIn;
+use crate::{calls::chain, session::record::SignIn};
 
 /// Longest logout token that is looked at, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
@@ -122,6 +127,50 @@ impl Oidc {
             return Err(TokenError::Refused("the signature does not hold".into()));
         }
         Ok((fields, decoded(payload).ok_or_else(broken)?))
+    }
+
+    /// Has the provider forget the refresh token of a sign-in that has ended (RFC 7009), so that nobody who comes by a copy
+    /// of it can use it. Providers that offer no revocation keep it until it expires. Runs on the control runtime.
+    pub async fn revoke(&self, sign_in: &SignIn) {
+        let Some(metadata) = self.provider.current() else { return };
+        let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else { return };
+        let Some(token) = sign_in.tokens.refresh_token.swap(None) else { return };
+        let request = self.revocation(endpoint, token.expose());
+        let answer = match request {
+            Ok(request) => self.provider.http.call("revoke", request).await.map_err(|error| chain(&error)),
+            Err(error) => Err(error.to_string()),
+        };
+        // Section 2.2: a token that the provider does not know is answered with 200 too.
+        let refused = match answer {
+            Ok(response) if response.status().is_success() => return,
+            Ok(response) => format!("the provider answered {}", response.status()),
+            Err(error) => error,
+        };
+        tracing::warn!(
+            error = refused,
+            session = sign_in.key().short(),
+            "a refresh token could not be revoked"
+        );
+    }
+
+    /// Section 2.1, with the client authentication of the token endpoint (RFC 6749 section 2.3.1).
+    fn revocation(&self, endpoint: &str, token: &str) -> Result<Request<Vec<u8>>, http::Error> {
+        let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        form.append_pair("token", token).append_pair("token_type_hint", "refresh_token");
+        let mut request = Request::post(endpoint)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .header(header::ACCEPT, "application/json");
+        match &self.settings.client_secret {
+            Some(secret) => {
+                let pair = format!("{}:{}", encode(&self.settings.client_id), encode(secret.expose()));
+                request = request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(pair)));
+            }
+            None => {
+                form.append_pair("client_id", &self.settings.client_id);
+            }
+        }
+        request.body(form.finish().into_bytes())
     }
 
     /// Where the browser goes to be signed out at the provider too, and from there back; `None` where the provider offers no

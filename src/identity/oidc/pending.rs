@@ -4,7 +4,7 @@
 //! target. Replay is stopped by the provider's one-time code and by a bounded set of used states.
 
 use aws_lc_rs::digest;
-use moka::sync::Cache;
+use moka::{policy::EvictionPolicy, sync::Cache};
 use serde::{Deserialize, Serialize};
 
 use crate::session::{
@@ -101,7 +101,8 @@ pub struct UsedStates(Cache<[u8; 32], ()>);
 impl UsedStates {
     /// None yet.
     pub fn new() -> UsedStates {
-        UsedStates(Cache::builder().max_capacity(MAX_USED).build())
+        // The default policy may refuse to remember a new entry when the cache is full.
+        UsedStates(Cache::builder().max_capacity(MAX_USED).eviction_policy(EvictionPolicy::lru()).build())
     }
 
     /// Remembers a state; written after a successful exchange only.
@@ -125,4 +126,28 @@ fn key(state: &str) -> [u8; 32] {
     let mut key = [0; 32];
     key.copy_from_slice(digest::digest(&digest::SHA256, state.as_bytes()).as_ref());
     key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn f17_a_state_that_was_just_used_is_remembered_however_many_there_were() {
+        let used =
+            UsedStates(Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru()).build());
+        for old in 0..100 {
+            used.remember(&old.to_string());
+        }
+        used.0.run_pending_tasks();
+        // Looked at often, as an attacker might: no reason to keep them in place of a new one.
+        for _ in 0..100 {
+            assert!((0..100).all(|old| used.contains(&old.to_string())));
+        }
+        for new in 100..200 {
+            used.remember(&new.to_string());
+            used.0.run_pending_tasks();
+            assert!(used.contains(&new.to_string()), "{new}");
+        }
+    }
 }

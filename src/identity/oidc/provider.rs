@@ -3,16 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use openidconnect::{
     AdditionalProviderMetadata, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet, ProviderMetadata,
     core::{
         CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType, CoreJsonWebKey,
-        CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm, CoreJweKeyManagementAlgorithm,
-        CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
+        CoreJsonWebKeySet, CoreJsonWebKeyType, CoreJweContentEncryptionAlgorithm,
+        CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
     },
 };
 use serde::{Deserialize, Serialize};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::http_client::Calls;
 use crate::{
@@ -23,12 +24,16 @@ use crate::{
 /// Waiting times between tries at discovery.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
+/// A sign-in waits so long for a discovery that is under way.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
 /// Keys and metadata are read again this often.
 const REFRESH: Duration = Duration::from_secs(3600);
 /// An unknown key id leads to at most one fetch in this time, whoever asks.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(30);
 /// A provider publishes a handful of keys.
 const MAX_KEYS: usize = 100;
+/// RFC 7518 section 3.3.
+const MIN_RSA_BITS: usize = 2048;
 
 /// Metadata beyond the core set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -36,6 +41,9 @@ pub struct Extra {
     /// RP-initiated logout 1.0.
     #[serde(default)]
     pub end_session_endpoint: Option<String>,
+    /// RFC 7009.
+    #[serde(default)]
+    pub revocation_endpoint: Option<String>,
     /// RFC 9207: the callback carries `iss`.
     #[serde(default)]
     pub authorization_response_iss_parameter_supported: bool,
@@ -68,7 +76,17 @@ pub struct Provider {
     metadata: ArcSwapOption<Metadata>,
     keys: ArcSwap<CoreJsonWebKeySet>,
     last_fetch: Mutex<Option<Moment>>,
+    discovery: watch::Sender<Discovery>,
     clock: Clock,
+}
+
+/// What the provider's discovery has come to, before the provider is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Discovery {
+    /// It is being asked.
+    UnderWay,
+    /// It answered, or it did not; after a failure it is asked again soon.
+    Done,
 }
 
 impl Provider {
@@ -80,6 +98,7 @@ impl Provider {
             metadata: ArcSwapOption::empty(),
             keys: ArcSwap::from_pointee(JsonWebKeySet::new(Vec::new())),
             last_fetch: Mutex::new(None),
+            discovery: watch::Sender::new(Discovery::UnderWay),
             clock,
         }
     }
@@ -87,6 +106,17 @@ impl Provider {
     /// The metadata, once discovered.
     pub fn current(&self) -> Option<Arc<Metadata>> {
         self.metadata.load_full()
+    }
+
+    /// Waits for the metadata while they are being asked for, and no longer than [`FIRST_ANSWER`]: who signs in while the
+    /// process starts is not turned away, and while the provider is away nobody waits in vain. Cancel safety: may be
+    /// dropped.
+    pub async fn wait_until_known(&self) {
+        if self.metadata.load().is_some() {
+            return;
+        }
+        let mut discovery = self.discovery.subscribe();
+        let _ = tokio::time::timeout(FIRST_ANSWER, discovery.wait_for(|now| *now == Discovery::Done)).await;
     }
 
     /// The keys in force.
@@ -98,7 +128,10 @@ impl Provider {
     pub async fn keep_informed(&self) {
         let mut pause = FIRST_RETRY;
         loop {
-            match self.discover().await {
+            self.discovery.send_replace(Discovery::UnderWay);
+            let discovered = self.discover().await;
+            self.discovery.send_replace(Discovery::Done);
+            match discovered {
                 Ok(()) => {
                     pause = FIRST_RETRY;
                     tokio::time::sleep(REFRESH).await;
@@ -156,9 +189,68 @@ impl Provider {
     }
 
     fn take_keys(&self, keys: CoreJsonWebKeySet) {
-        // An empty or absurd set is a provider in trouble: what worked goes on working.
-        if (1..=MAX_KEYS).contains(&keys.keys().len()) {
-            self.keys.store(Arc::new(keys));
+        let (strong, weak): (Vec<_>, Vec<_>) = keys.keys().iter().cloned().partition(is_strong);
+        for key in weak {
+            let key = key.key_id().map(|id| id.as_str());
+            tracing::warn!(key, "an RSA key of the provider has less than 2048 bits and is not used");
         }
+        // An empty or absurd set is a provider in trouble: what worked goes on working.
+        if (1..=MAX_KEYS).contains(&strong.len()) {
+            self.keys.store(Arc::new(JsonWebKeySet::new(strong)));
+        }
+    }
+}
+
+/// Whether signatures by a key are worth anything: RSA needs 2048 bits (RFC 7518 section 3.3). Curves have a fixed size.
+fn is_strong(key: &CoreJsonWebKey) -> bool {
+    if *key.key_type() != CoreJsonWebKeyType::RSA {
+        return true;
+    }
+    // The library tells the modulus only in its JSON form.
+    let Ok(json) = serde_json::to_value(key) else { return false };
+    let modulus = json.get("n").and_then(|n| n.as_str()).and_then(|n| URL_SAFE_NO_PAD.decode(n).ok());
+    let modulus = modulus.unwrap_or_default();
+    let first = modulus.iter().position(|byte| *byte != 0).unwrap_or(modulus.len());
+    let bits =
+        modulus.get(first).map_or(0, |byte| (modulus.len() - first) * 8 - byte.leading_zeros() as usize);
+    bits >= MIN_RSA_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rsa(bits: usize, leading_zeros: usize) -> serde_json::Value {
+        let mut modulus = vec![0; leading_zeros];
+        modulus.extend(vec![0x80_u8; bits / 8]);
+        json!({ "kty": "RSA", "use": "sig", "kid": format!("{bits}"), "n": URL_SAFE_NO_PAD.encode(modulus), "e": "AQAB" })
+    }
+
+    #[test]
+    fn f14_rsa_keys_below_2048_bits_are_not_used() {
+        let http = Arc::new(
+            HttpClient::new(
+                None,
+                crate::telemetry::metrics::Metrics::new(),
+                crate::telemetry::metrics::Metrics::oidc,
+            )
+            .expect("a client"),
+        );
+        let issuer = IssuerUrl::new("https://op.test".into()).expect("a URL");
+        let provider = Provider::new(issuer, http, Clock::system());
+        let point = URL_SAFE_NO_PAD.encode([7; 32]);
+        let curve = json!({ "kty": "EC", "crv": "P-256", "use": "sig", "kid": "ec", "x": point, "y": point });
+        let take = |keys: Vec<serde_json::Value>| {
+            provider.take_keys(serde_json::from_value(json!({ "keys": keys })).expect("a set"));
+            let keys = provider.keys();
+            keys.keys().iter().filter_map(|key| key.key_id()).map(|id| id.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            take(vec![rsa(1024, 0), rsa(2048, 0), curve, rsa(4096, 1), rsa(2040, 1)]),
+            ["2048", "ec", "4096"]
+        );
+        assert_eq!(take(vec![rsa(1024, 0)]), ["2048", "ec", "4096"], "what worked goes on working");
     }
 }

@@ -13,6 +13,7 @@ use super::{
     claims::{self, Claims, Judge, TokenError},
     http_client::Calls,
     sign_in::{SignInError, Tokens, key_id},
+    userinfo::Missing,
 };
 use crate::{
     calls::chain,
@@ -76,35 +77,36 @@ impl Oidc {
         }
         let before = sign_in.principal().clone();
         let claims = self.claims_of(&response).await?;
-        let mut elsewhere = None;
-        let mut person = match &claims {
+        let others = claims.as_ref().map(|claims| &claims.additional_claims().0);
+        let (mut person, missing) = match (&claims, others) {
             // Section 12.2: it must be of the same person.
-            Some(claims) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
-            Some(claims) => {
-                let has_groups = claims::groups(&claims.additional_claims().0, &self.settings.groups_claim);
+            (Some(claims), _) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
+            (Some(claims), Some(others)) => {
                 let person = claims::person(claims, &self.settings.groups_claim);
-                if has_groups.is_some() {
-                    return Ok(Again::person(self, person, &before));
-                }
-                elsewhere = Some(&claims.additional_claims().0);
-                person
+                let missing = self.missing(&person, others);
+                // What was not there either at sign-in is not asked for each time.
+                let was_known = (person.email.is_none() && before.email.is_some())
+                    || (person.preferred_username.is_none() && before.preferred_username.is_some())
+                    || (person.name.is_none() && before.has_name());
+                let profile = missing.profile && was_known;
+                (person, Missing { profile, ..missing })
             }
-            None => PersonClaims {
-                subject: before.subject.to_string(),
-                name: Some(before.display_name.to_string()),
-                email: before.email.as_deref().map(str::to_owned),
-                preferred_username: before.preferred_username.as_deref().map(str::to_owned),
-                groups: Vec::new(),
-            },
+            (_, _) => {
+                let person = PersonClaims { subject: before.subject.to_string(), ..PersonClaims::default() };
+                (person, Missing { groups: true, profile: true })
+            }
         };
-        let subject = openidconnect::SubjectIdentifier::new(before.subject.to_string());
-        match (self.groups_elsewhere(&metadata, &response, &subject, elsewhere).await?, &claims) {
-            (Some(groups), _) => person.groups = groups,
-            // As at the sign-in: whom the provider describes without groups has none.
-            (None, Some(_)) => {}
-            (None, None) => {
-                return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
-            }
+        let missing = self.complete_person(&mut person, missing, others, &response, &metadata).await?;
+        // As at the sign-in: whom the provider describes without groups has none.
+        if missing.groups && claims.is_none() {
+            return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
+        }
+        if missing.profile {
+            let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+            person.name = person.name.or_else(|| Some(before.display_name.to_string()));
+            person.email = person.email.or_else(|| known(&before.email));
+            person.preferred_username =
+                person.preferred_username.or_else(|| known(&before.preferred_username));
         }
         Ok(Again::person(self, person, &before))
     }

@@ -7,7 +7,6 @@ use openidconnect::{
     AuthenticationFlow, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
     EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
     RedirectUrl, RequestTokenError, Scope, StandardErrorResponse, StandardTokenResponse, TokenResponse,
-    UserInfoClaims,
     core::{
         CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
         CoreJweContentEncryptionAlgorithm, CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse,
@@ -19,7 +18,6 @@ use super::{
     Oidc,
     claims::{self, Judge, OtherClaims, TokenError, TokenFields},
     http_client::Calls,
-    overage,
     pending::{Pending, StateError},
     provider::Metadata,
 };
@@ -64,6 +62,11 @@ pub enum SignInError {
     /// The answer comes from another provider (RFC 9207).
     #[error("the answer comes from another sign-in service than was asked")]
     OtherIssuer,
+    /// The provider does not know us, or our secret.
+    #[error(
+        "the sign-in service refused this gateway as its client: {0}; see identity.client_id and client_secret"
+    )]
+    NotOurClient(String),
     /// The provider refused the code.
     #[error("the sign-in service refused the sign-in: {0}")]
     Refused(String),
@@ -200,12 +203,8 @@ impl Oidc {
         self.used.remember(&returned.state);
         let mut person = claims::person(claims, &self.settings.groups_claim);
         let others = &claims.additional_claims().0;
-        if claims::groups(others, &self.settings.groups_claim).is_none()
-            && let Some(groups) =
-                self.groups_elsewhere(&metadata, &response, claims.subject(), Some(others)).await?
-        {
-            person.groups = groups;
-        }
+        let missing = self.missing(&person, others);
+        self.complete_person(&mut person, missing, Some(others), &response, &metadata).await?;
         let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
         Ok(SignedIn {
             principal: Principal::new(person, &self.settings.admin_groups),
@@ -220,54 +219,6 @@ impl Oidc {
                 console: None,
             },
         })
-    }
-
-    /// Groups that the ID token does not carry: from where it says that they are, if that is configured, else from userinfo;
-    /// `None` where there is neither.
-    pub(super) async fn groups_elsewhere(
-        &self,
-        metadata: &Metadata,
-        tokens: &Tokens,
-        subject: &openidconnect::SubjectIdentifier,
-        claims: Option<&serde_json::Map<String, serde_json::Value>>,
-    ) -> Result<Option<Vec<crate::model::access::GroupName>>, SignInError> {
-        let named = claims.map(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim));
-        // An answer without an ID token cannot say so; the directory knows the groups of everybody.
-        if named.unwrap_or(self.settings.directory.is_some()) {
-            match &self.settings.directory {
-                Some(directory) => return self.groups_from(directory, tokens).await.map(Some),
-                None => tracing::warn!(
-                    "the provider has more groups for somebody than a token holds; identity.groups_url says where they are"
-                ),
-            }
-        }
-        if metadata.userinfo_endpoint().is_none() {
-            return Ok(None);
-        }
-        let client = self.client(metadata)?;
-        self.groups_from_userinfo(&client, tokens, subject).await.map(Some)
-    }
-
-    /// Userinfo must speak of the same person.
-    async fn groups_from_userinfo(
-        &self,
-        client: &OidcClient,
-        tokens: &Tokens,
-        subject: &openidconnect::SubjectIdentifier,
-    ) -> Result<Vec<crate::model::access::GroupName>, SignInError> {
-        let access_token = tokens.access_token().clone();
-        if !access_token.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(SignInError::Refused("the access token cannot stand in a header".into()));
-        }
-        let http = Calls::new(&self.provider.http, "userinfo");
-        let found: UserInfoClaims<OtherClaims, CoreGenderClaim> = client
-            .user_info(access_token, Some(subject.clone()))
-            .map_err(|error| SignInError::Unavailable(error.to_string()))?
-            .request_async(&http)
-            .await
-            // Without groups nothing can be decided, and a guess would be a decision.
-            .map_err(|error| SignInError::Unavailable(chain(&error)))?;
-        Ok(claims::groups(&found.additional_claims().0, &self.settings.groups_claim).unwrap_or_default())
     }
 
     /// A client for what is known of the provider.
@@ -297,7 +248,15 @@ fn exchange_error(
     error: RequestTokenError<CallError, StandardErrorResponse<CoreErrorResponseType>>,
 ) -> SignInError {
     match error {
-        RequestTokenError::ServerResponse(answer) => SignInError::Refused(answer.error().as_ref().to_owned()),
+        RequestTokenError::ServerResponse(answer) => {
+            let error = answer.error();
+            let of_client = matches!(
+                error,
+                CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient
+            );
+            let error = error.as_ref().to_owned();
+            if of_client { SignInError::NotOurClient(error) } else { SignInError::Refused(error) }
+        }
         RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
         // The provider did answer, with something that is no token: trying again would not help.
         error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {

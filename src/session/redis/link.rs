@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, ProtocolVersion, PushInfo, PushKind,
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, ProtocolVersion, PushInfo, PushKind,
     RedisConnectionInfo, RedisError, ScriptInvocation, ServerErrorKind, Value, aio::MultiplexedConnection,
 };
 use rustls::{ClientConfig, pki_types::ServerName};
@@ -108,6 +108,7 @@ pub enum News {
 impl Link {
     /// No connection yet; see [`Link::keep`].
     pub fn new(settings: Settings, metrics: Arc<Metrics>) -> Link {
+        metrics.store_up.set(0);
         Link { settings, current: ArcSwapOption::empty(), metrics }
     }
 
@@ -119,6 +120,16 @@ impl Link {
         let live = self.live()?;
         let mut connection = live.connection.clone();
         self.judged(&live, command.query_async(&mut connection)).await
+    }
+
+    /// Runs several commands in one round trip. They need not touch one slot of a cluster.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
+        let live = self.live()?;
+        let mut connection = live.connection.clone();
+        self.judged(&live, commands.query_async(&mut connection)).await
     }
 
     /// Runs a script, which the server is given when it does not know it.

@@ -40,6 +40,11 @@ impl Sessions {
         Moment(window.shuts().saturating_add(millis(self.idle())))
     }
 
+    /// Whose is the first of these cookies that names a session which counts, or which ended by itself less than a window ago.
+    pub fn whose<'c>(&self, mut cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
+        cookies.find_map(|cookie| self.lapsed(std::iter::once(cookie)))
+    }
+
     /// Whose session one of these cookies named, if it ended by itself less than a window ago.
     pub fn lapsed<'c>(&self, cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
         let now = self.now();

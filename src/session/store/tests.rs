@@ -34,38 +34,42 @@ fn grp() -> AppId {
 #[test]
 fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
     let (sessions, clock, hands) = store();
-    let (_, owner) = sign_in(&sessions, "alice");
+    let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
     hands.advance(30 * MINUTE - Duration::from_secs(1));
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_some());
+    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_some());
     hands.advance(Duration::from_secs(1));
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none());
 }
 
 #[test]
 fn a_session_in_constant_use_ends_at_its_lifetime() {
     let (sessions, clock, hands) = store();
-    let (_, owner) = sign_in(&sessions, "alice");
+    let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
     for _ in 0..35 {
         hands.advance(20 * MINUTE);
-        let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("in use");
+        let live =
+            find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).expect("in use");
         sessions.touch(&live, clock.now());
     }
     hands.advance(20 * MINUTE);
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none(), "12 h are over");
+    assert!(
+        find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none(),
+        "12 h are over"
+    );
 }
 
 #[test]
 fn looking_is_not_using() {
     let (sessions, clock, hands) = store();
-    let (_, owner) = sign_in(&sessions, "alice");
+    let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
     for _ in 0..3 {
         hands.advance(10 * MINUTE);
-        let _ = find(&sessions, &[id.as_str()], &[], &grp(), clock.now());
+        let _ = find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now());
     }
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none());
 }
 
 #[test]
@@ -74,24 +78,27 @@ fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
     let (sign_in_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
     hands.advance(20 * MINUTE);
-    let live = find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).expect("live");
+    let live = find(&sessions, &[id.as_str()], &[sign_in_id.as_str()], &grp(), clock.now()).expect("live");
     sessions.touch(&live, clock.now());
     hands.advance(20 * MINUTE);
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
     sessions.end(&owner);
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), clock.now()).is_none());
+    assert!(find(&sessions, &[id.as_str()], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
 }
 
 #[test]
 fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
     let (sessions, clock, _hands) = store();
-    let (_, alice) = sign_in(&sessions, "alice");
+    let (alice_id, alice) = sign_in(&sessions, "alice");
     let (bob_id, _bob) = sign_in(&sessions, "bob");
     let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
     let now = clock.now();
     let other = AppId::new("grp2").expect("an id");
     assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
+    let with_sign_in = find(&sessions, &[id.as_str()], &[alice_id.as_str()], &grp(), now);
+    assert!(matches!(with_sign_in, Some(Live::App(_))));
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_none(), "planted from a sibling host");
     let found = find(&sessions, &[id.as_str()], &[bob_id.as_str()], &grp(), now).expect("bob");
     assert!(matches!(found, Live::SignIn(person) if &*person.principal().subject == "bob"));
     assert!(find(&sessions, &[id.as_str()], &["nonsense"], &grp(), now).is_none());
@@ -106,6 +113,39 @@ fn of_two_cookies_with_one_name_exactly_one_must_hold() {
     let now = clock.now();
     assert!(find(&sessions, &[], &[&planted, alice.as_str()], &grp(), now).is_some());
     assert!(find(&sessions, &[], &[bob.as_str(), alice.as_str()], &grp(), now).is_none());
+}
+
+#[test]
+fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie() {
+    let (sessions, clock, _hands) = store();
+    let now = clock.now();
+    let (_, alice) = sign_in(&sessions, "alice");
+    let host = Place::Port(2000);
+    let (id, _) = sessions.mint(&alice, &grp(), &host).expect("a session");
+    let cookies = || [id.as_str().as_bytes()].into_iter();
+    assert!(sessions.find(cookies(), std::iter::empty(), &grp(), &host, now).is_some());
+    let tokens = ProviderTokens {
+        arvados: Some(crate::model::secret::Secret::new("v2/token")),
+        ..ProviderTokens::default()
+    };
+    let by_token = sessions.begin_for_token(RecordKey::of_token("v2/token"), person("bob"), tokens);
+    let (id, _) = sessions.mint(&by_token, &grp(), &Place::Site).expect("a session");
+    assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_some());
+}
+
+#[test]
+fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
+    let (sessions, clock, _hands) = store();
+    let (alice_id, alice) = sign_in(&sessions, "alice");
+    let (_, mallory) = sign_in(&sessions, "mallory");
+    let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
+    let planted: Vec<_> =
+        (0..30).filter_map(|_| sessions.mint(&mallory, &grp(), &Place::Site)).map(|(id, _)| id).collect();
+    let mut cookies: Vec<&str> = planted.iter().map(NewId::as_str).collect();
+    assert!(find(&sessions, &cookies, &[], &grp(), clock.now()).is_none());
+    cookies.push(id.as_str());
+    let found = find(&sessions, &cookies, &[alice_id.as_str()], &grp(), clock.now());
+    assert!(matches!(found, Some(Live::App(session)) if session.key() == id.key()));
 }
 
 #[tokio::test]
@@ -149,7 +189,7 @@ fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
 #[test]
 fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let (sessions, _, _hands) = store();
-    let (_, owner) = sign_in(&sessions, "alice");
+    let (owner_id, owner) = sign_in(&sessions, "alice");
     let first = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
     for _ in 0..1000 {
         assert!(sessions.mint(&owner, &grp(), &Place::Site).is_some(), "and is not locked out for it");
@@ -161,6 +201,7 @@ fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let last = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
     assert_eq!(sessions.count(), 1 + 256);
     let now = sessions.clock.now();
-    assert!(find(&sessions, &[first.as_str()], &[], &grp(), now).is_none());
-    assert!(find(&sessions, &[last.as_str()], &[], &grp(), now).is_some());
+    let found = |id: &NewId| find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), now);
+    assert!(matches!(found(&first), Some(Live::SignIn(_))));
+    assert!(matches!(found(&last), Some(Live::App(_))));
 }

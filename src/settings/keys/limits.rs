@@ -138,9 +138,9 @@ pub const KEYS: &[Key] = &[
         "limits",
         "requests_per_app",
         Kind::Number,
-        "256",
-        "256",
-        "Requests that wait for the answer of one app; the next is told to come back (503), so that a slow app holds up nobody else. Streams that have begun do not count.",
+        "1024",
+        "1024",
+        "Requests that wait for the answer of one app; the next is told to come back (503), so that a slow app holds up nobody else. Streams that have begun do not count, and requests whose body has not come to its end are counted apart, up to the same number.",
     ),
     key(
         "limits",
@@ -149,6 +149,14 @@ pub const KEYS: &[Key] = &[
         "1024",
         "1024",
         "Open connections to one app, WebSockets and streams among them.",
+    ),
+    key(
+        "limits",
+        "client_share",
+        Kind::Number,
+        "25",
+        "25",
+        "How many percent of `requests_per_app` and of `connections_per_app` one client may use: a person who is signed in, or an address (IPv6: a /64). 100: all of it.",
     ),
     key(
         "limits",

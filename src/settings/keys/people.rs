@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"groups\"",
         "\"groups\"",
-        "The claim with the groups: a name, or a JSON pointer such as /realm_access/roles.",
+        "The claim with the groups: a name, or a JSON pointer such as /realm_access/roles. Read from the ID token, else from userinfo; the log warns once when neither has it.",
     ),
     key(
         "identity",

@@ -56,7 +56,8 @@ impl Origins {
         self.way.clear();
         for _ in 0..MAX_HOPS {
             self.way.push(url.clone());
-            let (authority, target) = split(&url);
+            // A fragment stays in the browser.
+            let (authority, target) = split(url.split('#').next().unwrap_or_default());
             let answer = self.at(&authority).send("GET", &target, from, "", b"").await;
             let Some(location) = answer.header("location").filter(|_| answer.status() / 100 == 3) else {
                 return (url, answer);

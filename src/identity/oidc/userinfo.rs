@@ -1,0 +1,167 @@
+//! What an ID token does not say of a person: their groups, and with a conformant provider also name and e-mail address,
+//! which the code flow delivers at the userinfo endpoint (OpenID Connect Core section 5.4).
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use openidconnect::{OAuth2TokenResponse, SubjectIdentifier, UserInfoClaims, core::CoreGenderClaim};
+use serde_json::{Map, Value};
+
+use super::{
+    Oidc,
+    claims::{self, OtherClaims},
+    http_client::Calls,
+    overage,
+    provider::Metadata,
+    sign_in::{SignInError, Tokens},
+};
+use crate::{
+    calls::chain,
+    model::{access::GroupName, principal::PersonClaims},
+};
+
+/// What is missing from a description of a person.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Missing {
+    /// The group claim.
+    pub groups: bool,
+    /// The name, the user name or the e-mail address, although it was asked for.
+    pub profile: bool,
+}
+
+/// What userinfo said.
+type Userinfo = UserInfoClaims<OtherClaims, CoreGenderClaim>;
+
+/// Warns once that no token carries the configured group claim.
+#[derive(Debug, Default)]
+pub(super) struct GroupsClaimWarning(AtomicBool);
+
+impl Oidc {
+    /// What these claims leave open. Only what was asked for with a scope can be missing.
+    pub(super) fn missing(&self, person: &PersonClaims, claims: &Map<String, Value>) -> Missing {
+        let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
+        let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
+        Missing {
+            groups: claims::groups(claims, &self.settings.groups_claim).is_none(),
+            profile: (asked("profile") && lacks_profile) || (asked("email") && person.email.is_none()),
+        }
+    }
+
+    /// Adds what is missing, from where the provider has it. Gives back what is missing still.
+    ///
+    /// # Errors
+    /// When groups that are missing cannot be read: without them nothing can be decided, and a guess would be a decision.
+    pub(super) async fn complete_person(
+        &self,
+        person: &mut PersonClaims,
+        missing: Missing,
+        claims: Option<&Map<String, Value>>,
+        tokens: &Tokens,
+        metadata: &Metadata,
+    ) -> Result<Missing, SignInError> {
+        let mut missing = missing;
+        if missing.groups
+            && let Some(groups) = self.groups_from_directory(claims, tokens).await?
+        {
+            person.groups = groups;
+            missing.groups = false;
+        }
+        if !(missing.groups || missing.profile) || metadata.userinfo_endpoint().is_none() {
+            if missing.groups {
+                self.warn_of_groups_claim(claims, None);
+            }
+            return Ok(missing);
+        }
+        match self.userinfo(metadata, tokens, &person.subject).await {
+            Ok(found) => {
+                if missing.groups {
+                    let others = &found.additional_claims().0;
+                    let groups = claims::groups(others, &self.settings.groups_claim);
+                    if groups.is_none() {
+                        self.warn_of_groups_claim(claims, Some(others));
+                    }
+                    person.groups = groups.unwrap_or_default();
+                }
+                add_profile(person, &found);
+                Ok(Missing { groups: false, profile: false })
+            }
+            Err(error) if missing.groups => Err(error),
+            Err(error) => {
+                tracing::warn!(%error, "userinfo cannot be read; a name or e-mail address may be missing");
+                Ok(missing)
+            }
+        }
+    }
+
+    /// Groups that are too many for a token, from the configured directory; `None` when they are not there.
+    async fn groups_from_directory(
+        &self,
+        claims: Option<&Map<String, Value>>,
+        tokens: &Tokens,
+    ) -> Result<Option<Vec<GroupName>>, SignInError> {
+        let named = claims.map(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim));
+        // An answer without an ID token cannot say so; the directory knows the groups of everybody.
+        if !named.unwrap_or(self.settings.directory.is_some()) {
+            return Ok(None);
+        }
+        match &self.settings.directory {
+            Some(directory) => self.groups_from(directory, tokens).await.map(Some),
+            None => {
+                tracing::warn!(
+                    "the provider has more groups for somebody than a token holds; identity.groups_url says where they are"
+                );
+                Ok(None)
+            }
+        }
+    }
+
+    /// Userinfo must speak of the same person (section 5.3.2).
+    async fn userinfo(
+        &self,
+        metadata: &Metadata,
+        tokens: &Tokens,
+        subject: &str,
+    ) -> Result<Userinfo, SignInError> {
+        let access_token = tokens.access_token().clone();
+        if !access_token.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(SignInError::Refused("the access token cannot stand in a header".into()));
+        }
+        let client = self.client(metadata)?;
+        let http = Calls::new(&self.provider.http, "userinfo");
+        client
+            .user_info(access_token, Some(SubjectIdentifier::new(subject.to_owned())))
+            .map_err(|error| SignInError::Unavailable(error.to_string()))?
+            .request_async(&http)
+            .await
+            .map_err(|error| SignInError::Unavailable(chain(&error)))
+    }
+
+    /// A claim that is misspelled in the configuration would let nobody into an app of a group, without a word.
+    fn warn_of_groups_claim(
+        &self,
+        id_token: Option<&Map<String, Value>>,
+        userinfo: Option<&Map<String, Value>>,
+    ) {
+        if self.groups_claim_warning.0.swap(true, Relaxed) {
+            return;
+        }
+        let names = |claims: &Map<String, Value>| claims.keys().cloned().collect::<Vec<_>>().join(" ");
+        tracing::warn!(
+            groups_claim = self.settings.groups_claim,
+            id_token_claims = id_token.map(names),
+            userinfo_claims = userinfo.map(names),
+            "neither the ID token nor userinfo carries the claim of identity.groups_claim; nobody has groups"
+        );
+    }
+}
+
+/// What the ID token said stays.
+fn add_profile(person: &mut PersonClaims, found: &Userinfo) {
+    let name = || found.name().and_then(|names| names.get(None)).map(|name| name.to_string());
+    // As in the ID token: an address that nobody verified is none.
+    let email =
+        || found.email().filter(|_| found.email_verified() != Some(false)).map(|email| email.to_string());
+    person.name = person.name.take().or_else(name);
+    person.email = person.email.take().or_else(email);
+    person.preferred_username =
+        person.preferred_username.take().or_else(|| found.preferred_username().map(|name| name.to_string()));
+}

@@ -1,0 +1,166 @@
+//! Limits what guessing costs a server: each client has a token bucket for look-ups that find nothing. Look-ups that find
+//! something are free. Nobody waits here, and no client spends another client's tokens.
+
+use std::{
+    net::IpAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use moka::{policy::EvictionPolicy, sync::Cache};
+
+use super::{
+    client::one_client,
+    clock::{Clock, Moment},
+};
+
+/// Clients that are remembered; a forgotten one has a full bucket.
+const CLIENTS: u64 = 10_000;
+
+/// How much one client may look up.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota {
+    /// Look-ups in a row that may find nothing.
+    pub burst: u64,
+    /// One of them is given back in this many milliseconds.
+    pub refill: u64,
+    /// Look-ups that may be under way at once.
+    pub at_once: u64,
+}
+
+/// The buckets of all clients.
+#[derive(Debug)]
+pub struct LookupLimit {
+    clients: Cache<IpAddr, Arc<Mutex<Client>>>,
+    quota: Quota,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct Client {
+    under_way: u64,
+    spent: u64,
+    /// The log was told that it is bounded now.
+    told: bool,
+    /// Until when refills were counted.
+    since: Moment,
+}
+
+/// Leave to look up one thing that nothing is known of. Dropped, it counts as one that found nothing: whoever
+/// goes away before the answer has cost the server as much.
+pub struct Attempt {
+    client: Arc<Mutex<Client>>,
+    found: bool,
+}
+
+impl LookupLimit {
+    /// Full buckets.
+    pub fn new(quota: Quota, clock: Clock) -> LookupLimit {
+        let clients = Cache::builder().max_capacity(CLIENTS).eviction_policy(EvictionPolicy::lru()).build();
+        LookupLimit { clients, quota, clock }
+    }
+
+    /// Leave for one look-up; `None`: this client has too many under way, or too many that found nothing.
+    pub fn attempt(&self, client: IpAddr) -> Option<Attempt> {
+        let now = self.clock.now();
+        let fresh = || Arc::new(Mutex::new(Client { under_way: 0, spent: 0, told: false, since: now }));
+        let address = one_client(client);
+        let client = self.clients.get_with(address, fresh);
+        {
+            let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+            client.refill(now, self.quota.refill);
+            if client.spent >= self.quota.burst || client.under_way >= self.quota.at_once {
+                if !std::mem::replace(&mut client.told, true) {
+                    tracing::warn!(target: "audit", event = "guessing_bounded", client = %address);
+                }
+                return None;
+            }
+            client.under_way += 1;
+        }
+        Some(Attempt { client, found: false })
+    }
+}
+
+impl Client {
+    fn refill(&mut self, now: Moment, refill: u64) {
+        let due = now.0.saturating_sub(self.since.0) / refill;
+        self.spent = self.spent.saturating_sub(due);
+        self.told &= self.spent > 0;
+        self.since = if self.spent == 0 { now } else { Moment(self.since.0 + due * refill) };
+    }
+}
+
+impl Attempt {
+    /// The look-up found something: it cost nothing.
+    pub fn found(mut self) {
+        self.found = true;
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        client.under_way -= 1;
+        if !self.found {
+            client.spent += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const QUOTA: Quota = Quota { burst: 32, refill: 250, at_once: 128 };
+
+    fn somebody() -> IpAddr {
+        "192.0.2.1".parse().expect("an address")
+    }
+
+    #[test]
+    fn guessing_is_bounded_and_finding_is_not() {
+        let (clock, hands) = Clock::by_hand();
+        let limit = LookupLimit::new(QUOTA, clock);
+        for _ in 0..10 * QUOTA.burst {
+            limit.attempt(somebody()).expect("what was found costs nothing").found();
+        }
+        for _ in 0..QUOTA.burst {
+            drop(limit.attempt(somebody()).expect("in store"));
+        }
+        assert!(limit.attempt(somebody()).is_none());
+        assert!(limit.attempt("192.0.2.2".parse().expect("an address")).is_some(), "others have their own");
+        hands.advance(Duration::from_secs(1));
+        for _ in 0..4 {
+            drop(limit.attempt(somebody()).expect("refilled"));
+        }
+        assert!(limit.attempt(somebody()).is_none());
+        hands.advance(Duration::from_secs(3600));
+        for _ in 0..QUOTA.burst {
+            drop(limit.attempt(somebody()).expect("full again"));
+        }
+        assert!(limit.attempt(somebody()).is_none(), "and not fuller than that");
+    }
+
+    #[test]
+    fn what_is_under_way_is_bounded_too() {
+        let (clock, _hands) = Clock::by_hand();
+        let limit = LookupLimit::new(QUOTA, clock);
+        let all: Vec<_> = (0..200).filter_map(|_| limit.attempt(somebody())).collect();
+        assert_eq!(all.len() as u64, QUOTA.at_once);
+        all.into_iter().for_each(Attempt::found);
+        assert!(limit.attempt(somebody()).is_some());
+    }
+
+    #[test]
+    fn an_ipv6_client_is_its_network() {
+        let (clock, _hands) = Clock::by_hand();
+        let limit = LookupLimit::new(QUOTA, clock);
+        for n in 0..QUOTA.burst {
+            let address = format!("2001:db8::{n:x}").parse().expect("an address");
+            drop(limit.attempt(address).expect("in store"));
+        }
+        assert!(limit.attempt("2001:db8::ffff".parse().expect("an address")).is_none());
+        assert!(limit.attempt("2001:db8:0:1::1".parse().expect("an address")).is_some());
+    }
+}

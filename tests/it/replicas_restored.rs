@@ -1,0 +1,128 @@
+//! Who can write to Redis puts back what was deleted there: a session that was signed out does not come to life with it, and
+//! one whose proof is old counts for nothing that depends on groups until the person is proved again.
+
+use std::time::Duration;
+
+use redis::cmd;
+
+use crate::{
+    replicas::Pair,
+    session_store::{field, with_operators},
+    support::{browser::Browser, message::PATIENCE, redis::RedisServer, world::World},
+};
+
+const RECHECK: Duration = Duration::from_secs(5 * 60);
+
+/// Everything that Redis knows of sessions, and how to put it back.
+async fn dump(pair: &Pair) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for prefix in ["ludgate:s:", "ludgate:a:", "ludgate:p:"] {
+        for key in pair.redis.keys(prefix).await {
+            let value: Vec<u8> = pair.redis.run(cmd("DUMP").arg(&key)).await;
+            all.push((key, value));
+        }
+    }
+    all
+}
+
+async fn restore(pair: &Pair, all: &[(String, Vec<u8>)]) {
+    for key in pair.redis.keys("ludgate:x:").await {
+        pair.redis.run::<i64>(cmd("DEL").arg(key)).await;
+    }
+    for (key, value) in all {
+        let ttl = 20 * 60 * 1000;
+        pair.redis.run::<()>(cmd("RESTORE").arg(key).arg(ttl).arg(value).arg("REPLACE")).await;
+    }
+}
+
+async fn sign_out(pair: &Pair, alice: &mut Browser) {
+    let form = alice.open("/oauth2/sign_out").await.text();
+    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
+    let more =
+        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", pair.one.host);
+    let from = crate::support::browser::From::Navigation;
+    let out = alice.send("POST", "/oauth2/sign_out", from, &more, body.as_bytes()).await;
+    assert!(matches!(out.status(), 200 | 303), "{}", out.text());
+}
+
+async fn late_replica(pair: &Pair) -> World {
+    let late = pair.one.replica(with_operators).await;
+    late.until_counted("ludgate_session_store_up 1").await;
+    // What is new is not believed at once.
+    pair.advance(Duration::from_secs(10)).await;
+    late
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    pair.redis.quiet().await;
+    let dumped = dump(&pair).await;
+    assert!(!dumped.is_empty());
+    let cookies = alice.clone();
+    sign_out(&pair, &mut alice).await;
+    let revoked = async {
+        while pair.one.provider.calls("revoke") < 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, revoked).await.expect("the refresh token is revoked");
+    pair.advance(RECHECK).await;
+    restore(&pair, &dumped).await;
+    let late = late_replica(&pair).await;
+    let mut thief = cookies;
+    thief.turn_to(late.running.address);
+    assert_eq!(thief.fetch("/apps/grp/x").await.status(), 401);
+    assert_eq!(late.backend("grp").count(), 1, "nothing reached the app after the sign-out");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    // She is in no group any more, which no replica has heard of.
+    pair.one.provider.set_claim("alice", "groups", serde_json::json!([]));
+    let late = late_replica(&pair).await;
+    let mut other = alice.clone();
+    other.turn_to(late.running.address);
+    assert_eq!(other.fetch("/apps/grp/x").await.status(), 403, "asked about before she is let in");
+    assert_eq!(other.fetch("/apps/usr/x").await.status(), 200);
+    assert_eq!(pair.one.provider.calls("refresh"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    let late = pair
+        .one
+        .replica(|settings| {
+            with_operators(settings);
+            // Its provider is not there.
+            let identity = settings.identity.as_mut().expect("an identity section");
+            identity.client_secret = Some(ludgate::model::secret::Secret::new("wrong"));
+        })
+        .await;
+    late.until_counted("ludgate_session_store_up 1").await;
+    pair.advance(Duration::from_secs(10)).await;
+    alice.turn_to(late.running.address);
+    let away = alice.fetch("/apps/grp/x").await;
+    assert_eq!((away.status(), away.json()["reason"].as_str()), (503, Some("unverifiable")));
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+}

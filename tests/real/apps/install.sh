@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Makes sure that the real apps of `make test-apps` are there, and prints the folder they are in: JupyterLab and MLflow from PyPI in
+# `venv`, and a Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`).
+#
+# Kept in ${XDG_CACHE_HOME:-~/.cache}/ludgate/apps, and made again when the files beside this script change. Everything but the
+# folder's name goes to standard error.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ludgate/apps
+mkdir -p "$cache"
+exec 3>&1 >&2
+
+# Whether something was made of these files as they are now.
+fresh() { [[ -f $cache/$1.sum ]] && [[ $(cat "$cache/$1.sum") == "$2" ]]; }
+
+sum=$(sha256sum "$here/requirements.txt" | cut -d ' ' -f 1)
+if ! fresh venv "$sum"; then
+  echo "installing JupyterLab and MLflow"
+  rm -rf "$cache/venv" "$cache/venv.sum"
+  python3 -m venv "$cache/venv"
+  "$cache/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+  echo "$sum" >"$cache/venv.sum"
+fi
+
+sum=$(cd "$here/next" && cat package.json next.config.mjs app/*.js | sha256sum | cut -d ' ' -f 1)
+if ! fresh next "$sum"; then
+  echo "building the Next.js app"
+  rm -rf "$cache"/next-path "$cache"/next-host "$cache/next.sum"
+  cp -r "$here/next" "$cache/next-path"
+  (cd "$cache/next-path" && npm install --no-audit --no-fund --no-package-lock)
+  cp -r "$cache/next-path" "$cache/next-host"
+  for pair in next-path:/apps/nx next-host:; do
+    (cd "$cache/${pair%%:*}" && BASE_PATH=${pair#*:} NEXT_TELEMETRY_DISABLED=1 npm run build)
+  done
+  echo "$sum" >"$cache/next.sum"
+fi
+echo "$cache" >&3

@@ -1,0 +1,2 @@
+// Empty on a host of its own.
+export default { basePath: process.env.BASE_PATH || "" };
