@@ -138,7 +138,8 @@ impl Admin {
             what => what,
         };
         let known = format!("identity provider: {provider}\napps: {apps}\nconfiguration: {configuration}\n");
-        text(status, format!("waiting for: {waiting:?}\n{known}"))
+        let waiting = if waiting.is_empty() { "nothing".to_owned() } else { waiting.join(", ") };
+        text(status, format!("waiting for: {waiting}\n{known}"))
     }
 
     fn apps(&self) -> Response<Full<Bytes>> {

@@ -41,7 +41,7 @@ use crate::{
     },
     session::usage::Usage,
 };
-use body::{Download, Place, Source, Terms, Upload, UploadProgress, UploadState};
+use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
 use fault::Fault;
 use lease::{Failed, Lease};
 use pace::Pace;
@@ -202,7 +202,7 @@ impl Forwarder {
         let holder = Holder::new(permit.principal().map(Arc::as_ref), outgoing.limit_key);
         let has_body = !matches!(arrival.framing, Framing::None | Framing::Length(0));
         let slot = if has_body { Slot::Uploading } else { Slot::Waiting };
-        let mut waiting = Some(self.pool.wait(app, slot, holder)?);
+        let waiting = self.pool.wait(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
             let handshake = upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
@@ -216,10 +216,9 @@ impl Forwarder {
         };
         // What only says so is no call: an app that cannot take one has its usual deadlines.
         let call = arrival.grpc.filter(|_| app.spec.protocol == Protocol::Http2);
-        let place = if has_body { waiting.take() } else { None };
-        let (upload, state) = match place {
-            None => (Upload::empty(), UploadState::none()),
-            Some(taken) => {
+        let (upload, state) = match has_body {
+            false => (Upload::empty(), UploadState::none()),
+            true => {
                 // A call of gRPC may say nothing for as long as it likes, in both directions.
                 let pace = || Pace::new(settings.body_gap, settings.body_rate);
                 let terms = Terms {
@@ -228,12 +227,6 @@ impl Forwarder {
                     pace: call.is_none().then(pace),
                     keeps_trailers: call.is_some(),
                     metrics: self.pool.metrics.clone(),
-                    place: Place {
-                        taken,
-                        limit: settings.requests(),
-                        person: permit.principal().cloned(),
-                        client: outgoing.limit_key,
-                    },
                 };
                 Upload::new(body, terms)
             }

@@ -43,8 +43,8 @@ impl fmt::Display for Route<'_> {
             Route::ToLauncher => f.write_str("redirect to the launcher"),
             Route::Endpoint(endpoint) => write!(f, "endpoint {}", endpoint.as_str()),
             Route::Console => f.write_str("console"),
-            Route::NotAnId => f.write_str("below the prefix of apps, but not an app id"),
-            Route::Nowhere => f.write_str("nothing"),
+            Route::NotAnId => f.write_str("not a valid app id"),
+            Route::Nowhere => f.write_str("no matching route"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sign-ins and app sessions: who somebody is, for how long, and for which app.
 //!
 //! A session says who, never may. Records hold their own deadlines (`record`), the memory store only
-//! bounds their number (`store`), replicas share them (`shared`, `redis`), cookies carry a random id (`cookie`), and what must survive in the
+//! bounds their number (`store`), replicas share them (`shared`, `load`, `redis`), cookies carry a random id (`cookie`), and what must survive in the
 //! browser between two requests is sealed (`keys`).
 
 pub mod bind;
@@ -11,6 +11,7 @@ pub mod cookie;
 pub mod handover;
 pub mod key_is_hash;
 pub mod keys;
+pub mod load;
 pub mod record;
 pub mod redis;
 pub mod shared;

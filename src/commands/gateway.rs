@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::{
     BAD_CONFIGURATION, DONE, FAILED,
     reload::Reload,
-    signals::{Signals, Told},
+    signals::{ProcessSignal, Signals},
 };
 use crate::{
     cli::GatewayArgs,
@@ -33,7 +33,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
     };
     logging::start(&settings.log);
     descriptors::raise();
-    core_dumps::forbid();
+    core_dumps::disable();
     // Before there is a second thread: what names them is taken out of the environment.
     let inherited = match Inherited::from_environment() {
         Ok(inherited) => inherited,
@@ -72,23 +72,23 @@ fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited)
         let told = loop {
             tokio::select! {
                 told = signals.next() => match told {
-                    Told::Reload => reload.look(&running, true),
-                    Told::Terminate | Told::Interrupt => break told,
+                    ProcessSignal::Reload => reload.look(&running, true),
+                    ProcessSignal::Terminate | ProcessSignal::Interrupt => break told,
                 },
                 _ = look.tick() => reload.look(&running, false),
             }
         };
         let retired = running.retire();
-        if told == Told::Terminate && !grace.is_zero() {
+        if told == ProcessSignal::Terminate && !grace.is_zero() {
             tracing::info!(seconds = grace.as_secs(), "told to stop; still taking connections");
             let mut end = std::pin::pin!(tokio::time::sleep(grace));
             loop {
                 tokio::select! {
                     () = end.as_mut() => break,
                     told = signals.next() => match told {
-                        Told::Reload => reload.look(&running, true),
+                        ProcessSignal::Reload => reload.look(&running, true),
                         // A second one ends the process at once, as its default does.
-                        Told::Terminate | Told::Interrupt => std::process::exit(i32::from(FAILED)),
+                        ProcessSignal::Terminate | ProcessSignal::Interrupt => std::process::exit(i32::from(FAILED)),
                     },
                     _ = look.tick() => reload.look(&running, false),
                 }

@@ -14,7 +14,7 @@ pub struct Signals {
 
 /// What the process was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProcessSignal {
     /// SIGTERM: a service manager stops it.
     Terminate,
     /// SIGINT: a person at a terminal stops it, and does not want to wait.
@@ -43,7 +43,7 @@ impl Signals {
     }
 
     /// The next of them. Cancel safety: may be dropped and called again.
-    pub async fn next(&mut self) -> Told {
+    pub async fn next(&mut self) -> ProcessSignal {
         let hangup = async {
             match &mut self.hangup {
                 Some(hangup) => hangup.recv().await,
@@ -51,9 +51,9 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.terminate.recv() => Told::Terminate,
-            _ = self.interrupt.recv() => Told::Interrupt,
-            _ = hangup => Told::Reload,
+            _ = self.terminate.recv() => ProcessSignal::Terminate,
+            _ = self.interrupt.recv() => ProcessSignal::Interrupt,
+            _ = hangup => ProcessSignal::Reload,
         }
     }
 

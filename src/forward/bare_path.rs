@@ -2,22 +2,21 @@
 
 use http::{HeaderValue, header, response::Parts};
 
-use crate::authorize::Permit;
+use crate::{authorize::Permit, model::site::WebOrigin};
 
 /// An app that redirects its root to the same without the slash serves that.
-pub fn learn(permit: &Permit, head: &Parts) {
+pub fn learn(permit: &Permit, head: &Parts, origin: &WebOrigin) {
     let (app, destination) = (permit.app(), permit.destination());
-    let is_root = destination.public_target().path().strip_suffix('/') == Some(&*app.mount);
+    let target = destination.public_target();
+    // With a query, whoever wrote the link might have chosen where it leads.
+    let is_root = target.path().strip_suffix('/') == Some(&*app.mount) && target.query().is_none();
     if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
         return;
     }
     let Some(Ok(location)) = head.headers.get(header::LOCATION).map(HeaderValue::to_str) else { return };
-    let path = match location.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("", |slash| &rest[slash..]),
-        None => location,
-    };
+    let path = location.strip_prefix(&*origin.to_string()).unwrap_or(location);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if path == &*app.mount && app.bare_path.learn() {
-        tracing::info!(app = %app.id(), "the app serves its address without a slash at the end: it is forwarded from now on");
+        tracing::info!(app = %app.id(), "the app redirects to its path without a trailing slash; that path is forwarded from now on");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::{
     cell::{Cell, RefCell},
-    net::IpAddr,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -21,15 +20,7 @@ use super::{
     pace::{Pace, Slow},
     request_headers,
 };
-use crate::{
-    model::{
-        app::Protocol,
-        load::{Holder, Limit, Taken},
-        principal::Principal,
-    },
-    session::usage::Usage,
-    telemetry::metrics::Metrics,
-};
+use crate::{model::app::Protocol, session::usage::Usage, telemetry::metrics::Metrics};
 
 /// So many bytes of an answer are use by themselves, although nobody had to wait for them: its client may be slow.
 const USED: u64 = 64 * 1024;
@@ -63,29 +54,6 @@ struct Shared {
     gone: Cell<bool>,
     /// The upload's, to be woken for that.
     waker: RefCell<Option<Waker>>,
-    /// Its place among what the app has to do, until it is answered.
-    place: RefCell<Option<Place>>,
-}
-
-/// The place of an upload among what its app has to do.
-#[derive(Debug)]
-pub struct Place {
-    /// While the body comes it is the client that is waited for, then the app.
-    pub taken: Taken,
-    /// How many there may be.
-    pub limit: Limit,
-    /// Who sends it, when they are signed in.
-    pub person: Option<Arc<Principal>>,
-    /// What the client is counted under.
-    pub client: Option<IpAddr>,
-}
-
-impl Place {
-    fn into_waiting(self) -> Place {
-        let holder = Holder::new(self.person.as_deref(), self.client);
-        let taken = self.taken.into_waiting(self.limit, holder);
-        Place { taken, ..self }
-    }
 }
 
 /// How far an upload is.
@@ -115,8 +83,6 @@ pub struct Terms {
     pub keeps_trailers: bool,
     /// Counts what was too slow.
     pub metrics: Arc<Metrics>,
-    /// Its place among what the app has to do.
-    pub place: Place,
 }
 
 /// An upload was cut off.
@@ -167,7 +133,6 @@ impl UploadState {
     pub fn answered(&self) {
         if let Some(shared) = &self.0 {
             shared.answered.set(true);
-            shared.place.take();
         }
     }
 
@@ -177,11 +142,7 @@ impl UploadState {
 
     fn set(&self, progress: UploadProgress) {
         if let Some(shared) = &self.0 {
-            let before = shared.progress.replace(progress);
-            if progress == UploadProgress::Done && before != progress {
-                let place = shared.place.take().map(Place::into_waiting);
-                shared.place.replace(place);
-            }
+            shared.progress.set(progress);
         }
     }
 
@@ -200,14 +161,13 @@ impl Upload {
 
     /// A body, on these terms.
     pub fn new(body: Source, terms: Terms) -> (Upload, UploadState) {
-        let Terms { limit, usage, pace, keeps_trailers, metrics, place } = terms;
+        let Terms { limit, usage, pace, keeps_trailers, metrics } = terms;
         let shared = Shared {
             progress: Cell::new(UploadProgress::Running),
             sent: Cell::new(0),
             answered: Cell::new(false),
             gone: Cell::new(false),
             waker: RefCell::default(),
-            place: RefCell::new(Some(place)),
         };
         let state = UploadState(Some(Rc::new(shared)));
         let sending =

@@ -90,11 +90,8 @@ pub async fn open(
     settings: &Settings,
     (metrics, place): (&Metrics, Taken),
 ) -> Result<Opened, Fault> {
-    let speak = Speak {
-        protocol: app.spec.protocol,
-        settings,
-        counted: Counted::new(&metrics.upstream_connections, place),
-    };
+    let open = &metrics.upstream_connections;
+    let speak = Speak { protocol: app.spec.protocol, settings, open, place };
     let connecting = async {
         let upstream = &app.spec.upstream;
         match (&upstream.scheme, tls) {
@@ -246,7 +243,9 @@ fn proxy_header(client: SocketAddr) -> Vec<u8> {
 struct Speak<'s> {
     protocol: Protocol,
     settings: &'s Settings,
-    counted: Counted,
+    /// Counts connections that are open: from here on, not while one is being opened.
+    open: &'s Gauge,
+    place: Taken,
 }
 
 impl Speak<'_> {
@@ -260,8 +259,9 @@ impl Speak<'_> {
             Protocol::Http1 => Some(InterimCount::default()),
             Protocol::Http2 => None,
         };
-        let place = self.counted.place.clone();
-        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), interim, _counted: self.counted });
+        let counted = Counted::new(self.open, self.place);
+        let place = counted.place.clone();
+        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), interim, _counted: counted });
         let head_bytes = self.settings.head_bytes.max(16 * 1024);
         let sender = match self.protocol {
             Protocol::Http1 => {

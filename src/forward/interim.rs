@@ -11,7 +11,7 @@ pub struct TooManyInterim;
 
 impl TooManyInterim {
     /// Whether an error comes of this one.
-    pub fn caused(error: &(dyn std::error::Error + 'static)) -> bool {
+    pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
         let mut cause = Some(error);
         while let Some(error) = cause {
             let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_a_hundred() {
+    fn more_than_100_interim_answers_are_refused() {
         let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
         assert_eq!(counted(&interim.repeat(100)), Ok(100));
         assert_eq!(counted(&interim.repeat(101)), Err(()));

@@ -257,7 +257,7 @@ impl Lease {
             UploadProgress::TooLarge => Fault::TooLarge,
             UploadProgress::Slow => Fault::UploadStalled,
             UploadProgress::Running | UploadProgress::Done
-                if error.is_parse() || TooManyInterim::caused(error) =>
+                if error.is_parse() || TooManyInterim::is_cause_of(error) =>
             {
                 Fault::BadAnswer
             }

@@ -38,8 +38,8 @@ use crate::{
         site::Site,
     },
     session::{
+        load::NotLoaded,
         record::{ProviderTokens, SignIn},
-        shared::Away,
         store::Live,
     },
 };
@@ -155,7 +155,7 @@ impl Gateway {
         }
         let consulted = self.by_tokens(asked, &presented, cookies_speak, site).await;
         // Whoever is signed in with another replica is asked to come back, not to sign in.
-        if matches!((&found, &consulted.caller), (Err(Away), Caller::Anonymous)) {
+        if matches!((&found, &consulted.caller), (Err(_), Caller::Anonymous)) {
             return Ok(Consulted::without_session(Caller::Unverifiable));
         }
         Ok(consulted)
@@ -167,7 +167,7 @@ impl Gateway {
         presented: &Presented<'_>,
         asked: &Asked<'_>,
         now: Moment,
-    ) -> Result<Option<Live>, Away> {
+    ) -> Result<Option<Live>, NotLoaded> {
         let (app, place) = (asked.destination.app.id(), &asked.arrival.place);
         let find = || self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, place, now);
         let found = find();
@@ -177,7 +177,7 @@ impl Gateway {
         let brought =
             Box::pin(self.sessions.bring(presented.app.iter(), presented.sign_in.iter(), asked.client)).await;
         match (find(), brought) {
-            (None, Err(away)) => Err(away),
+            (None, Err(error)) => Err(error),
             (found, _) => Ok(found),
         }
     }
@@ -233,12 +233,20 @@ impl Gateway {
     /// `recheck`, is proved again first where groups or ownership matter.
     async fn by_live(&self, live: &Live, app: &App) -> Consulted {
         let sign_in = live.sign_in();
-        if !sign_in.needs_proof() || app.spec.access == Access::User || self.proves(sign_in).await {
+        if app.spec.access == Access::User && sign_in.needs_proof() {
+            self.recheck(live);
+            // An app may decide by the groups that it is told.
+            let principal = Arc::new(sign_in.principal().without_groups());
+            let caller = Caller::Person { principal, credential: Credential::Cookie };
+            return Consulted { caller, ..Consulted::by_session(live.clone(), Credential::Cookie) };
+        }
+        if !sign_in.needs_proof() || self.proves(sign_in).await {
             self.recheck(live);
             return Consulted::by_session(live.clone(), Credential::Cookie);
         }
-        let ended = !live.is_live(self.clock.now());
-        Consulted::without_session(if ended { Caller::Anonymous } else { Caller::Unverifiable })
+        // Who cannot be proved by asking may sign in again.
+        let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
+        Consulted::without_session(if is_over { Caller::Anonymous } else { Caller::Unverifiable })
     }
 
     /// Whether the person of a sign-in can be proved now.

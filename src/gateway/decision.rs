@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
+use super::form_budget::NotCollected;
 use crate::{
     authorize::{Denied, Permit},
     incoming::Malformed,
@@ -102,6 +103,15 @@ pub enum Reason {
 impl From<Malformed> for Refusal {
     fn from(malformed: Malformed) -> Refusal {
         Refusal { reason: Reason::Malformed(malformed), app: None }
+    }
+}
+
+impl From<NotCollected> for Reason {
+    fn from(error: NotCollected) -> Reason {
+        match error {
+            NotCollected::Unfit => Reason::BadForm,
+            NotCollected::Full => Reason::Busy,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ use crate::{
         principal::Principal,
     },
     route::Endpoint,
-    session::{cookie::RecordKey, record::SignIn, shared::Away, store::Live},
+    session::{cookie::RecordKey, load::NotLoaded, record::SignIn, shared::Away, store::Live},
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -89,7 +89,9 @@ impl Call<'_> {
         let sessions = &self.gateway.sessions;
         match self.cookies() {
             Some(presented) if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign => {
-                sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await
+                let loaded = sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await;
+                // Whoever is not known for that reason may sign in.
+                if loaded == Err(NotLoaded::Away) { Err(Away) } else { Ok(()) }
             }
             Some(_) | None => Ok(()),
         }

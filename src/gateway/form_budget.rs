@@ -1,87 +1,172 @@
-//! Memory for bodies that are collected before anybody is authorised: forms that come again, sign-outs, logout tokens. Whoever
-//! sends them may send them slowly, so what one client may have collected at once is bounded, and what all may together.
+//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout tokens. Whoever sends them may
+//! send them slowly, so the bytes that are held at once are bounded: for one person or client, and in all. People whose session is
+//! known have an account of their own, which anonymous clients cannot use up.
 
 use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
-use crate::model::{arrival::Framing, load::Holder};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 
-/// Of all clients together, in bytes.
-const ALL: usize = 16 << 20;
-/// Of one person or client, in bytes: four of the largest forms.
+use crate::{forward::body::Source, model::load::Holder};
+
+/// For people whose session is known, in bytes.
+const KNOWN: usize = 16 << 20;
+/// For all other clients, in bytes.
+const ANONYMOUS: usize = 4 << 20;
+/// For one person or client, in bytes: four of the largest forms.
 const EACH: usize = 1 << 20;
+/// For one person or client, at once, however small they are: a request that is waited for takes some memory too.
+const EACH_AT_ONCE: usize = 16;
+/// A body must be complete within this time.
+const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Counts what is collected now.
+/// Counts what is held now.
 #[derive(Clone, Debug, Default)]
 pub struct FormBudget(Arc<Mutex<Spent>>);
 
 #[derive(Debug, Default)]
 struct Spent {
-    all: usize,
-    each: HashMap<Key, usize>,
+    known: usize,
+    anonymous: usize,
+    each: HashMap<Key, Own>,
 }
 
-/// Leave to collect one body. Given back by drop, when the body is gone.
+/// What one holder has.
+#[derive(Debug, Default)]
+struct Own {
+    bytes: usize,
+    bodies: usize,
+}
+
+/// Bytes that are held. Given back by drop, when the body is gone.
 #[derive(Debug)]
 pub struct Reserved {
     budget: FormBudget,
-    holder: Option<Key>,
+    holder: Key,
     bytes: usize,
 }
 
-/// Who sends it: somebody whose session is known is counted apart from all others at the same address.
+/// A body that was collected.
+#[derive(Debug)]
+pub struct Collected {
+    /// All of it.
+    pub bytes: Bytes,
+    /// To be kept for as long as the bytes are.
+    pub reserved: Reserved,
+}
+
+/// Why a body was not collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotCollected {
+    /// It is too large, too slow, or broken.
+    Unfit,
+    /// Too much is being collected, of this holder or of all.
+    Full,
+}
+
+/// Who sends it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Person(Box<str>),
     Client(IpAddr),
+    /// Clients that a proxy does not tell apart: they have no bound of their own.
+    Unknown,
 }
 
-impl Key {
-    fn new(holder: Holder<'_>) -> Option<Key> {
+impl FormBudget {
+    /// Collects a body of at most so many bytes, within ten seconds.
+    ///
+    /// # Errors
+    /// See [`NotCollected`]; nothing is held then.
+    pub async fn collect(
+        &self,
+        holder: Holder<'_>,
+        body: Source,
+        most: usize,
+    ) -> Result<Collected, NotCollected> {
+        let reserved = self.reserve(holder).ok_or(NotCollected::Full)?;
+        let reading = self.read(reserved, body, most);
+        tokio::time::timeout(DEADLINE, reading).await.unwrap_or(Err(NotCollected::Unfit))
+    }
+
+    async fn read(
+        &self,
+        mut reserved: Reserved,
+        mut body: Source,
+        most: usize,
+    ) -> Result<Collected, NotCollected> {
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| NotCollected::Unfit)?.into_data() else { continue };
+            if bytes.len() + data.len() > most {
+                return Err(NotCollected::Unfit);
+            }
+            if !reserved.grow(data.len()) {
+                return Err(NotCollected::Full);
+            }
+            bytes.extend_from_slice(&data);
+        }
+        Ok(Collected { bytes: bytes.freeze(), reserved })
+    }
+
+    /// Leave for one more body, of no bytes yet.
+    fn reserve(&self, holder: Holder<'_>) -> Option<Reserved> {
+        let holder = match holder {
+            Holder::Person(subject) => Key::Person(subject.into()),
+            Holder::Client(address) => Key::Client(address),
+            Holder::Unknown => Key::Unknown,
+        };
+        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = spent.each.entry(holder.clone()).or_default();
+        if holder != Key::Unknown && own.bodies >= EACH_AT_ONCE {
+            return None;
+        }
+        own.bodies += 1;
+        drop(spent);
+        Some(Reserved { budget: self.clone(), holder, bytes: 0 })
+    }
+}
+
+impl Spent {
+    /// What the holder shares with others, and how much of it there is.
+    fn shared(&mut self, holder: &Key) -> (&mut usize, usize) {
         match holder {
-            Holder::Person(subject) => Some(Key::Person(subject.into())),
-            Holder::Client(address) => Some(Key::Client(address)),
-            Holder::Unknown => None,
+            Key::Person(_) => (&mut self.known, KNOWN),
+            Key::Client(_) | Key::Unknown => (&mut self.anonymous, ANONYMOUS),
         }
     }
 }
 
-impl FormBudget {
-    /// Leave to collect a body with this framing, of which `most` bytes are taken. `None`: too much is being collected, of
-    /// this holder or of all. Clients that a proxy does not tell apart share only the second bound.
-    pub fn reserve(&self, holder: Holder<'_>, framing: Framing, most: usize) -> Option<Reserved> {
-        let bytes = match framing {
-            Framing::None => 0,
-            Framing::Length(length) => usize::try_from(length).unwrap_or(usize::MAX).min(most),
-            Framing::Chunked => most,
-        };
-        let mut spent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holder = Key::new(holder);
-        let before = holder.as_ref().and_then(|key| spent.each.get(key)).copied().unwrap_or(0);
-        if spent.all + bytes > ALL || before + bytes > EACH {
-            return None;
+impl Reserved {
+    /// More bytes, if there is room for them.
+    fn grow(&mut self, bytes: usize) -> bool {
+        let mut spent = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = spent.each.get(&self.holder).map_or(0, |own| own.bytes);
+        let (shared, limit) = spent.shared(&self.holder);
+        if *shared + bytes > limit || (self.holder != Key::Unknown && own + bytes > EACH) {
+            return false;
         }
-        spent.all += bytes;
-        if let Some(key) = &holder {
-            spent.each.insert(key.clone(), before + bytes);
-        }
-        Some(Reserved { budget: self.clone(), holder, bytes })
+        *shared += bytes;
+        spent.each.entry(self.holder.clone()).or_default().bytes += bytes;
+        self.bytes += bytes;
+        true
     }
 }
 
 impl Drop for Reserved {
     fn drop(&mut self) {
         let mut spent = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.all -= self.bytes;
-        if let Some(holder) = &self.holder
-            && let Some(bytes) = spent.each.get_mut(holder)
-        {
-            *bytes -= self.bytes;
-            if *bytes == 0 {
-                spent.each.remove(holder);
+        *spent.shared(&self.holder).0 -= self.bytes;
+        if let Some(own) = spent.each.get_mut(&self.holder) {
+            own.bytes -= self.bytes;
+            own.bodies -= 1;
+            if own.bodies == 0 {
+                spent.each.remove(&self.holder);
             }
         }
     }
@@ -89,6 +174,8 @@ impl Drop for Reserved {
 
 #[cfg(test)]
 mod tests {
+    use http_body_util::{Either, Full};
+
     use super::*;
 
     const MOST: usize = 256 << 10;
@@ -97,19 +184,39 @@ mod tests {
     fn one_client_has_its_part_and_all_together_have_an_end() {
         let budget = FormBudget::default();
         let client = |last: u8| Holder::Client(IpAddr::from([192, 0, 2, last]));
-        let take = |holder| budget.reserve(holder, Framing::Chunked, MOST);
+        let take = |holder| {
+            let mut reserved = budget.reserve(holder)?;
+            reserved.grow(MOST).then_some(reserved)
+        };
         let first: Vec<_> = std::iter::from_fn(|| take(client(1))).collect();
         assert_eq!(first.len(), EACH / MOST);
-        assert!(budget.reserve(client(1), Framing::Length(0), MOST).is_some(), "nothing costs nothing");
-        assert!(take(Holder::Person("alice")).is_some(), "somebody known, wherever they are");
         let others: Vec<_> = (2..100).flat_map(|n| [n; 4]).filter_map(|n| take(client(n))).collect();
-        assert_eq!(first.len() + others.len(), ALL / MOST);
+        assert_eq!(first.len() + others.len(), ANONYMOUS / MOST);
         assert!(take(Holder::Unknown).is_none());
+        let known: Vec<_> = std::iter::from_fn(|| take(Holder::Person("alice"))).collect();
+        assert_eq!(known.len(), EACH / MOST, "people who are known are not affected");
         drop(first);
         let many: Vec<_> = std::iter::from_fn(|| take(Holder::Unknown)).collect();
-        assert_eq!(many.len(), EACH / MOST, "no bound of its own");
-        drop((others, many));
-        assert!(budget.0.lock().expect("no panic").each.is_empty());
-        assert!(budget.reserve(client(1), Framing::Length(100), MOST).is_some_and(|one| one.bytes == 100));
+        assert_eq!(many.len(), EACH / MOST, "what was given back");
+        drop((others, many, known));
+        let small: Vec<_> = std::iter::from_fn(|| budget.reserve(client(1))).collect();
+        assert_eq!(small.len(), EACH_AT_ONCE);
+        drop(small);
+        let spent = budget.0.lock().expect("no panic");
+        assert!(spent.each.is_empty() && spent.known == 0 && spent.anonymous == 0);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_collected_when_it_fits() {
+        let budget = FormBudget::default();
+        let body = |length: usize| Either::Right(Full::new(Bytes::from(vec![b'x'; length])));
+        let held = budget.collect(Holder::Person("alice"), body(100), 100).await.expect("it fits");
+        assert_eq!((held.bytes.len(), budget.0.lock().expect("no panic").known), (100, 100));
+        let too_large = budget.collect(Holder::Person("alice"), body(101), 100).await;
+        assert_eq!(too_large.err(), Some(NotCollected::Unfit));
+        let full = budget.collect(Holder::Unknown, body(ANONYMOUS + 1), usize::MAX).await;
+        assert_eq!(full.err(), Some(NotCollected::Full));
+        drop(held);
+        assert_eq!(budget.0.lock().expect("no panic").known, 0);
     }
 }

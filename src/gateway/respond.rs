@@ -172,13 +172,13 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
 }
 
 /// A page about something that may be over soon is asked for again after so many seconds.
-const LOOK_AGAIN: u8 = 5;
+const RELOAD_AFTER: u8 = 5;
 
 /// How soon it is worth looking again, in seconds.
 fn waits(reason: Reason) -> Option<u8> {
     match reason {
         Reason::Starting => Some(3),
-        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => Some(LOOK_AGAIN),
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => Some(RELOAD_AFTER),
         Reason::Stopping | Reason::Stopped | Reason::Failed => Some(10),
         Reason::Malformed(_)
         | Reason::UnknownApp
@@ -225,7 +225,7 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
         reason: fault.reason(),
         title,
         sentence: &sentence,
-        waits: may_pass.then_some(LOOK_AGAIN),
+        waits: may_pass.then_some(RELOAD_AFTER),
         action: None,
     };
     let mut response = explain(problem, Some(app), audience, record);

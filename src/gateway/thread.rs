@@ -382,7 +382,7 @@ impl DataThread {
             Ok(Forwarded::Answer(response)) => {
                 let (mut head, download) = response.into_parts();
                 if head.status.is_redirection() {
-                    bare_path::learn(permit, &head);
+                    bare_path::learn(permit, &head, &site.origin_of(&arrival.place));
                 }
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
                 let watch = Watch::new(&self.streams, &wire.exchange.cut, Question::App(question));

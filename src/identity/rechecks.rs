@@ -34,7 +34,7 @@ const REST: Duration = Duration::from_secs(10);
 /// A request waits so long for the proof of a session that another replica has begun, and looks this often whether it is
 /// there: another request, or another replica, may be asking.
 const PROOF_DEADLINE: Duration = Duration::from_secs(5);
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Which replica asks the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,15 +131,16 @@ impl Rechecks {
                     match self.ask(sign_in).await {
                         Asked::Here => {}
                         Asked::Elsewhere => asked_elsewhere = true,
+                        Asked::Nowhere if !self.sessions.is_store_up() => return,
                         Asked::Nowhere => sign_in.postpone(self.clock.now(), recheck, Duration::ZERO),
                     }
                     drop(asking);
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 None if sign_in.is_being_proved() || asked_elsewhere || !has_waited => {
                     // Once in any case: a request that found it due may not have begun to ask.
                     has_waited = true;
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 None => return,
             }
@@ -178,6 +179,7 @@ impl Rechecks {
             // Somebody signed out meanwhile, and what was revoked then is not the token that just came.
             self.oidc.revoke(sign_in).await;
         }
+        sign_in.note_unprovable(matches!(again, Again::Unusable(_)));
         match again {
             Again::Person(person) => {
                 self.silences.store(0, Relaxed);
@@ -202,7 +204,7 @@ impl Rechecks {
                 );
                 self.sessions.end(sign_in);
             }
-            Again::Unavailable(why) => {
+            Again::Unavailable(why) | Again::Unusable(why) => {
                 tracing::warn!(why, "the provider could not be asked again about somebody");
                 let now = self.clock.now();
                 sign_in.postpone(now, self.sessions.recheck(), RETRY);

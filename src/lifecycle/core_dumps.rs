@@ -3,11 +3,11 @@
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
 /// No core dump of this process, and no other process of the same user may look into it (ptrace, `/proc/<pid>/mem`).
-pub fn forbid() {
+pub fn disable() {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     for refused in [setrlimit(Resource::Core, none), set_dumpable_behavior(DumpableBehavior::NotDumpable)] {
         if let Err(error) = refused {
-            tracing::warn!(%error, "core dumps of this process cannot be forbidden");
+            tracing::warn!(%error, "cannot disable core dumps");
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Handshakes that have begun when the listener stops have this long to be completed. Whoever tries to connect meanwhile tries
 /// again a second after, as with any lost packet, and is refused then or reaches the process that takes over.
-const HANDSHAKES: Duration = Duration::from_millis(50);
+const ACCEPT_DRAIN: Duration = Duration::from_millis(50);
 /// Drops a segment that begins a connection (SYN without ACK) and lets all others pass. The socket filter of a TCP listener sees
 /// segments from the TCP header on; its flags are in byte 13 (RFC 9293 section 3.1).
 const NO_NEW_CONNECTIONS: [SockFilter; 5] = [
@@ -86,12 +86,15 @@ pub async fn accept(
     // Closing a listener resets every connection that the kernel has completed and nobody has accepted: no new ones may
     // begin first, and those that have begun are accepted. Without the filter (a sandbox) a few may still be reset.
     let _ = SockRef::from(&listener).attach_filter(&NO_NEW_CONNECTIONS);
-    let mut end = pin!(sleep(HANDSHAKES));
+    let mut end = pin!(sleep(ACCEPT_DRAIN));
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                let Ok((stream, address)) = accepted else { continue };
-                serve_one(stream, address, drain.clone());
+                match accepted {
+                    Ok((stream, address)) => serve_one(stream, address, drain.clone()),
+                    Err(error) if is_about_one_connection(&error) => {}
+                    Err(_) => break,
+                }
             }
             () = end.as_mut() => break,
         }

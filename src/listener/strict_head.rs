@@ -132,7 +132,8 @@ impl StrictHead {
         match self.state {
             State::Head => self.head_line(line, is_long),
             State::ChunkSize => {
-                let size = chunk_size(line).filter(|_| !is_long)?;
+                // Of a long line the size is at the beginning.
+                let size = chunk_size(line)?;
                 self.state = if size == 0 { State::Trailers } else { State::Chunk(size) };
                 Some(())
             }
@@ -254,6 +255,10 @@ mod tests {
             "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\n\nGET / HTTP/1.1\r\n\r\n",
             "POST / HTTP/1.1\r\ncontent-length: 3\r\nContent-Length: 3\r\n\r\na#\nGET / HTTP/1.1\r\n\r\n",
             "POST / HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n2 ;a=b\r\n\n\n\r\n0\r\nX: y\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+            &format!(
+                "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;x={}\r\na\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+                "y".repeat(900)
+            ),
             "GET / HTTP/1.1\r\nReferer: http://a/#b\r\nCookie: c\r\nTE: trailers\r\n\r\n",
         ] {
             assert_eq!(verdict(good.as_bytes()), Ok(false), "{good:?}");

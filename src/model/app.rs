@@ -375,7 +375,7 @@ impl App {
 
     /// Whether a request for the address without a slash at its end goes to the app as it is.
     pub fn serves_bare_path(&self) -> bool {
-        self.spec.serves_bare_path || self.bare_path.is_served()
+        !self.spec.strip_prefix && (self.spec.serves_bare_path || self.bare_path.is_served())
     }
 
     /// The container whose port it is, when it is one.

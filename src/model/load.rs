@@ -32,7 +32,7 @@ struct Counts {
     holders: OnceLock<Box<Holders>>,
 }
 
-/// What each client holds, by a keyed hash: nobody can choose whom to be confused with.
+/// What each client holds, by a keyed hash: clients cannot choose keys that collide.
 #[derive(Debug, Default)]
 struct Holders {
     key: RandomState,
@@ -42,9 +42,10 @@ struct Holders {
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// A request whose body has not come to its end: it is the client that is waited for.
+    /// A request with a body whose answer has not begun. It may be the client that is waited for, so it takes no place of
+    /// [`Slot::Waiting`].
     Uploading,
-    /// A request that came whole and whose answer has not begun: it is the app that is waited for.
+    /// A request without a body whose answer has not begun: it is the app that is waited for.
     Waiting,
     /// An open connection.
     Connection,
@@ -152,16 +153,6 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// The same, for a request whose body has come to its end: the app is waited for from now on. There may then be more of
-    /// them than the limit says, since nothing of it can be taken back.
-    pub fn into_waiting(self, limit: Limit, holder: Holder<'_>) -> Taken {
-        let before = self.counts.of(Slot::Waiting).fetch_add(1, Relaxed);
-        let counts = self.counts.clone();
-        let waiting = Taken { counts, slot: Slot::Waiting, holder: AtomicU64::new(NOBODY) };
-        waiting.note(before, limit, holder);
-        waiting
-    }
-
     /// Whether another may use it from now on: a kept connection that goes from one client to the next.
     pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
         self.give_up();
@@ -246,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kept_connection_is_nobodys_and_then_somebody_elses() {
+    fn a_pooled_connection_counts_for_whoever_uses_it_now() {
         let (load, limit) = (Load::default(), Limit::new(16, 25));
         let take = |holder| load.take(Slot::Connection, limit, holder);
         let _bobs: Vec<_> = (0..2).map(|_| take(BOB).expect("his share")).collect();
@@ -256,19 +247,5 @@ mod tests {
         assert!(alices.iter().take(2).all(|kept| kept.pass_to(limit, BOB)));
         assert!(!alices[2].pass_to(limit, BOB), "he has his share");
         assert!(alices[2].pass_to(limit, ALICE) && alices[3].pass_to(limit, ALICE));
-    }
-
-    #[test]
-    fn an_upload_that_has_come_waits_for_the_app_whatever_the_limit() {
-        let load = Load::default();
-        let waiting = load.take(Slot::Waiting, whole(1), ALICE).expect("free");
-        let upload = load.take(Slot::Uploading, whole(1), ALICE).expect("free");
-        let upload = upload.into_waiting(whole(1), ALICE);
-        assert_eq!(
-            (load.0.of(Slot::Uploading).load(Relaxed), load.0.of(Slot::Waiting).load(Relaxed)),
-            (0, 2)
-        );
-        drop((waiting, upload));
-        assert!(load.take(Slot::Waiting, whole(1), ALICE).is_some());
     }
 }

@@ -45,8 +45,8 @@ struct Client {
     since: Moment,
 }
 
-/// Leave to look up one thing that nothing is known of. Dropped, it counts as one that found nothing: whoever
-/// goes away before the answer has cost the server as much.
+/// Permits one look-up. Dropped without [`Attempt::found`], it spends a token: a client that goes away before the answer has cost
+/// the server as much.
 pub struct Attempt {
     client: Arc<Mutex<Client>>,
     found: bool,

@@ -1,6 +1,9 @@
 //! A person, as the identity provider described them.
 
-use super::{access::GroupName, identity_headers::IdentityHeaders};
+use super::{
+    access::GroupName,
+    identity_headers::{GroupsHeader, IdentityHeaders},
+};
 
 /// A person of the configured issuer. Identity is issuer and subject; an e-mail address authorises nothing.
 #[derive(Clone, Debug)]
@@ -70,6 +73,12 @@ impl Principal {
     /// Whether this is the person of that name: the subject, or the uuid in Arvados.
     pub fn is_called(&self, name: &str) -> bool {
         *self.subject == *name || self.arvados_user.as_deref() == Some(name)
+    }
+
+    /// The same person, of whom no group is known now.
+    pub fn without_groups(&self) -> Principal {
+        let headers = IdentityHeaders { groups: GroupsHeader::Absent, ..self.headers.clone() };
+        Principal { is_admin: false, groups: Box::default(), headers, ..self.clone() }
     }
 
     /// Whether a name of their own is known, and not only an account.

@@ -77,6 +77,8 @@ pub struct SignIn {
     asking: AtomicBool,
     /// It was loaded from the shared store with a proof older than `recheck`, and the person was not proved since.
     needs_proof: AtomicBool,
+    /// The provider's last answer proved nobody.
+    unprovable: AtomicBool,
     /// Grows with every change of what it says: of two, the higher is the newer.
     version: AtomicU64,
     /// The version that the shared store has; 0: none.
@@ -117,6 +119,7 @@ impl SignIn {
             asked: AtomicU64::new(now.0),
             asking: AtomicBool::new(false),
             needs_proof: AtomicBool::new(false),
+            unprovable: AtomicBool::new(false),
             version: AtomicU64::new(1),
             told: AtomicU64::new(0),
             begun: 0,
@@ -163,6 +166,16 @@ impl SignIn {
     /// Whether it waits for such a proof.
     pub fn needs_proof(&self) -> bool {
         self.needs_proof.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the provider answered with something that proves nobody.
+    pub fn note_unprovable(&self, is_unprovable: bool) {
+        self.unprovable.store(is_unprovable, Ordering::Release);
+    }
+
+    /// Whether asking the provider again would not help: the person must sign in again.
+    pub fn is_unprovable(&self) -> bool {
+        self.unprovable.load(Ordering::Acquire)
     }
 
     /// Whether somebody asks for a proof now.

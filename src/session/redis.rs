@@ -10,7 +10,13 @@ pub mod link;
 pub mod people;
 mod scripts;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use moka::{policy::EvictionPolicy, sync::Cache};
@@ -69,6 +75,9 @@ pub struct Redis {
     lookups: Semaphore,
     /// When the connection began that there is.
     since: Mutex<Moment>,
+    has_connected: AtomicBool,
+    /// The connection is back: the others are to be told that the store may not know everything yet.
+    is_back: AtomicBool,
     /// The epoch that is old enough to be believed.
     epoch: Mutex<Option<i64>>,
     /// All that is in memory is to be told again.
@@ -135,7 +144,7 @@ impl Redis {
         keys: Arc<KeyRing>,
         clock: Clock,
         metrics: Arc<Metrics>,
-        lifetime: std::time::Duration,
+        lifetime: Duration,
     ) -> Redis {
         let since = Mutex::new(clock.now());
         Redis {
@@ -150,6 +159,8 @@ impl Redis {
             clock,
             lookups: Semaphore::new(MAX_LOOKUPS),
             since,
+            has_connected: AtomicBool::new(false),
+            is_back: AtomicBool::new(false),
             epoch: Mutex::default(),
             retell: Notify::new(),
         }
@@ -336,6 +347,10 @@ impl Redis {
     /// There is a new connection: what was announced meanwhile was missed, and the store may have forgotten.
     pub fn is_new(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
+        if self.has_connected.swap(true, Relaxed) {
+            *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            self.is_back.store(true, Relaxed);
+        }
         self.tell_all_again();
     }
 
@@ -374,6 +389,11 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn is_settled(&self) -> Result<bool, StoreError> {
+        // While it was away replicas may have taken sign-ins that they have not told yet, and all have lost it, perhaps.
+        if self.is_back.load(Relaxed) {
+            self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await?;
+            self.is_back.store(false, Relaxed);
+        }
         let epoch: Option<i64> = self.link.command(cmd("GET").arg(EPOCH)).await?;
         let known = *self.epoch.lock().unwrap_or_else(PoisonError::into_inner);
         if epoch.is_some() && epoch == known {

@@ -13,16 +13,14 @@ use super::{
     cookie::{NewId, NoRandomness, RecordKey},
     handover::{NoTicket, Ticket},
     record::{AppSession, SignIn},
-    redis::{Announcement, Redis, StoredSignIn, Table, Told, link::StoreError, people::ProofLock},
+    redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
     store::Sessions,
     upkeep,
     written::{Left, WrittenPlace},
 };
 use crate::model::{
     app::AppId,
-    client::Client,
     clock::{Moment, millis},
-    lookup_limit::Attempt,
     place::Place,
 };
 
@@ -59,68 +57,9 @@ impl From<StoreError> for Away {
 }
 
 impl Sessions {
-    /// Loads into memory what these cookies name, as far as it is not there and others may know it. A client that keeps
-    /// presenting ids which nobody knows is held up by its own `limit`.
-    ///
-    /// # Errors
-    /// [`Away`] when one of them is not in memory and cannot be asked for.
-    pub async fn bring<'c>(
-        &self,
-        app_cookies: impl Iterator<Item = &'c [u8]>,
-        sign_in_cookies: impl Iterator<Item = &'c [u8]>,
-        client: Client,
-    ) -> Result<(), Away> {
-        let Some(redis) = self.redis() else { return Ok(()) };
-        let now = self.now();
-        let apps = app_cookies.filter_map(RecordKey::of).map(|key| (Table::Apps, key));
-        let sign_ins = sign_in_cookies.filter_map(RecordKey::of).map(|key| (Table::SignIns, key));
-        let is_here = |table: Table, key: &RecordKey| match table {
-            Table::Apps => self.app_by_key(key).is_some_and(|session| session.is_live(now)),
-            Table::SignIns => self.sign_in_by_key(key).is_some_and(|sign_in| sign_in.is_live(now)),
-        };
-        let unknown: Vec<_> = apps
-            .chain(sign_ins)
-            .filter(|(table, key)| !is_here(*table, key) && !redis.is_known_missing(key))
-            .collect();
-        if unknown.is_empty() {
-            return Ok(());
-        }
-        let attempts = self.attempts(redis, client, unknown.len())?;
-        let stored = match redis.are_stored(&unknown).await {
-            Ok(stored) => stored,
-            Err(error) => {
-                // That nothing is known of it is not the client's fault.
-                attempts.into_iter().for_each(Attempt::found);
-                return Err(error.into());
-            }
-        };
-        let looked_up = stored.iter().zip(attempts);
-        looked_up.filter(|(is_stored, _)| **is_stored).for_each(|(_, attempt)| attempt.found());
-        for ((table, key), _) in unknown.iter().zip(stored).filter(|(_, is_stored)| *is_stored) {
-            match table {
-                Table::Apps => self.bring_app(redis, *key).await?,
-                Table::SignIns => drop(self.bring_sign_in(redis, *key).await?),
-            }
-        }
-        Ok(())
-    }
-
-    /// Leave for so many look-ups. Clients that a proxy does not name cannot be told apart: only the number of look-ups
-    /// that are under way bounds them.
-    fn attempts(&self, redis: &Redis, client: Client, count: usize) -> Result<Vec<Attempt>, Away> {
-        let Some(client) = client.limit_key else { return Ok(Vec::new()) };
-        let mut attempts = Vec::with_capacity(count);
-        while attempts.len() < count {
-            match redis.limit().attempt(client) {
-                Some(attempt) => attempts.push(attempt),
-                None => {
-                    // Nothing is looked up, so nothing was spent.
-                    attempts.into_iter().for_each(Attempt::found);
-                    return Err(Away);
-                }
-            }
-        }
-        Ok(attempts)
+    /// Whether the store that replicas share can be asked now.
+    pub fn is_store_up(&self) -> bool {
+        self.redis().is_some_and(|redis| redis.link().is_up())
     }
 
     /// Whether replicas share them.
@@ -128,37 +67,8 @@ impl Sessions {
         self.redis().is_some()
     }
 
-    async fn bring_app(&self, redis: &Redis, key: RecordKey) -> Result<(), StoreError> {
-        let Some((stored, idle)) = redis.load_app(key).await? else { return Ok(()) };
-        let Some(sign_in) = self.bring_sign_in(redis, stored.sign_in()).await? else { return Ok(()) };
-        let now = self.now();
-        let known = self.app_by_key(&key).filter(|session| !session.is_ended());
-        match (known, stored.app.read()) {
-            (Some(session), _) => session.window().extend(now, idle),
-            (None, Some(of)) => {
-                let left = Left { idle, absolute: sign_in.time_left(now).absolute };
-                self.mint_restored(key, &sign_in, of, (left, stored.begun));
-                if let Some(session) = self.app_by_key(&key) {
-                    session.window().extend(now, idle);
-                }
-            }
-            (None, None) => {}
-        }
-        Ok(())
-    }
-
-    /// The live sign-in of a key, from memory or from the store.
-    async fn bring_sign_in(&self, redis: &Redis, key: RecordKey) -> Result<Option<Arc<SignIn>>, StoreError> {
-        let known = self.sign_in_by_key(&key);
-        if let Some(known) = known.filter(|sign_in| sign_in.is_live(self.now())) {
-            return Ok(Some(known));
-        }
-        let Some((stored, left)) = redis.load_sign_in(key).await? else { return Ok(None) };
-        Ok(self.take_in(redis, key, stored, left))
-    }
-
     /// Puts in memory what the store says, or adds it to what is there.
-    fn take_in(
+    pub(super) fn take_in(
         &self,
         redis: &Redis,
         key: RecordKey,

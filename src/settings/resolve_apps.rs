@@ -57,7 +57,7 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
     }
     let serves_bare_path = section.switch("serves_bare_path").unwrap_or(false);
     if serves_bare_path && section.switch("strip_prefix").unwrap_or(false) {
-        section.wrong("serves_bare_path", "has no meaning together with strip_prefix", None);
+        section.wrong("serves_bare_path", "cannot be combined with strip_prefix = true; remove one", None);
     }
     let elsewhere = published_ports.iter().filter_map(|port| port.upstream.as_ref());
     let tls = upstream_tls(section, folder, upstream.iter().chain(elsewhere));

@@ -10,6 +10,7 @@ async fn probes_and_metrics_are_open_and_never_public() {
     assert_eq!(world.admin("/livez", "").await.status(), 200);
     assert_eq!(world.admin("/readyz", "").await.text(), "ok\n");
     let verbose = world.admin("/readyz?verbose", "").await.text();
+    assert!(verbose.starts_with("waiting for: nothing\n"), "{verbose}");
     assert!(verbose.contains("identity provider: known") && verbose.contains("apps: 7"), "{verbose}");
     let mut alice = world.signed_in("alice").await;
     alice.fetch("/apps/grp/x").await;

@@ -10,7 +10,7 @@ fn redirect(to: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b2_an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that() {
+async fn an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that() {
     for location in ["/apps/nx", "/apps/nx?a=1", "http://HOST/apps/nx"] {
         let world = World::with_app("nx", APP).await.ready().await;
         let mut alice = world.signed_in("alice").await;
@@ -34,7 +34,7 @@ async fn b2_an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b2_other_redirects_of_an_app_change_nothing() {
+async fn other_redirects_of_an_app_change_nothing() {
     let world = World::with_app("nx", APP).await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for location in ["/apps/nx/", "/apps/nx/login", "/apps/ny", "/", "nx"] {
@@ -49,7 +49,7 @@ async fn b2_other_redirects_of_an_app_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b2_it_may_be_said_in_the_configuration_but_not_of_an_app_that_is_stripped() {
+async fn serving_the_bare_path_may_be_configured_but_not_of_an_app_that_is_stripped() {
     let world = World::with_app("nx", &format!("{APP}serves_bare_path = true\n")).await.ready().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.open("/apps/nx").await.status(), 200);
@@ -61,7 +61,7 @@ async fn b2_it_may_be_said_in_the_configuration_but_not_of_an_app_that_is_stripp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b3_an_app_with_rewrite_host_is_told_its_own_origin_and_no_other_site_becomes_it() {
+async fn an_app_with_rewrite_host_is_told_its_own_origin_and_no_other_site_becomes_it() {
     for strip in [false, true] {
         let app = format!(
             "[[apps]]\nid = \"rh\"\naccess = \"user\"\nupstream = \"http://ADDRESS\"\nrewrite_host = true\nstrip_prefix = {strip}\n"
@@ -100,7 +100,7 @@ async fn b3_an_app_with_rewrite_host_is_told_its_own_origin_and_no_other_site_be
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b3_without_rewrite_host_both_stay() {
+async fn without_rewrite_host_origin_and_referer_stay() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let own = format!("http://{}", world.host);

@@ -59,13 +59,13 @@ async fn row_20_a_token_of_our_issuer_that_does_not_hold_is_401_and_never_forwar
         ("nonce: an ID token", |_, c| c["nonce"] = "x".into()),
         ("at_hash: an ID token", |_, c| c["at_hash"] = "x".into()),
         ("payload typ ID", |_, c| c["typ"] = "ID".into()),
-        ("F8: a refresh token", |_, c| c["typ"] = "Refresh".into()),
-        ("F8: an offline token", |_, c| c["typ"] = "Offline".into()),
-        ("F8: a DPoP token", |_, c| c["typ"] = "DPoP".into()),
-        ("F8: a typ that is no text", |_, c| c["typ"] = 7.into()),
-        ("F8: bound to a key", |_, c| c["cnf"] = json!({"jkt": "x"})),
-        ("F8: bound to a certificate", |_, c| c["cnf"] = json!({"x5t#S256": "x"})),
-        ("F8: a logout token as a plain JWT", |h, c| {
+        ("a refresh token", |_, c| c["typ"] = "Refresh".into()),
+        ("an offline token", |_, c| c["typ"] = "Offline".into()),
+        ("a DPoP token", |_, c| c["typ"] = "DPoP".into()),
+        ("a typ that is no text", |_, c| c["typ"] = 7.into()),
+        ("bound to a key", |_, c| c["cnf"] = json!({"jkt": "x"})),
+        ("bound to a certificate", |_, c| c["cnf"] = json!({"x5t#S256": "x"})),
+        ("a logout token as a plain JWT", |h, c| {
             h["typ"] = "JWT".into();
             c["events"] = json!({"http://schemas.openid.net/event/backchannel-logout": {}});
         }),
@@ -183,7 +183,7 @@ async fn a_token_that_was_judged_is_judged_again_when_it_expires_when_keys_chang
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f8_a_token_that_says_it_is_a_bearer_token_is_one() {
+async fn a_token_that_says_it_is_a_bearer_token_is_one() {
     let world = World::new().await.ready().await;
     for typ in ["Bearer", "bearer", "at+jwt"] {
         let mut claims = claims(&world);

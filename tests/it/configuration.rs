@@ -247,7 +247,7 @@ fn explain_says_step_by_step_what_a_request_gets() {
             String::from_utf8_lossy(&output.stderr)
         );
         assert!(said.contains(expected), "{arguments:?}: wanted {expected:?} in\n{said}");
-        assert!(!said.contains('{') && !said.contains('"'), "B9: no text of ours for programmers: {said}");
+        assert!(!said.contains('{') && !said.contains('"'), "no text of ours for programmers: {said}");
     }
 }
 

@@ -141,7 +141,7 @@ async fn on_an_https_site_the_cookies_are_host_bound_and_secure() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f6_a_cookie_that_a_sibling_host_planted_makes_nobody_somebody_else() {
+async fn a_planted_app_cookie_does_not_switch_the_session() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     alice.open("/apps/grp/").await;

@@ -16,7 +16,7 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
         "{}",
         page.text()
     );
-    assert!(page.text().contains("http-equiv=\"refresh\" content=\"5\""), "B6: {}", page.text());
+    assert!(page.text().contains("http-equiv=\"refresh\" content=\"5\""), "{}", page.text());
     let form = world.browser().send("POST", "/apps/dead/", From::Navigation, "", b"a=b").await;
     assert!(
         form.status() == 502 && !form.text().contains("http-equiv"),

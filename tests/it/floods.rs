@@ -77,7 +77,7 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f2_what_nobody_signed_in_sends_is_not_collected() {
+async fn what_nobody_signed_in_sends_is_not_collected() {
     let backend = Backend::start("pub").await;
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let provider = World::new().await.ready().await;
@@ -118,7 +118,7 @@ async fn f2_what_nobody_signed_in_sends_is_not_collected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f2_a_form_is_given_back_and_sent_while_others_flood() {
+async fn a_form_is_given_back_and_sent_while_others_flood() {
     let world = World::with("", |settings| settings.listen.h2c = true).await.ready().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
@@ -152,7 +152,7 @@ fn endless() -> http2::Body {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f3_uploads_that_do_not_end_take_an_app_from_nobody_else() {
+async fn uploads_that_do_not_end_take_an_app_from_nobody_else() {
     let world =
         World::with("[limits]\nrequests_per_app = 256\n", |settings| settings.listen.h2c = true).await;
     let (mut uploads, mut clients) = (JoinSet::new(), Vec::new());
@@ -181,7 +181,7 @@ async fn f3_uploads_that_do_not_end_take_an_app_from_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f3_requests_that_wait_take_an_app_from_nobody_else() {
+async fn requests_that_wait_take_an_app_from_nobody_else() {
     let world = World::with("[limits]\nrequests_per_app = 40\n", |_| {}).await;
     let request = format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host);
     let mut waiting = Vec::new();
@@ -204,7 +204,7 @@ async fn f3_requests_that_wait_take_an_app_from_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f3_websockets_of_one_address_or_person_leave_room_for_the_others() {
+async fn websockets_of_one_address_or_person_leave_room_for_the_others() {
     let world = World::with("[limits]\nconnections_per_app = 40\n", |_| {}).await.ready().await;
     let mut open = Vec::new();
     loop {
@@ -234,7 +234,7 @@ async fn f3_websockets_of_one_address_or_person_leave_room_for_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f10_made_up_cookies_cost_the_session_store_little_and_others_nothing() {
+async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
     if RedisServer::left_out() {
         return;
     }
@@ -268,7 +268,7 @@ async fn f10_made_up_cookies_cost_the_session_store_little_and_others_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f11_an_app_that_sends_interim_answers_without_end_is_502() {
+async fn an_app_that_sends_interim_answers_without_end_is_502() {
     let world = World::new().await;
     let interim = b"HTTP/1.1 100 Continue\r\n\r\n";
     let last = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";

@@ -68,7 +68,7 @@ fn check(world: &World, app: &str, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f1_no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
+async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     // A head has room for a hundred fields.
@@ -85,7 +85,7 @@ async fn f1_no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f1_nor_over_http2() {
+async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http2() {
     let world = World::with("", |settings| settings.listen.h2c = true).await;
     let client = Http2::connect(world.running.address).await;
     for names in spellings().chunks(50) {
@@ -142,7 +142,7 @@ impl Lighttpd {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f1_a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone() {
+async fn a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone() {
     if left_out("http") {
         return;
     }

@@ -40,7 +40,7 @@ async fn admitted(world: &World, chain: &[u8]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f4_a_hop_that_cannot_be_read_is_no_way_around_the_limit() {
+async fn a_hop_that_cannot_be_read_is_no_way_around_the_limit() {
     for chain in [
         &b"\xff, 203.0.113.7"[..],
         b"203.0.113.8:4711",
@@ -58,7 +58,7 @@ async fn f4_a_hop_that_cannot_be_read_is_no_way_around_the_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f4_the_client_is_named_in_the_log_and_to_apps_whatever_it_wrote_itself() {
+async fn the_client_is_named_in_the_log_and_to_apps_whatever_it_wrote_itself() {
     let world = world().await;
     for (chain, client) in [
         (&b"\xff\xfe, 203.0.113.7"[..], "203.0.113.7"),
@@ -122,7 +122,7 @@ impl Nginx {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f4_behind_a_real_nginx_a_byte_of_the_client_hides_nobody() {
+async fn behind_a_real_nginx_a_byte_of_the_client_hides_nobody() {
     if left_out("http") {
         return;
     }

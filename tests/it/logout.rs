@@ -285,7 +285,7 @@ async fn an_operator_lists_and_ends_sessions_of_a_person_of_one_browser_and_of_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f13_signing_out_and_being_signed_out_by_an_operator_revoke_the_refresh_token() {
+async fn signing_out_and_being_signed_out_by_an_operator_revoke_the_refresh_token() {
     let world = World::with("", |settings| settings.admin.token = Some(Secret::new("admin-token-CANARY")))
         .await
         .ready()

@@ -96,7 +96,7 @@ async fn an_absolute_target_is_accepted_only_where_it_says_what_the_host_says() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_fragment_in_a_target_is_400() {
+async fn a_fragment_in_a_target_is_400() {
     let world = World::new().await;
     for target in ["/apps/grp/#/apps/pub/", "/apps/grp/?#/apps/pub/", "/apps/pub/a#/../b", "/apps/pub/#", "#"]
     {
@@ -110,7 +110,7 @@ async fn f5_a_fragment_in_a_target_is_400() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_line_that_ends_without_cr_is_400_wherever_it_stands() {
+async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
     let world = World::new().await;
     let good =
         with_host(&world, "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nX: y\r\nContent-Length: 1\r\n\r\nx");
@@ -154,7 +154,7 @@ async fn f5_a_line_that_ends_without_cr_is_400_wherever_it_stands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_a_length_beside_a_coding_is_400_and_the_connection_is_closed() {
+async fn a_length_beside_a_coding_is_400_and_the_connection_is_closed() {
     let world = World::new().await;
     for fields in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
@@ -175,7 +175,7 @@ async fn f5_a_length_beside_a_coding_is_400_and_the_connection_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f5_the_largest_head_is_served_and_one_byte_more_is_431() {
+async fn the_largest_head_is_served_and_one_byte_more_is_431() {
     let world = World::new().await;
     let head = |length: usize| {
         let start = with_host(&world, "GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\nX: ");

@@ -114,7 +114,7 @@ async fn a_secret_that_the_provider_refuses_is_our_fault_and_the_log_has_the_num
     let start = browser.open("/apps/usr/").await;
     let landed = browser.sign_in_from(&start, "alice").await;
     assert_eq!(landed.status(), 500, "{}", landed.text());
-    assert!(landed.text().contains("An operator can help"), "{}", landed.text());
+    assert!(landed.text().contains("Please contact your administrator"), "{}", landed.text());
     let id = landed.header("x-request-id").expect("an id");
     let text = lines.text();
     let line = text.lines().find(|line| line.contains("sign_in_failed")).unwrap_or_else(|| panic!("{text}"));
@@ -162,7 +162,7 @@ impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_a_group_claim_that_nothing_carries_is_said_once() {
+async fn a_group_claim_that_nothing_carries_is_said_once() {
     let lines = Lines::all();
     let world = World::with("", |settings| {
         settings.identity.as_mut().expect("an identity section").groups_claim = "roles".into();

@@ -54,7 +54,7 @@ async fn late_replica(pair: &Pair) -> World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
+async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
     if RedisServer::left_out() {
         return;
     }
@@ -82,7 +82,7 @@ async fn f7_a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
+async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
     if RedisServer::left_out() {
         return;
     }
@@ -102,7 +102,7 @@ async fn f7_a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_gr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f7_what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
+async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
     if RedisServer::left_out() {
         return;
     }
@@ -110,19 +110,55 @@ async fn f7_what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybo
     let mut alice = pair.one.signed_in("alice").await;
     pair.redis.quiet().await;
     pair.advance(RECHECK).await;
-    let late = pair
-        .one
-        .replica(|settings| {
-            with_operators(settings);
-            // Its provider is not there.
-            let identity = settings.identity.as_mut().expect("an identity section");
-            identity.client_secret = Some(ludgate::model::secret::Secret::new("wrong"));
-        })
-        .await;
+    // So soon after it connected, a replica asks the provider nothing: another may be doing so.
+    let late = pair.one.replica(with_operators).await;
     late.until_counted("ludgate_session_store_up 1").await;
-    pair.advance(Duration::from_secs(10)).await;
     alice.turn_to(late.running.address);
     let away = alice.fetch("/apps/grp/x").await;
     assert_eq!((away.status(), away.json()["reason"].as_str()), (503, Some("unverifiable")));
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    // What it answers proves nobody, however often it is asked.
+    pair.one.provider.set_mischief(Some(Box::new(|header, _| header["alg"] = "none".into())));
+    let late = late_replica(&pair).await;
+    alice.turn_to(late.running.address);
+    let page = alice.open("/apps/grp/x").await;
+    assert_eq!(page.status(), 302, "{}", page.text());
+    pair.one.provider.set_mischief(None);
+    assert_eq!(alice.sign_in("/apps/grp/x", "alice").await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apps_are_not_told_groups_that_were_not_proved() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    let late = late_replica(&pair).await;
+    alice.turn_to(late.running.address);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let seen = late.backend("usr").last();
+    assert_eq!(
+        (seen.header("x-forwarded-user").as_deref(), seen.header("x-forwarded-groups")),
+        (Some("alice"), None)
+    );
+    let told = async {
+        while late.backend("usr").last().header("x-forwarded-groups").is_none() {
+            assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.expect("proved in the background");
 }

@@ -162,7 +162,7 @@ async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f15_a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
+async fn a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let process = start(&folder, port, "");
     listens(port).await;

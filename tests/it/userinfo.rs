@@ -28,7 +28,7 @@ fn identity(world: &World) -> [Option<String>; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_name_user_name_and_email_come_from_userinfo_when_the_id_token_lacks_them() {
+async fn name_user_name_and_email_come_from_userinfo_when_the_id_token_lacks_them() {
     for kept in [&[][..], &["groups"], &["groups", "preferred_username", "name"]] {
         let world = World::new().await.ready().await;
         keep_in_id_token(&world, kept);
@@ -47,14 +47,14 @@ async fn b1_name_user_name_and_email_come_from_userinfo_when_the_id_token_lacks_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_nothing_is_asked_for_when_the_id_token_says_all() {
+async fn nothing_is_asked_for_when_the_id_token_says_all() {
     let world = World::new().await.ready().await;
     world.signed_in("alice").await;
     assert_eq!(world.provider.calls("userinfo"), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_at_the_recheck_too_and_what_the_provider_never_had_is_not_asked_for_again() {
+async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked_for_again() {
     let world = World::new().await.ready().await;
     keep_in_id_token(&world, &["groups"]);
     let mut alice = world.signed_in("alice").await;
@@ -86,7 +86,7 @@ async fn b1_at_the_recheck_too_and_what_the_provider_never_had_is_not_asked_for_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_an_address_that_nobody_verified_is_none_wherever_it_comes_from() {
+async fn an_address_that_nobody_verified_is_none_wherever_it_comes_from() {
     let world = World::new().await.ready().await;
     keep_in_id_token(&world, &["groups"]);
     world.provider.set_claim("alice", "email_verified", json!(false));

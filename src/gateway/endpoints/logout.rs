@@ -1,7 +1,6 @@
 //! Sign-out that the provider tells of: back-channel, from server to server, and front-channel, in a frame of its own page.
 
 use http::{HeaderValue, Response, StatusCode, header};
-use http_body_util::{BodyExt, Limited};
 use serde_json::json;
 
 use super::{Call, once};
@@ -15,8 +14,6 @@ use crate::{
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 64 * 1024;
-/// A form must be complete within this time.
-const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Call<'_> {
     /// Back-Channel Logout 1.0 section 2.5: 200 when it was done, also when there was nobody to sign out; 400 otherwise.
@@ -24,14 +21,12 @@ impl Call<'_> {
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.refuse(Reason::NotFound, record);
         };
-        let framing = self.arrival.framing;
         let holder = Holder::new(None, record.client.limit_key);
-        let Some(_reserved) = self.gateway.forms.reserve(holder, framing, MAX_FORM) else {
-            return self.refuse(Reason::Busy, record);
+        let collected = match self.gateway.forms.collect(holder, body, MAX_FORM).await {
+            Ok(collected) => collected,
+            Err(error) => return self.refuse(error.into(), record),
         };
-        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
-        let Ok(Ok(form)) = reading.await else { return self.refuse(Reason::BadForm, record) };
-        let token = once(&form.to_bytes(), "logout_token").ok().flatten().unwrap_or_default();
+        let token = once(&collected.bytes, "logout_token").ok().flatten().unwrap_or_default();
         // On the control runtime, and to its end even when the provider goes away: the token works only once.
         let sessions = self.gateway.sessions.clone();
         let done = self.gateway.control.spawn(async move {

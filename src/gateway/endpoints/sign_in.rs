@@ -234,8 +234,7 @@ impl Call<'_> {
             // It is this gateway that the provider refuses, whoever signs in.
             SignInError::NotOurClient(_) => (
                 MISCONFIGURED,
-                "The sign-in service does not accept this gateway: its client id or secret is wrong. An operator can help."
-                    .into(),
+                "Sign-in is not set up correctly here. Please contact your administrator.".into(),
             ),
             SignInError::Refused(_) => (BAD_PARAMETERS, "The sign-in service refused this sign-in.".into()),
             SignInError::Token(_) => (BAD_PARAMETERS, "The sign-in service's answer is not valid.".into()),

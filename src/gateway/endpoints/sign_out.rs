@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, Limited};
 use hyper::Method;
 
 use super::{Call, once, set_cookie};
@@ -28,8 +27,6 @@ use crate::{
 
 /// Largest form, in bytes.
 const MAX_FORM: usize = 16 * 1024;
-/// A form must be complete within this time.
-const FORM_DEADLINE: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Call<'_> {
     /// GET asks, POST does.
@@ -73,25 +70,21 @@ impl Call<'_> {
             // Nobody is signed in: nothing is collected of a form that can change nothing.
             return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &self.after(None)), &[]);
         }
-        let framing = self.arrival.framing;
         let known = self.sign_in().map(|sign_in| sign_in.principal().clone());
         let holder = Holder::new(known.as_deref(), record.client.limit_key);
-        let Some(_reserved) = self.gateway.forms.reserve(holder, framing, MAX_FORM) else {
-            return self.refuse(Reason::Busy, record);
+        let collected = match self.gateway.forms.collect(holder, body, MAX_FORM).await {
+            Ok(collected) => collected,
+            Err(error) => return self.refuse(error.into(), record),
         };
-        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_FORM).collect());
-        let Ok(Ok(form)) = reading.await else {
-            return self.refuse(Reason::BadForm, record);
-        };
-        let form = form.to_bytes();
-        let asked = once(&form, "rd").ok().flatten();
+        let form = &collected.bytes;
+        let asked = once(form, "rd").ok().flatten();
         let target = self.after(asked.as_deref());
         let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
             // Nobody is signed in, as far as is known here: that is what was asked for.
-            self.end_elsewhere(&form);
+            self.end_elsewhere(form);
             return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &target), &[]);
         };
-        let token = once(&form, "token").ok().flatten().unwrap_or_default();
+        let token = once(form, "token").ok().flatten().unwrap_or_default();
         if !oidc.keys().is_form_token(&key.0, &token) {
             return self.refuse(Reason::BadForm, record);
         }

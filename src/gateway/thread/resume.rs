@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
-use http_body_util::{BodyExt, Either, Full, Limited};
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 
 use super::{DataThread, Walked, refused};
@@ -18,7 +18,7 @@ use crate::{
         decide,
         decision::{Reason, Refusal},
         endpoints::{Call, once},
-        form_budget::Reserved,
+        form_budget::{Collected, Reserved},
         parked::{self, FIELD, MARK, MAX_AGE, MAX_BODY, MAX_SEALED, Parked},
         respond::{self, Audience, Problem},
     },
@@ -33,17 +33,25 @@ use crate::{
         place::Place,
         site::Site,
     },
-    session::{shared::Away, written::WrittenPlace},
+    session::{load::NotLoaded, shared::Away, written::WrittenPlace},
 };
 
-/// A form must be complete within this time.
-const FORM_DEADLINE: Duration = Duration::from_secs(10);
 /// What was sent is remembered for longer than it could be sent.
 const REMEMBERED: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 const URL_ENCODED: &str = "application/x-www-form-urlencoded";
 /// What our own answers give as their reason when nothing of a request was sent.
 const UNSENT: [&str; 4] =
     ["upstream_refused", "upstream_connect_timeout", "upstream_busy", "upstream_not_http2"];
+
+/// Who presents a form, as their cookies say.
+enum Presenter {
+    /// They brought no cookie of ours.
+    Nobody,
+    /// This person.
+    Person(Arc<str>),
+    /// Their session is not known here.
+    Unknown,
+}
 
 /// A form that was given back, and comes again.
 pub(super) struct Resumed {
@@ -81,8 +89,9 @@ impl DataThread {
     /// Takes the seal off a form that comes again, and was marked. What only has the mark, because a page behind it was sent
     /// from there, is the app's own.
     ///
-    /// Nobody is authorised yet, so only those are served who present a session of ours, live or over for a short time: a form
-    /// is given back to nobody else, and no one else makes us collect anything.
+    /// Nobody is authorised yet. So only those are served who present a cookie of ours, within the budget of the person whose
+    /// session it names, valid or over for a short time; where it is unknown here (another replica gave the form back), within
+    /// that of anonymous clients.
     ///
     /// # Errors
     /// When the seal is not ours, or of another address, or too old; when too much is being collected.
@@ -97,14 +106,17 @@ impl DataThread {
         if !fits || !is_url_encoded(&parts.headers) {
             return Ok((Either::Left(body), None));
         }
-        let Some(person) = self.whose_session(&parts.headers, arrival, site, client).await? else {
-            return Ok((Either::Left(body), None));
+        let holder = match self.whose_session(&parts.headers, arrival, site, client).await? {
+            Presenter::Nobody => return Ok((Either::Left(body), None)),
+            Presenter::Person(subject) => Some(subject),
+            Presenter::Unknown => None,
         };
-        let reserved = self.gateway.forms.reserve(Holder::Person(&person), arrival.framing, MAX_SEALED);
-        let reserved = reserved.ok_or(Reason::Busy)?;
-        let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_SEALED).collect());
-        let Ok(Ok(form)) = reading.await else { return Err(Reason::BadForm) };
-        let form = form.to_bytes();
+        let holder = match &holder {
+            Some(subject) => Holder::Person(subject),
+            None => Holder::new(None, client.limit_key),
+        };
+        let collected = self.gateway.forms.collect(holder, Either::Left(body), MAX_SEALED).await?;
+        let Collected { bytes: form, reserved } = collected;
         let Some(sealed) = once(&form, FIELD).map_err(|_| Reason::BadForm)? else {
             return Ok((Either::Right(Full::new(form)), None));
         };
@@ -119,25 +131,26 @@ impl DataThread {
         Ok((body, Some(Box::new(Resumed { sealed, parked, _reserved: reserved }))))
     }
 
-    /// Whose session a cookie names, live or over for a short time, here or at another replica.
+    /// Whose session a cookie names, valid or over for a short time, here or at another replica.
     async fn whose_session(
         &self,
         headers: &HeaderMap,
         arrival: &Arrival,
         site: &Site,
         client: Client,
-    ) -> Result<Option<Arc<str>>, Reason> {
+    ) -> Result<Presenter, Reason> {
         let sessions = &self.gateway.sessions;
         let presented = cookies::scan(headers, &site.cookies, &arrival.place).map_err(Reason::Malformed)?;
-        let known = || sessions.whose(presented.app.iter().chain(presented.sign_in.iter()));
-        let here = known();
-        if here.is_some() || !sessions.are_shared() {
-            return Ok(here);
+        if presented.app.is_empty() && presented.sign_in.is_empty() {
+            return Ok(Presenter::Nobody);
         }
-        let brought = sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await;
-        match (known(), brought) {
-            (None, Err(Away)) => Err(Reason::Unverifiable),
-            (known, _) => Ok(known),
+        let known = || sessions.whose(presented.app.iter().chain(presented.sign_in.iter()));
+        if let Some(subject) = known() {
+            return Ok(Presenter::Person(subject));
+        }
+        match sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await {
+            Err(NotLoaded::Away) => Err(Reason::Unverifiable),
+            Ok(()) | Err(NotLoaded::TooMany) => Ok(known().map_or(Presenter::Unknown, Presenter::Person)),
         }
     }
 
@@ -155,11 +168,7 @@ impl DataThread {
         let (Some(person), Some(app), Some(oidc)) = (person, &refusal.app, &self.gateway.oidc) else {
             return refused(refusal, arrival, site, None, record);
         };
-        let reserved = self.gateway.forms.reserve(Holder::Person(&person), arrival.framing, MAX_BODY);
-        let body = match reserved {
-            Some(_) => kept(&call.parts.headers, arrival, body).await,
-            None => None,
-        };
+        let body = self.kept(&call.parts.headers, arrival, (body, &person)).await;
         let Some(body) = body else {
             return not_kept(refusal, arrival, site, record);
         };
@@ -179,6 +188,21 @@ impl DataThread {
             }
             None => not_kept(refusal, arrival, site, record),
         }
+    }
+
+    /// The body of a form that can be kept: url-encoded, small, whole in time.
+    async fn kept(
+        &self,
+        headers: &HeaderMap,
+        arrival: &Arrival,
+        (body, person): (Source, &str),
+    ) -> Option<String> {
+        let too_large = matches!(arrival.framing, Framing::Length(length) if length > MAX_BODY as u64);
+        if too_large || !is_url_encoded(headers) {
+            return None;
+        }
+        let collected = self.gateway.forms.collect(Holder::Person(person), body, MAX_BODY).await.ok()?;
+        String::from_utf8(collected.bytes.into()).ok()
     }
 
     /// The page again, unless it is of this app and its person sends it.
@@ -302,16 +326,6 @@ fn is_url_encoded(headers: &HeaderMap) -> bool {
     let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
     let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
     kind.eq_ignore_ascii_case(URL_ENCODED) && !headers.contains_key(header::CONTENT_ENCODING)
-}
-
-/// The body of a form that can be kept: url-encoded, small, whole in time.
-async fn kept(headers: &HeaderMap, arrival: &Arrival, body: Source) -> Option<String> {
-    let too_large = matches!(arrival.framing, Framing::Length(length) if length > MAX_BODY as u64);
-    if too_large || !is_url_encoded(headers) {
-        return None;
-    }
-    let reading = tokio::time::timeout(FORM_DEADLINE, Limited::new(body, MAX_BODY).collect());
-    String::from_utf8(reading.await.ok()?.ok()?.to_bytes().into()).ok()
 }
 
 fn not_kept(refusal: &Refusal, arrival: &Arrival, site: &Site, record: &mut Record) -> Response<Answer> {

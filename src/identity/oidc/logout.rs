@@ -146,11 +146,7 @@ impl Oidc {
             Ok(response) => format!("the provider answered {}", response.status()),
             Err(error) => error,
         };
-        tracing::warn!(
-            error = refused,
-            session = sign_in.key().short(),
-            "a refresh token could not be revoked"
-        );
+        tracing::warn!(error = refused, session = sign_in.key().short(), "cannot revoke a refresh token");
     }
 
     /// Section 2.1, with the client authentication of the token endpoint (RFC 6749 section 2.3.1).

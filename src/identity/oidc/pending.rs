@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn f17_a_state_that_was_just_used_is_remembered_however_many_there_were() {
+    fn a_state_that_was_just_used_is_remembered_however_many_there_were() {
         let used =
             UsedStates(Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru()).build());
         for old in 0..100 {

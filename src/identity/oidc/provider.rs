@@ -25,7 +25,7 @@ use crate::{
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
 /// A sign-in waits so long for a discovery that is under way.
-const FIRST_ANSWER: Duration = Duration::from_secs(5);
+const DISCOVERY_WAIT: Duration = Duration::from_secs(5);
 /// Keys and metadata are read again this often.
 const REFRESH: Duration = Duration::from_secs(3600);
 /// An unknown key id leads to at most one fetch in this time, whoever asks.
@@ -108,7 +108,7 @@ impl Provider {
         self.metadata.load_full()
     }
 
-    /// Waits for the metadata while they are being asked for, and no longer than [`FIRST_ANSWER`]: who signs in while the
+    /// Waits for the metadata while they are being asked for, and no longer than [`DISCOVERY_WAIT`]: who signs in while the
     /// process starts is not turned away, and while the provider is away nobody waits in vain. Cancel safety: may be
     /// dropped.
     pub async fn wait_until_known(&self) {
@@ -116,7 +116,7 @@ impl Provider {
             return;
         }
         let mut discovery = self.discovery.subscribe();
-        let _ = tokio::time::timeout(FIRST_ANSWER, discovery.wait_for(|now| *now == Discovery::Done)).await;
+        let _ = tokio::time::timeout(DISCOVERY_WAIT, discovery.wait_for(|now| *now == Discovery::Done)).await;
     }
 
     /// The keys in force.
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn f14_rsa_keys_below_2048_bits_are_not_used() {
+    fn rsa_keys_below_2048_bits_are_not_used() {
         let http = Arc::new(
             HttpClient::new(
                 None,

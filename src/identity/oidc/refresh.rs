@@ -12,11 +12,10 @@ use super::{
     Oidc,
     claims::{self, Claims, Judge, TokenError},
     http_client::Calls,
-    sign_in::{SignInError, Tokens, key_id},
+    sign_in::{SignInError, Tokens, exchange_error, key_id},
     userinfo::Missing,
 };
 use crate::{
-    calls::chain,
     model::{
         principal::{PersonClaims, Principal},
         secret::Secret,
@@ -31,8 +30,10 @@ pub enum Again {
     Person(Box<Principal>),
     /// The grant is over: signed out, disabled, or a token that was used before.
     Ended,
-    /// The provider said nothing that could be used. What was known goes on.
+    /// The provider cannot be reached. What was known goes on.
     Unavailable(String),
+    /// The provider answered with something that proves nobody, and asking again soon would not help. What was known goes on.
+    Unusable(String),
 }
 
 impl Oidc {
@@ -45,7 +46,8 @@ impl Oidc {
         };
         match self.refreshed(sign_in, &token, sessions).await {
             Ok(again) => again,
-            Err(error) => Again::Unavailable(error.to_string()),
+            Err(error @ SignInError::Unavailable(_)) => Again::Unavailable(error.to_string()),
+            Err(error) => Again::Unusable(error.to_string()),
         }
     }
 
@@ -69,7 +71,7 @@ impl Oidc {
             {
                 return Ok(Again::Ended);
             }
-            Err(error) => return Err(SignInError::Unavailable(chain(&error))),
+            Err(error) => return Err(exchange_error(error)),
         };
         if let Some(next) = response.refresh_token() {
             sign_in.renew_token(Secret::new(next.secret().as_str()));
@@ -78,12 +80,12 @@ impl Oidc {
         let before = sign_in.principal().clone();
         let claims = self.claims_of(&response).await?;
         let others = claims.as_ref().map(|claims| &claims.additional_claims().0);
-        let (mut person, missing) = match (&claims, others) {
+        let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
-            (Some(claims), _) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
-            (Some(claims), Some(others)) => {
+            Some(claims) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
+            Some(claims) => {
                 let person = claims::person(claims, &self.settings.groups_claim);
-                let missing = self.missing(&person, others);
+                let missing = self.missing(&person, claims);
                 // What was not there either at sign-in is not asked for each time.
                 let was_known = (person.email.is_none() && before.email.is_some())
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
@@ -91,17 +93,17 @@ impl Oidc {
                 let profile = missing.profile && was_known;
                 (person, Missing { profile, ..missing })
             }
-            (_, _) => {
+            None => {
                 let person = PersonClaims { subject: before.subject.to_string(), ..PersonClaims::default() };
-                (person, Missing { groups: true, profile: true })
+                (person, Missing { groups: true, profile: true, email_unverified: false })
             }
         };
         let missing = self.complete_person(&mut person, missing, others, &response, &metadata).await?;
         // As at the sign-in: whom the provider describes without groups has none.
         if missing.groups && claims.is_none() {
-            return Err(SignInError::Unavailable("the answer says nothing of groups".into()));
+            return Err(SignInError::Refused("the answer says nothing of groups".into()));
         }
-        if missing.profile {
+        if missing.profile || claims.is_none() {
             let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
             person.name = person.name.or_else(|| Some(before.display_name.to_string()));
             person.email = person.email.or_else(|| known(&before.email));

@@ -203,7 +203,7 @@ impl Oidc {
         self.used.remember(&returned.state);
         let mut person = claims::person(claims, &self.settings.groups_claim);
         let others = &claims.additional_claims().0;
-        let missing = self.missing(&person, others);
+        let missing = self.missing(&person, claims);
         self.complete_person(&mut person, missing, Some(others), &response, &metadata).await?;
         let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
         Ok(SignedIn {
@@ -244,7 +244,7 @@ pub(super) fn not_known() -> SignInError {
     SignInError::Unavailable("the provider has not been discovered yet".into())
 }
 
-fn exchange_error(
+pub(super) fn exchange_error(
     error: RequestTokenError<CallError, StandardErrorResponse<CoreErrorResponseType>>,
 ) -> SignInError {
     match error {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Oidc,
-    claims::{self, OtherClaims},
+    claims::{self, Claims, OtherClaims},
     http_client::Calls,
     overage,
     provider::Metadata,
@@ -26,6 +26,8 @@ pub(super) struct Missing {
     pub groups: bool,
     /// The name, the user name or the e-mail address, although it was asked for.
     pub profile: bool,
+    /// The ID token says that the e-mail address is not verified; the same address elsewhere must be said to be.
+    pub email_unverified: bool,
 }
 
 /// What userinfo said.
@@ -37,11 +39,12 @@ pub(super) struct GroupsClaimWarning(AtomicBool);
 
 impl Oidc {
     /// What these claims leave open. Only what was asked for with a scope can be missing.
-    pub(super) fn missing(&self, person: &PersonClaims, claims: &Map<String, Value>) -> Missing {
+    pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> Missing {
         let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
         Missing {
-            groups: claims::groups(claims, &self.settings.groups_claim).is_none(),
+            groups: claims::groups(&claims.additional_claims().0, &self.settings.groups_claim).is_none(),
+            email_unverified: claims.email_verified() == Some(false),
             profile: (asked("profile") && lacks_profile) || (asked("email") && person.email.is_none()),
         }
     }
@@ -81,12 +84,12 @@ impl Oidc {
                     }
                     person.groups = groups.unwrap_or_default();
                 }
-                add_profile(person, &found);
-                Ok(Missing { groups: false, profile: false })
+                add_profile(person, &found, missing.email_unverified);
+                Ok(Missing { groups: false, profile: false, ..missing })
             }
             Err(error) if missing.groups => Err(error),
             Err(error) => {
-                tracing::warn!(%error, "userinfo cannot be read; a name or e-mail address may be missing");
+                tracing::warn!(%error, "cannot fetch userinfo; a name or e-mail address may be missing");
                 Ok(missing)
             }
         }
@@ -106,9 +109,7 @@ impl Oidc {
         match &self.settings.directory {
             Some(directory) => self.groups_from(directory, tokens).await.map(Some),
             None => {
-                tracing::warn!(
-                    "the provider has more groups for somebody than a token holds; identity.groups_url says where they are"
-                );
+                tracing::warn!("the ID token omits the groups (there are too many); set identity.groups_url");
                 Ok(None)
             }
         }
@@ -149,17 +150,17 @@ impl Oidc {
             groups_claim = self.settings.groups_claim,
             id_token_claims = id_token.map(names),
             userinfo_claims = userinfo.map(names),
-            "neither the ID token nor userinfo carries the claim of identity.groups_claim; nobody has groups"
+            "groups claim missing from ID token and userinfo; this person has no groups (logged once)"
         );
     }
 }
 
 /// What the ID token said stays.
-fn add_profile(person: &mut PersonClaims, found: &Userinfo) {
+fn add_profile(person: &mut PersonClaims, found: &Userinfo, must_be_verified: bool) {
     let name = || found.name().and_then(|names| names.get(None)).map(|name| name.to_string());
-    // As in the ID token: an address that nobody verified is none.
-    let email =
-        || found.email().filter(|_| found.email_verified() != Some(false)).map(|email| email.to_string());
+    // As in the ID token: an address that is said not to be verified is none.
+    let is_verified = found.email_verified().unwrap_or(!must_be_verified);
+    let email = || found.email().filter(|_| is_verified).map(|email| email.to_string());
     person.name = person.name.take().or_else(name);
     person.email = person.email.take().or_else(email);
     person.preferred_username =

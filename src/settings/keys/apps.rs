@@ -141,7 +141,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "The app serves <prefix>/<id> without a slash at the end (Next.js with basePath), so that this is forwarded and not redirected. Learned by itself from an app that redirects there.",
+        "The app's root is <prefix>/<id> without a trailing slash (Next.js with basePath): it is forwarded instead of redirected. Detected from the app's first redirect to it.",
     ),
     key(
         "apps",
@@ -157,7 +157,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Send the upstream's own name as Host, and in Origin and Referer where they name this place.",
+        "Send the upstream's authority as Host, and replace Ludgate's own origin in Origin and Referer by the upstream's.",
     ),
     key(
         "apps",

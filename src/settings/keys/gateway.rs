@@ -51,7 +51,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "HTTP/2 is also understood without TLS, from clients that begin with it: a load balancer, which must validate the fields that it passes on, since one malformed field ends the whole connection (RFC 9113 section 8.1.1). With TLS it always is.",
+        "Accept HTTP/2 without TLS (prior knowledge), from a load balancer. The load balancer must validate header fields: on a malformed one the whole connection may be closed. Over TLS, HTTP/2 is always on.",
     ),
     key(
         "listen",
@@ -115,7 +115,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"apps.example.net\"",
-        "Apps have hosts of their own, <id>.<apps_domain>, with the scheme and port of the site. Best under another registrable domain than the site's: below one that both share, a page of an app can set cookies for the site. They put nobody into another session, but can sign a browser out of an app.",
+        "Apps have hosts of their own, <id>.<apps_domain>, with the scheme and port of the site. Use a registrable domain other than the site's. Below a shared one, pages of apps can set cookies for the site: these cannot switch a user's session, but can sign a browser out of an app.",
     ),
     key(
         "site",

@@ -140,7 +140,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "1024",
         "1024",
-        "Requests that wait for the answer of one app; the next is told to come back (503), so that a slow app holds up nobody else. Streams that have begun do not count, and requests whose body has not come to its end are counted apart, up to the same number.",
+        "Maximum number of requests that wait for the response head of one app; more get 503, so that a slow app holds up no other. Requests with a body have a separate limit of the same size. Started responses do not count.",
     ),
     key(
         "limits",
@@ -156,7 +156,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "25",
         "25",
-        "How many percent of `requests_per_app` and of `connections_per_app` one client may use: a person who is signed in, or an address (IPv6: a /64). 100: all of it.",
+        "Maximum share, in percent, of `requests_per_app` and of `connections_per_app` for one signed-in user or one address (IPv6: /64). 100 disables it. Not applied to anonymous clients that a trusted proxy does not name.",
     ),
     key(
         "limits",
