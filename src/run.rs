@@ -152,6 +152,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         tracing::warn!("{warning}");
     }
     let (threads, mut inherited, takeover) = (options.threads, options.inherited, listen.takeover);
+    // The operators' first: whoever gets a connection to the gateway may expect its probes to be there.
+    let admin_listener = listener::bind(admin.address, 1, takeover, &mut inherited)?;
     let sockets = listener::bind(listen.address, threads, takeover, &mut inherited)?;
     let address =
         sockets.list.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
@@ -161,7 +163,6 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         let peers = peer::Settings { trusted: listen.trusted_proxies.clone() };
         doors.push((sockets, listen, peers));
     }
-    let admin_listener = listener::bind(admin.address, 1, takeover, &mut inherited)?;
     // Whoever connects there would wait for ever.
     if let Some(nobodys) = inherited.left().next() {
         return Err(StartError::Listen(ListenError::Unclaimed(nobodys)));

@@ -265,3 +265,45 @@ async fn nextjs_with_a_base_path_is_in_no_circle_and_runs_its_scripts() {
         house.until("a click counts", clicked).await;
     }
 }
+
+/// What axe-core calls serious or critical on the page as it is, each with where it is.
+async fn serious(browser: &Chromium) -> Value {
+    let axe = installed().join("next-path/node_modules/axe-core/axe.min.js");
+    let axe = std::fs::read_to_string(axe).expect("axe-core is installed");
+    let script = format!(
+        "{axe}; return axe.run().then((found) => found.violations \
+         .filter((one) => ['serious', 'critical'].includes(one.impact)) \
+         .map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join(' ')))"
+    );
+    browser.run(&script).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_of_ours_has_a_serious_accessibility_problem() {
+    let house = House::new(|| {
+        let app = |id: &str, access: &str| {
+            format!("[[apps]]\nid = \"{id}\"\naccess = \"{access}\"\nupstream = \"http://127.0.0.1:1\"\n")
+        };
+        [app("dead", "user"), app("open", "public"), app("others", "group:nobody")].concat()
+    })
+    .await;
+    let none = Value::Array(Vec::new());
+    let site = |target: &str| format!("http://hub.localhost:{}{target}", house.port);
+    house.browser.open(&site("/apps/")).await;
+    assert_eq!(serious(&house.browser).await, none, "the launcher for a visitor");
+    house.browser.open(&site("/oauth2/sign_in")).await;
+    assert_eq!(serious(&house.browser).await, none, "the page that offers to sign in");
+    // Signed in, an app that is away; then a refusal, the launcher with apps of others, and the way out.
+    house.open(&house.path("dead", "/")).await;
+    assert!(house.browser.source().await.contains("502 "), "{}", house.browser.source().await);
+    assert_eq!(serious(&house.browser).await, none, "an app that is away");
+    for (what, target) in [
+        ("a refusal", "/apps/others/"),
+        ("nothing there", "/apps/none/"),
+        ("the launcher", "/apps/"),
+        ("the way out", "/oauth2/sign_out"),
+    ] {
+        house.browser.open(&site(target)).await;
+        assert_eq!(serious(&house.browser).await, none, "{what}");
+    }
+}
