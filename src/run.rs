@@ -152,7 +152,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         tracing::warn!("{warning}");
     }
     let (threads, mut inherited, takeover) = (options.threads, options.inherited, listen.takeover);
-    // The operators' first: whoever gets a connection to the gateway may expect its probes to be there.
+    // The admin listener first: when the gateway accepts connections, its probes do too.
     let admin_listener = listener::bind(admin.address, 1, takeover, &mut inherited)?;
     let sockets = listener::bind(listen.address, threads, takeover, &mut inherited)?;
     let address =

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::FAILED;
 
 /// Handlers that are registered. Until they are, each of these signals kills the process, so this comes before the first
-/// socket: whoever sees the process answer may signal it.
+/// socket: as soon as the process answers, its supervisor may signal it.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -8,7 +8,7 @@ use crate::{authorize::Permit, model::site::WebOrigin};
 pub fn learn(permit: &Permit, head: &Parts, origin: &WebOrigin) {
     let (app, destination) = (permit.app(), permit.destination());
     let target = destination.public_target();
-    // With a query, whoever wrote the link might have chosen where it leads.
+    // A query may choose where the app redirects to, and anybody can write a link with one.
     let is_root = target.path().strip_suffix('/') == Some(&*app.mount) && target.query().is_none();
     if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
         return;

@@ -345,7 +345,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         if read.is_empty() {
             return result;
         }
-        let is_first = !this.heard.swap(true, Ordering::Relaxed);
+        // Not a swap, which would lock the bus: only one thread touches it.
+        let is_first = !this.heard.load(Ordering::Relaxed);
+        this.heard.store(true, Ordering::Relaxed);
         if let Some(interim) = &mut this.interim {
             if is_first {
                 interim.restart();

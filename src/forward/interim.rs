@@ -56,6 +56,13 @@ impl InterimCount {
     /// # Errors
     /// When there are too many.
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), TooManyInterim> {
+        // Nearly every answer begins in one piece, and is none of these.
+        if let (State::Status(0, _), Some(first)) = (self.state, bytes.get(CODE))
+            && bytes.starts_with(b"HTTP/1.")
+            && *first != b'1'
+        {
+            self.state = State::Answer;
+        }
         for byte in bytes {
             self.state = match (self.state, *byte) {
                 (State::Answer, _) => return Ok(()),

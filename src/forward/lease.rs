@@ -127,7 +127,7 @@ pub struct Connection {
     pub sender: Sender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
-    /// Its place among the connections of the app, held by whoever uses it now.
+    /// Its place among the connections of the app, counted for the client that uses it now.
     pub place: Arc<Taken>,
     /// What is shown and expected on it.
     pub proof: Option<Rc<Proof>>,

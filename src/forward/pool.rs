@@ -158,7 +158,7 @@ impl Pool {
         let at = of_app.youngest(near, now, self.settings.idle)?;
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
-            // One that may have no more is told so when it would open another.
+            // A client over its share gets `Busy` when it tries to open a new connection.
             Sender::Http1(_) if !connection.place.pass_to(self.settings.connections(), holder) => {
                 return None;
             }

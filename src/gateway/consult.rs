@@ -235,7 +235,7 @@ impl Gateway {
         let sign_in = live.sign_in();
         if app.spec.access == Access::User && sign_in.needs_proof() {
             self.recheck(live);
-            // An app may decide by the groups that it is told.
+            // Apps may authorize by the groups header, so it carries none that were not proved.
             let principal = Arc::new(sign_in.principal().without_groups());
             let caller = Caller::Person { principal, credential: Credential::Cookie };
             return Consulted { caller, ..Consulted::by_session(live.clone(), Credential::Cookie) };
@@ -244,7 +244,7 @@ impl Gateway {
             self.recheck(live);
             return Consulted::by_session(live.clone(), Credential::Cookie);
         }
-        // Who cannot be proved by asking may sign in again.
+        // If asking the provider again cannot help, the person may sign in again.
         let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
         Consulted::without_session(if is_over { Caller::Anonymous } else { Caller::Unverifiable })
     }
@@ -257,7 +257,7 @@ impl Gateway {
         }
     }
 
-    /// Has the provider forget the refresh token of a sign-in that has ended; nobody waits for it.
+    /// Revokes the refresh token of an ended sign-in at the provider, in the background.
     pub fn revoke_at_provider(&self, sign_in: &Arc<SignIn>) {
         if let Some(oidc) = &self.oidc {
             let (oidc, sign_in) = (oidc.clone(), sign_in.clone());

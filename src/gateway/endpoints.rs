@@ -90,7 +90,7 @@ impl Call<'_> {
         match self.cookies() {
             Some(presented) if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign => {
                 let loaded = sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await;
-                // Whoever is not known for that reason may sign in.
+                // A client over its look-up limit may still sign in.
                 if loaded == Err(NotLoaded::Away) { Err(Away) } else { Ok(()) }
             }
             Some(_) | None => Ok(()),

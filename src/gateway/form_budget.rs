@@ -1,4 +1,4 @@
-//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout tokens. Whoever sends them may
+//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout tokens. Clients may
 //! send them slowly, so the bytes that are held at once are bounded: for one person or client, and in all. People whose session is
 //! known have an account of their own, which anonymous clients cannot use up.
 

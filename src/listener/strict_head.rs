@@ -9,7 +9,7 @@
 //! To know where the next head begins, the framing of bodies is followed too. Where that is in doubt, the
 //! request is refused by hyper or by the gateway, and the connection ends with it.
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 /// A line that is longer is not looked at: no framing field and no chunk size needs so much.
 const MAX_LINE: usize = 256;
@@ -75,6 +75,8 @@ impl StrictHead {
                     at += here;
                     self.state = self.state.after(left - here as u64);
                 }
+                // Nearly every head comes in one piece.
+                State::Head if self.partial.is_empty() => at = self.head_lines(bytes, at)?,
                 State::Head | State::ChunkSize | State::ChunkEnd | State::Trailers => {
                     let in_head = matches!(self.state, State::Head);
                     let end = memchr(b'\n', rest);
@@ -100,6 +102,37 @@ impl StrictHead {
     /// From here on the bytes are no requests: the connection has become a WebSocket.
     pub(super) fn switch_off(&mut self) {
         *self = StrictHead { state: State::Off, ..StrictHead::default() };
+    }
+
+    /// Whole lines of heads from an index on; gives back where it stopped: behind the head of a body, or at the end.
+    fn head_lines(&mut self, bytes: &[u8], from: usize) -> Result<usize, Violation> {
+        let rest = bytes.get(from..).unwrap_or_default();
+        let wrong = |at: usize| Violation { at: from + at, in_head: true };
+        let mut start = 0;
+        for end in memchr_iter(b'\n', rest) {
+            let line = &rest[start..end];
+            if self.lines == 0
+                && let Some(hash) = memchr(b'#', line)
+            {
+                return Err(wrong(start + hash));
+            }
+            let line = line.strip_suffix(b"\r").ok_or(wrong(end))?;
+            self.head_line(line, line.len() > MAX_LINE).ok_or(wrong(end))?;
+            start = end + 1;
+            if !matches!(self.state, State::Head) {
+                return Ok(from + start);
+            }
+        }
+        let begun = &rest[start..];
+        if self.lines == 0
+            && let Some(hash) = memchr(b'#', begun)
+        {
+            return Err(wrong(start + hash));
+        }
+        if !begun.is_empty() {
+            self.keep(begun);
+        }
+        Ok(bytes.len())
     }
 
     fn keep(&mut self, part: &[u8]) {
