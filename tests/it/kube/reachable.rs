@@ -197,7 +197,7 @@ async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
     assert!(bad.contains("/bad: its httpPort is none") && bad.contains("answer    404"), "{bad}");
     let late = explain("/apps/late/", &[]).await;
     assert!(
-        late.contains("state     starting: \"pulling the image\"") && late.contains("answer    503"),
+        late.contains("state     starting: pulling the image") && late.contains("answer    503"),
         "{late}"
     );
 }
