@@ -2,6 +2,7 @@
 //! On its own (`make test-apps`), since the apps are large: tests/real/apps/install.sh puts them there.
 
 use std::{
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,
@@ -35,15 +36,27 @@ fn code(document: &str, beginning: &str) -> String {
     text[from..].split("```").next().expect("code").to_owned()
 }
 
+/// An app's server with every process that it started.
+struct Server(Running);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+}
+
 /// Starts a server and waits until it listens.
-async fn server(mut command: Command, port: u16) -> Running {
+async fn server(mut command: Command, port: u16) -> Server {
     let log = std::env::temp_dir().join(format!("ludgate-app-{port}.log"));
     let file = std::fs::File::create(&log).expect("a file");
     command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
-    let mut server = Running(command.spawn().expect("the app runs"));
+    // Some start workers of their own, which end with it.
+    command.process_group(0);
+    let mut server = Server(Running(command.spawn().expect("the app runs")));
     let listening = async {
         while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            if let Ok(Some(status)) = server.0.try_wait() {
+            if let Ok(Some(status)) = server.0.0.try_wait() {
                 panic!("{status}: {}", std::fs::read_to_string(&log).unwrap_or_default());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -54,7 +67,7 @@ async fn server(mut command: Command, port: u16) -> Running {
     server
 }
 
-async fn jupyter(folder: &Path, port: u16, more: &[&str]) -> Running {
+async fn jupyter(folder: &Path, port: u16, more: &[&str]) -> Server {
     let mut command = Command::new(installed().join("venv/bin/jupyter"));
     command
         .current_dir(folder)
@@ -65,14 +78,14 @@ async fn jupyter(folder: &Path, port: u16, more: &[&str]) -> Running {
     server(command, port).await
 }
 
-async fn mlflow(folder: &Path, port: u16, more: &[&str]) -> Running {
+async fn mlflow(folder: &Path, port: u16, more: &[&str]) -> Server {
     let mut command = Command::new(installed().join("venv/bin/mlflow"));
     command.current_dir(folder).args(["server", "--port", &port.to_string(), "--workers", "1"]).args(more);
     server(command, port).await
 }
 
 /// `base` is read again at the start, and must be what it was built with.
-async fn next(which: &str, base: &str, port: u16) -> Running {
+async fn next(which: &str, base: &str, port: u16) -> Server {
     let mut command = Command::new("node");
     command
         .current_dir(installed().join(which))
