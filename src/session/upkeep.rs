@@ -41,8 +41,11 @@ pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
             () = sessions.clock().sleep(pace / 4) => {}
             () = tokio::time::sleep(SOON), if redis.link().is_up() && redis.owes() => {}
         }
-        redis.tell_endings().await;
-        sessions.end_what_is_owed(redis).await;
+        // A new connection announces by itself what waits. Without one, every try would fail at once, and this loop would spin.
+        if redis.link().is_up() {
+            redis.tell_endings().await;
+            sessions.end_what_is_owed(redis).await;
+        }
     }
 }
 

@@ -154,6 +154,25 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
     over_everywhere(&pair, &mut alice).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later() {
+    use crate::logout::{claims, header, tell};
+    if RedisServer::left_out() {
+        return;
+    }
+    let pair = Pair::start().await;
+    let [_, mut bob, _] = people(&pair).await;
+    pair.redis.hang();
+    pair.connected(0).await;
+    let token = pair.one.provider.sign(&header(&pair.one), &claims(&pair.one, Some("bob"), None, "an id"));
+    assert_eq!(tell(&pair.one, &token).await.status(), 503, "not done yet");
+    assert_eq!(fetch(&pair, &mut bob).await, [503, 200], "ended where it is known already");
+    pair.redis.go_on();
+    // A gateway that tried to tell without end would not even connect again.
+    pair.connected(1).await;
+    over_everywhere(&pair, &mut bob).await;
+}
+
 /// Waits until somebody is signed in with neither.
 async fn over_everywhere(pair: &Pair, browser: &mut Browser) {
     let mut got = [0; 2];

@@ -201,6 +201,25 @@ async fn one_person_has_fifty_sign_ins_and_the_oldest_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_that_is_told_by_many_tasks_at_once_counts_once() {
+    if RedisServer::left_out() {
+        return;
+    }
+    let redis = RedisServer::start().await;
+    let world = World::with(&redis.section(), with_operators).await.ready().await;
+    world.until_counted("ludgate_session_store_up 1").await;
+    let alice = world.signed_in("alice").await;
+    let (sessions, clock) = (&world.running.gateway.sessions, &world.running.gateway.clock);
+    let cookie = alice.value("ludgate").expect("a sign-in");
+    let sign_in = sessions.find_sign_in([cookie.as_bytes()].into_iter(), clock.now()).expect("signed in");
+    sign_in.window().forget_told();
+    futures_util::future::join_all((0..32).map(|_| sessions.keep(&sign_in))).await;
+    let lists = redis.keys("ludgate:p:").await;
+    assert_eq!(lists.len(), 1, "one person: {lists:?}");
+    assert_eq!(redis.run::<i64>(redis::cmd("LLEN").arg(&lists[0])).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_of_one_is_taken_by_the_other_and_once() {
     for house in House::each().await {
         let (one, other) = (&house.first, house.second());

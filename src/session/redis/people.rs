@@ -30,11 +30,10 @@ impl Redis {
         let mut over = Vec::new();
         let (kept_for, key) = (self.lifetime.saturating_add(GRACE), sign_in.key().hex());
         let person = of_subject(&sign_in.principal().subject);
-        // Once, and last: it may come back after the store was emptied.
-        self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(&key)).await?;
-        self.link.command::<i64>(cmd("RPUSH").arg(&person).arg(&key)).await?;
-        self.link.command::<i64>(cmd("PEXPIRE").arg(&person).arg(kept_for)).await?;
-        let all: Vec<String> = self.link.command(cmd("LRANGE").arg(&person).arg(0).arg(-1)).await?;
+        // In one step: two tasks may tell of one sign-in at the same time, and a key that stands in the list twice counts twice.
+        let mut append = self.scripts.append.key(&person);
+        append.arg(&key).arg(kept_for);
+        let all: Vec<String> = self.link.script(&append).await?;
         if all.len() > MOST_OF_ONE {
             let (live, dead) = self.parted(all).await?;
             let room = live.len().saturating_sub(MOST_OF_ONE);

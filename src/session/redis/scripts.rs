@@ -1,4 +1,4 @@
-//! What Redis does in one step. Every script touches one record and its tombstone, which share a slot of a cluster.
+//! What Redis does in one step. Every script touches one key, or one record and its tombstone, which share a slot of a cluster.
 //!
 //! A record is a hash: `v` its version, `r` what it says, sealed, `b` when it began. How long it counts is the key's own time to live, so that only
 //! Redis' clock measures it. A tombstone says when a record was ended, and outlives every copy of it.
@@ -25,6 +25,9 @@ pub struct Scripts {
     pub revoke: Script,
     /// Key: lock. Argument: whose it is.
     pub unlock: Script,
+    /// Key: the list of a person's sign-ins. Arguments: the key of one, how long the list is kept (ms). Puts it last, once, and
+    /// gives back the list.
+    pub append: Script,
 }
 
 /// The record was ended.
@@ -42,6 +45,7 @@ impl Scripts {
             end: Script::new(END),
             revoke: Script::new(REVOKE),
             unlock: Script::new(UNLOCK),
+            append: Script::new(APPEND),
         }
     }
 }
@@ -97,4 +101,11 @@ return when
 const UNLOCK: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 return 0
+";
+
+const APPEND: &str = r"
+redis.call('LREM', KEYS[1], 0, ARGV[1])
+redis.call('RPUSH', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return redis.call('LRANGE', KEYS[1], 0, -1)
 ";

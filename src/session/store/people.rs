@@ -68,10 +68,11 @@ impl Sessions {
             };
             found.into_iter().flatten().filter_map(Weak::upgrade).collect()
         };
-        // What began by another system's token the provider knows nothing of; and both that it names must fit.
+        // The provider does not know sign-ins that began with another system's token. Where it names a person and a session, both
+        // must fit. A sign-in that has ended is not ended again: that would be told to the other replicas each time.
         let is_meant = |sign_in: &&Arc<SignIn>| {
             let is_of = subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
-            sign_in.tokens.id_token.is_some() && is_of
+            sign_in.tokens.id_token.is_some() && is_of && !sign_in.is_ended()
         };
         theirs.iter().filter(is_meant).inspect(|sign_in| self.end(sign_in)).count()
     }
