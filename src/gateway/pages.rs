@@ -22,6 +22,9 @@ use crate::{
 /// The style of every page; it stands in the page itself, and its hash in the policy.
 const STYLE: &str = include_str!("../../templates/style.css");
 
+/// Run by a page that waits for an app.
+pub const WAITING: &str = include_str!("../../templates/waiting.js");
+
 /// Most apps on the launcher.
 const MOST_CARDS: usize = 500;
 
@@ -73,8 +76,12 @@ pub struct RefusalPage<'p> {
     pub sentence: &'p str,
     /// What the app's controller says about it.
     pub message: Option<&'p str>,
-    /// The browser asks again after so many seconds.
+    /// The page asks after so many seconds whether that is over.
     pub waits: Option<u8>,
+    /// The reason, as programs are told it.
+    pub reason: &'static str,
+    /// What it runs when it waits.
+    pub script: &'static str,
     /// Which app.
     pub app: Option<String>,
     /// What would be needed.
@@ -158,29 +165,45 @@ pub struct RenewedPage {
     pub script: &'static str,
 }
 
-/// `Content-Security-Policy` of a page of ours that runs this one script.
+/// `Content-Security-Policy` of our pages; `framed` for the small page that stands in a frame.
+pub fn policy(framed: bool) -> HeaderValue {
+    header_value(policy_text(framed))
+}
+
+/// The same for a page that runs this one script.
 pub fn policy_for(script: &str) -> HeaderValue {
-    let hash = STANDARD.encode(digest::digest(&digest::SHA256, script.as_bytes()));
-    let with_script = policy(false).to_str().map(|policy| format!("{policy}; script-src 'sha256-{hash}'"));
-    with_script.ok().and_then(|text| HeaderValue::try_from(text).ok()).unwrap_or_else(|| policy(false))
+    header_value(format!("{}; {}", policy_text(false), script_source(script)))
 }
 
 /// The same for a page whose form an app answers, wherever that leads.
 pub fn policy_for_forms(script: &str) -> HeaderValue {
-    let policy = policy_for(script);
-    let text = policy.to_str().map(|policy| policy.replace("form-action 'self'; ", ""));
-    text.ok().and_then(|text| HeaderValue::try_from(text).ok()).unwrap_or(policy)
+    let anywhere = policy_text(false).replace("form-action 'self'; ", "");
+    header_value(format!("{anywhere}; {}", script_source(script)))
 }
 
-/// `Content-Security-Policy` of our pages; `framed` for the small page that stands in a frame.
-pub fn policy(framed: bool) -> HeaderValue {
+/// The same for a page that asks whether the app answers by now.
+pub fn policy_for_waiting(framed: bool) -> HeaderValue {
+    header_value(format!("{}; {}; connect-src 'self'", policy_text(framed), script_source(WAITING)))
+}
+
+fn policy_text(framed: bool) -> String {
     // The template engine drops the newline at the end of a file; the browser hashes what stands in the page.
-    let style = STANDARD.encode(digest::digest(&digest::SHA256, STYLE.trim_end().as_bytes()));
+    let style = hash_source(STYLE.trim_end());
     let ancestors = if framed { "" } else { "; frame-ancestors 'none'" };
-    let text = format!(
-        "default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'{ancestors}"
-    );
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
+    format!("default-src 'none'; style-src {style}; form-action 'self'; base-uri 'none'{ancestors}")
+}
+
+fn script_source(script: &str) -> String {
+    format!("script-src {}", hash_source(script))
+}
+
+/// What stands inline and has this very text (Content Security Policy Level 3, 2.3.1).
+fn hash_source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes())))
+}
+
+fn header_value(policy: String) -> HeaderValue {
+    HeaderValue::try_from(policy).unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
 }
 
 /// The launcher for a person, or for a visitor, who sees public apps only.

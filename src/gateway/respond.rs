@@ -295,6 +295,8 @@ pub fn explain(
             sentence,
             message,
             waits,
+            reason,
+            script: pages::WAITING,
             app: app.map(|app| app.title().to_owned()),
             needed: app.filter(|_| status == StatusCode::FORBIDDEN).map(needed),
             person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
@@ -303,7 +305,12 @@ pub fn explain(
             home: audience.home(),
             new_tab: audience.framed,
         };
-        html(status, &page, audience.framed)
+        let mut response = html(status, &page, audience.framed);
+        if waits.is_some() {
+            let policy = pages::policy_for_waiting(audience.framed);
+            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        response
     } else {
         let mut body = json!({
             "type": "about:blank",

@@ -18,6 +18,7 @@ mod chromium_demo;
 mod chromium_driver;
 mod chromium_isolation;
 mod chromium_ports;
+mod chromium_waiting;
 mod clock_jumps;
 mod configuration;
 mod connections;
