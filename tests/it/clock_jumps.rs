@@ -22,9 +22,10 @@ fn left_out() -> bool {
     skip
 }
 
-/// What the wrapper of libfaketime would preload.
+/// What the wrapper of libfaketime would preload: its build with a lock (`-m`). Without one, a thread can see the machine's time
+/// while another reads the file.
 fn library() -> PathBuf {
-    let wrapped = Command::new("faketime").args(["-f", "+0", "printenv", "LD_PRELOAD"]).output();
+    let wrapped = Command::new("faketime").args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
     let wrapped = wrapped.expect("faketime: tests/install.sh installs it").stdout;
     String::from_utf8(wrapped).expect("UTF-8").trim().into()
 }
