@@ -43,7 +43,7 @@ enum Asked {
     Here,
     /// Another one, just now.
     Elsewhere,
-    /// Nobody yet: the store that replicas share cannot be used, or has begun too lately to be believed.
+    /// No provider call: the shared store is unavailable, or its connection is too new to be trusted.
     Nowhere,
 }
 
@@ -101,7 +101,7 @@ impl Rechecks {
         let Some(asking) = sign_in.ask() else { return };
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
-            this.ask(&sign_in).await;
+            this.recheck(&sign_in).await;
             drop(asking);
         });
     }
@@ -128,7 +128,7 @@ impl Rechecks {
             let may_ask = now.0 >= self.rests.load(Relaxed) && sign_in.is_proof_due(now, recheck);
             match if may_ask { sign_in.ask() } else { None } {
                 Some(asking) => {
-                    match self.ask(sign_in).await {
+                    match self.recheck(sign_in).await {
                         Asked::Here => {}
                         Asked::Elsewhere => asked_elsewhere = true,
                         Asked::Nowhere if !self.sessions.is_store_up() => return,
@@ -147,7 +147,8 @@ impl Rechecks {
         }
     }
 
-    async fn ask(&self, sign_in: &Arc<SignIn>) -> Asked {
+    /// Asks the provider about a sign-in, unless another replica is doing so.
+    async fn recheck(&self, sign_in: &Arc<SignIn>) -> Asked {
         // Never closed; an error would mean that the process ends.
         let Ok(_turn) = self.turns.acquire().await else { return Asked::Here };
         if !sign_in.is_live(self.clock.now()) {
@@ -176,7 +177,7 @@ impl Rechecks {
     async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
         let again = self.oidc.ask_again(sign_in, &self.sessions).await;
         if sign_in.is_ended() {
-            // Somebody signed out meanwhile, and what was revoked then is not the token that just came.
+            // A sign-out during the call revoked the old refresh token; the new one is revoked here.
             self.oidc.revoke(sign_in).await;
         }
         sign_in.note_unprovable(matches!(again, Again::Unusable(_)));

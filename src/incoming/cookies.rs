@@ -14,7 +14,7 @@ use crate::model::{
 const MAX_COOKIES: usize = 100;
 /// A cookie of ours is 43 bytes, an Arvados token at most 1 KiB; one far longer is neither.
 const MAX_OURS: usize = 4096;
-/// Cookies of one name that are considered, where the browser lets nobody else set that name (`__Host-`).
+/// Cookies of one name that are considered, where the browser protects the name (`__Host-`).
 const MAX_CANDIDATES: usize = 4;
 /// The app session on a path cannot have that prefix, so a page on a sibling host can set cookies of its name for the
 /// domain above both, and browsers send those with a longer path first. None of them may hide the real one.

@@ -18,8 +18,8 @@ use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
 /// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
 /// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Handshakes that have begun when the listener stops have this long to be completed. Whoever tries to connect meanwhile tries
-/// again a second after, as with any lost packet, and is refused then or reaches the process that takes over.
+/// Time for TCP handshakes that have begun when the listener stops. A client that starts one later retries after a second, as
+/// with any lost packet, and is refused then or reaches the process that takes over.
 const ACCEPT_DRAIN: Duration = Duration::from_millis(50);
 /// Drops a segment that begins a connection (SYN without ACK) and lets all others pass. The socket filter of a TCP listener sees
 /// segments from the TCP header on; its flags are in byte 13 (RFC 9293 section 3.1).
@@ -83,8 +83,8 @@ pub async fn accept(
         // What waits there is for the process that goes on with it.
         return;
     }
-    // Closing a listener resets every connection that the kernel has completed and nobody has accepted: no new ones may
-    // begin first, and those that have begun are accepted. Without the filter (a sandbox) a few may still be reset.
+    // Closing a listener resets the connections in its accept queue. So new handshakes are filtered first, and the queue is
+    // emptied. Without the filter (a sandbox) a few connections may still be reset.
     let _ = SockRef::from(&listener).attach_filter(&NO_NEW_CONNECTIONS);
     let mut end = pin!(sleep(ACCEPT_DRAIN));
     loop {

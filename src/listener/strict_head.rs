@@ -1,17 +1,17 @@
-//! What hyper's parser takes and a proxy in front of us may read differently: checked on the bytes of an HTTP/1.1 connection
-//! before hyper sees them. Two readers that disagree about where a message ends are how requests are smuggled.
+//! Rejects HTTP/1.1 heads that hyper accepts and that a proxy in front may parse differently: two parsers that disagree about
+//! where a message ends allow request smuggling. The bytes are checked before hyper sees them.
 //!
 //! - A line ends with CR LF. hyper also takes a LF alone, behind which a field could hide from a proxy that keeps it in a
 //!   value (RFC 9112 section 2.2 lets a recipient choose).
 //! - `Content-Length` and `Transfer-Encoding` do not come together (section 6.1 lets a server refuse that).
 //! - A `#` is no part of a request target (section 3.2); hyper would cut it off, and what was judged would not be what came.
 //!
-//! To know where the next head begins, the framing of bodies is followed too. Where that is in doubt, the
-//! request is refused by hyper or by the gateway, and the connection ends with it.
+//! The framing of bodies is followed too, to find the next head. A request with ambiguous framing is refused, and the
+//! connection is closed.
 
 use memchr::{memchr, memchr_iter};
 
-/// A line that is longer is not looked at: no framing field and no chunk size needs so much.
+/// Longer lines are not examined: no framing field or chunk size is that long.
 const MAX_LINE: usize = 256;
 
 /// Follows the bytes of one connection.

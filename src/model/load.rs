@@ -1,8 +1,7 @@
-//! How much one app has to do for us now. Counted for all data threads together, so that one number bounds it.
+//! Concurrency limits of one app, over all data threads.
 //!
-//! Of each number one client may have a share, so that nobody takes an app from everybody else. Who holds what is noted only
-//! while there is much of it: with an eighth of a share or less in use, nobody can have too much, and a request costs two
-//! atomics.
+//! One client gets at most a share of each limit, so that the app stays usable for the others. Holders are recorded only
+//! above an eighth of a share: below that no client can exceed its share, and a request costs two atomic operations.
 
 use std::{
     collections::HashMap,
@@ -19,7 +18,7 @@ use std::{
 
 use super::principal::Principal;
 
-/// Of one app, for as long as it is published, and over changes of it.
+/// The counters of one app, kept while it is published and across changes of it.
 #[derive(Clone, Debug, Default)]
 pub struct Load(Arc<Counts>);
 
@@ -28,42 +27,42 @@ struct Counts {
     uploading: AtomicUsize,
     waiting: AtomicUsize,
     connections: AtomicUsize,
-    /// Made when the app first has much to do: most never have.
+    /// Allocated at the first high load; most apps never need it.
     holders: OnceLock<Box<Holders>>,
 }
 
-/// What each client holds, by a keyed hash: clients cannot choose keys that collide.
+/// Slots in use per client. The hash is keyed, so clients cannot choose keys that collide.
 #[derive(Debug, Default)]
 struct Holders {
     key: RandomState,
     held: Mutex<HashMap<(u64, Slot), usize>>,
 }
 
-/// What is counted.
+/// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// A request with a body whose answer has not begun. It may be the client that is waited for, so it takes no place of
+    /// A request with a body whose answer has not begun. The delay may be the client's, so it does not use a slot of
     /// [`Slot::Waiting`].
     Uploading,
-    /// A request without a body whose answer has not begun: it is the app that is waited for.
+    /// A request without a body whose answer has not begun: the app is still working on it.
     Waiting,
     /// An open connection.
     Connection,
 }
 
-/// Who holds a slot.
+/// The client that holds a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holder<'h> {
-    /// Somebody who is signed in, by their subject: many people may share an address.
+    /// A signed-in person, by subject, since many people may share an address.
     Person(&'h str),
-    /// Somebody who is not, by their address or network.
+    /// An anonymous client, by address or network.
     Client(IpAddr),
-    /// Clients that a proxy does not tell apart: they have no share of their own.
+    /// Clients behind a proxy that names none of them: no share applies.
     Unknown,
 }
 
 impl<'h> Holder<'h> {
-    /// Whoever sends a request: the person when there is one, else the client.
+    /// The person, if signed in, else the client.
     pub fn new(person: Option<&'h Principal>, client: Option<IpAddr>) -> Holder<'h> {
         match (person, client) {
             (Some(person), _) => Holder::Person(&person.subject),
@@ -73,7 +72,7 @@ impl<'h> Holder<'h> {
     }
 }
 
-/// How many there may be.
+/// The limits of one kind of slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// Of all clients together.
@@ -88,24 +87,24 @@ impl Limit {
         Limit { all, each: (all.saturating_mul(percent) / 100).clamp(1, all.max(1)) }
     }
 
-    /// Up to so many in use, nobody notes who uses them.
+    /// Up to this many slots in use, holders are not recorded.
     fn unnoted(self) -> usize {
         self.each / 8
     }
 }
 
 impl Load {
-    /// One more, if there is room for it, and for this holder. Given back by drop.
+    /// Takes a slot, if the app and this holder have one left. Dropping the guard returns it.
     pub fn take(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<Taken> {
         let taken = Taken { counts: self.0.clone(), slot, holder: AtomicU64::new(NOBODY) };
         // Taken before it is known to be free: the drop gives it back either way.
-        let before = self.0.of(slot).fetch_add(1, Relaxed);
+        let before = self.0.counter(slot).fetch_add(1, Relaxed);
         (before < limit.all && taken.note(before, limit, holder)).then_some(taken)
     }
 }
 
 impl Counts {
-    fn of(&self, slot: Slot) -> &AtomicUsize {
+    fn counter(&self, slot: Slot) -> &AtomicUsize {
         match slot {
             Slot::Uploading => &self.uploading,
             Slot::Waiting => &self.waiting,
@@ -156,10 +155,10 @@ impl Taken {
     /// Whether another may use it from now on: a kept connection that goes from one client to the next.
     pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
         self.give_up();
-        self.note(self.counts.of(self.slot).load(Relaxed).saturating_sub(1), limit, holder)
+        self.note(self.counts.counter(self.slot).load(Relaxed).saturating_sub(1), limit, holder)
     }
 
-    /// Nobody uses it now.
+    /// Returns the slot early.
     pub fn give_up(&self) {
         if self.holder.load(Relaxed) == NOBODY {
             return;
@@ -188,7 +187,7 @@ impl Taken {
 impl Drop for Taken {
     fn drop(&mut self) {
         self.give_up();
-        self.counts.of(self.slot).fetch_sub(1, Relaxed);
+        self.counts.counter(self.slot).fetch_sub(1, Relaxed);
     }
 }
 
@@ -230,7 +229,7 @@ mod tests {
             let unknown: Vec<_> = std::iter::from_fn(|| take(Holder::Unknown)).collect();
             assert_eq!(alices.len() + bobs.len() + others.len() + unknown.len(), limit.all);
             drop((alices, bobs, others, unknown));
-            assert_eq!(load.0.of(slot).load(Relaxed), 0);
+            assert_eq!(load.0.counter(slot).load(Relaxed), 0);
             let holders = load.0.holders.get().expect("made");
             assert!(holders.held.lock().expect("no panic").is_empty(), "nothing is kept of those who left");
         }

@@ -1,5 +1,5 @@
-//! Limits what guessing costs a server: each client has a token bucket for look-ups that find nothing. Look-ups that find
-//! something are free. Nobody waits here, and no client spends another client's tokens.
+//! Rate limit for look-ups of unknown ids: each client has a token bucket for look-ups that find nothing. Successful look-ups
+//! are free. Requests over the limit fail at once; clients do not share tokens.
 
 use std::{
     net::IpAddr,

@@ -1,4 +1,4 @@
-//! Loads from the store that replicas share what cookies name and memory does not have.
+//! Loads sessions that are not in memory from the store that replicas share.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::model::{client::Client, lookup_limit::Attempt};
 
-/// Why sessions were not loaded; what the store would say is not known.
+/// Why sessions were not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLoaded {
     /// The store cannot be asked now.
@@ -29,8 +29,8 @@ impl<E: Into<Away>> From<E> for NotLoaded {
 }
 
 impl Sessions {
-    /// Loads into memory what these cookies name, as far as it is not there and others may know it. A client that keeps
-    /// presenting ids which nobody knows is held up by its own `limit`.
+    /// Loads the sessions of these cookies into memory, unless they are there. Unknown ids count against a limit of the
+    /// client that presents them.
     ///
     /// # Errors
     /// When one of them is not in memory and cannot be asked for.

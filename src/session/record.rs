@@ -77,7 +77,7 @@ pub struct SignIn {
     asking: AtomicBool,
     /// It was loaded from the shared store with a proof older than `recheck`, and the person was not proved since.
     needs_proof: AtomicBool,
-    /// The provider's last answer proved nobody.
+    /// The provider's last answer did not identify the person.
     unprovable: AtomicBool,
     /// Grows with every change of what it says: of two, the higher is the newer.
     version: AtomicU64,
@@ -155,9 +155,9 @@ impl SignIn {
         SignIn { window, proved, asked, ..SignIn::begin(key, principal, tokens, now, settings) }
     }
 
-    /// The same, not to be believed about groups and ownership before the person is proved again: who can write to the
-    /// shared store can put back a record that was ended or changed since. Without a refresh token nobody could prove
-    /// it, and a token of another system is proved by itself.
+    /// The same, but not valid for group and owner rules until the provider has confirmed the person again: write access to
+    /// the shared store is enough to restore an old record. Without effect on sessions without a refresh token, which cannot
+    /// be checked again, and on those of another system's token, which is checked by itself.
     pub fn requiring_proof(self) -> SignIn {
         let can_be = self.tokens.refresh_token.load().is_some() && !self.tokens.is_for_token();
         SignIn { needs_proof: AtomicBool::new(can_be), ..self }
@@ -168,7 +168,7 @@ impl SignIn {
         self.needs_proof.load(Ordering::Acquire)
     }
 
-    /// Notes whether the provider answered with something that proves nobody.
+    /// Records whether the provider's answer failed to identify the person.
     pub fn note_unprovable(&self, is_unprovable: bool) {
         self.unprovable.store(is_unprovable, Ordering::Release);
     }
@@ -178,7 +178,7 @@ impl SignIn {
         self.unprovable.load(Ordering::Acquire)
     }
 
-    /// Whether somebody asks for a proof now.
+    /// Whether a check at the provider is under way.
     pub fn is_being_proved(&self) -> bool {
         self.asking.load(Ordering::Acquire)
     }

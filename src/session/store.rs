@@ -141,7 +141,7 @@ impl Sessions {
     /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
     /// not the one presented with it counts as absent. On the site it needs that sign-in's cookie beside it: its own
     /// has no `__Host-` prefix there, so a page on a sibling host could set it in a browser that is signed out, whose
-    /// person would then work in somebody else's session. A session that a token has begun has no such cookie.
+    /// person would then work in another person's session. A session that a token has begun has no such cookie.
     pub fn find<'c>(
         &self,
         app_cookies: impl Iterator<Item = &'c [u8]>,

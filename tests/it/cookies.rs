@@ -150,7 +150,7 @@ async fn a_planted_app_cookie_does_not_switch_the_session() {
     let name = "phapplication-session-id";
     let session = |browser: &Browser| browser.jar[&(name.into(), "/apps/grp/".into())].clone();
     let planted = session(&mallory);
-    // A browser that is signed out: the session that somebody planted for the domain above is none.
+    // A signed-out browser: a session cookie planted for the parent domain is ignored.
     for line in [format!("{name}={planted}"), format!("{name}={planted}; ludgate=junk")] {
         let head = format!("Host: HOST\r\n{}Cookie: {line}\r\n", From::Navigation.headers());
         let answer = world.exchange(&format!("GET /apps/grp/x HTTP/1.1\r\n{head}\r\n")).await;

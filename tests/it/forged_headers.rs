@@ -1,5 +1,5 @@
-//! Names of headers that a server behind us would read as ours: every spelling of them is removed, whoever sends it, and over
-//! whichever version. Then the same with a real server that runs CGI scripts.
+//! Header names that an app server could read as the gateway's own: every spelling is removed, from every client and over
+//! every HTTP version. Then the same with a real server that runs CGI scripts.
 
 use std::process::{Child, Command, Stdio};
 

@@ -214,7 +214,7 @@ async fn jupyterlab_runs_a_cell_at_a_path_on_a_host_and_with_its_own_name() {
         house.open(&house.host(id, "/lab")).await;
         computes(&house, "/").await;
     }
-    // Somebody forgot the base path: the app says that it knows nothing, and nobody goes round in a circle.
+    // Without its base path the app answers 404, and there is no redirect loop.
     house.open(&house.path("lab-h", "/")).await;
     house.until("no circle of redirects", "return document.body.innerText.includes('404')").await;
 }

@@ -45,10 +45,18 @@ async fn sign_out(pair: &Pair, alice: &mut Browser) {
     assert!(matches!(out.status(), 200 | 303), "{}", out.text());
 }
 
+/// Alice's session, with a check at the provider that is due again.
+async fn signed_in_long_ago(pair: &Pair) -> Browser {
+    let alice = pair.one.signed_in("alice").await;
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    alice
+}
+
 async fn late_replica(pair: &Pair) -> World {
     let late = pair.one.replica(with_operators).await;
     late.until_counted("ludgate_session_store_up 1").await;
-    // What is new is not believed at once.
+    // A new connection is not trusted for five seconds.
     pair.advance(Duration::from_secs(10)).await;
     late
 }
@@ -107,9 +115,7 @@ async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_
         return;
     }
     let pair = Pair::start().await;
-    let mut alice = pair.one.signed_in("alice").await;
-    pair.redis.quiet().await;
-    pair.advance(RECHECK).await;
+    let mut alice = signed_in_long_ago(&pair).await;
     // So soon after it connected, a replica asks the provider nothing: another may be doing so.
     let late = pair.one.replica(with_operators).await;
     late.until_counted("ludgate_session_store_up 1").await;
@@ -125,10 +131,8 @@ async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
         return;
     }
     let pair = Pair::start().await;
-    let mut alice = pair.one.signed_in("alice").await;
-    pair.redis.quiet().await;
-    pair.advance(RECHECK).await;
-    // What it answers proves nobody, however often it is asked.
+    let mut alice = signed_in_long_ago(&pair).await;
+    // No answer identifies the person.
     pair.one.provider.set_mischief(Some(Box::new(|header, _| header["alg"] = "none".into())));
     let late = late_replica(&pair).await;
     alice.turn_to(late.running.address);
@@ -144,9 +148,7 @@ async fn apps_are_not_told_groups_that_were_not_proved() {
         return;
     }
     let pair = Pair::start().await;
-    let mut alice = pair.one.signed_in("alice").await;
-    pair.redis.quiet().await;
-    pair.advance(RECHECK).await;
+    let mut alice = signed_in_long_ago(&pair).await;
     let late = late_replica(&pair).await;
     alice.turn_to(late.running.address);
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);

@@ -1,5 +1,4 @@
-//! What a process does when it is told to stop or to read its configuration again, however young it is and whatever is under
-//! way; and what it lets nobody take out of its memory.
+//! SIGTERM and SIGHUP at any time, also right after the start and under load; and memory that cannot be dumped.
 
 use std::{
     io::ErrorKind,
@@ -70,12 +69,12 @@ async fn a_process_that_has_just_begun_to_listen_stops_in_order_when_it_is_told_
 /// What one request on a connection of its own came to.
 enum Came {
     Answered,
-    /// Nobody listens any more.
+    /// The listener is closed.
     Refused,
     Lost(String),
 }
 
-async fn ask(port: u16) -> Came {
+async fn request_once(port: u16) -> Came {
     let mut stream = match TcpStream::connect(("127.0.0.1", port)).await {
         Ok(stream) => stream,
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Came::Refused,
@@ -109,7 +108,7 @@ async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
                 let answered = answered.clone();
                 tokio::spawn(async move {
                     loop {
-                        match ask(port).await {
+                        match request_once(port).await {
                             Came::Answered => answered.fetch_add(1, Ordering::SeqCst),
                             Came::Refused => return Ok(()),
                             Came::Lost(what) => return Err(what),
@@ -143,12 +142,12 @@ async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answ
     listens(port).await;
     let mut early = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
     // Accepted: a later connection was served.
-    assert!(matches!(ask(port).await, Came::Answered));
+    assert!(matches!(request_once(port).await, Came::Answered));
     signal(&process.0, Signal::TERM);
     let closed = Arc::new(AtomicBool::new(false));
     let refused = async {
         while !closed.load(Ordering::SeqCst) {
-            closed.store(matches!(ask(port).await, Came::Refused), Ordering::SeqCst);
+            closed.store(matches!(request_once(port).await, Came::Refused), Ordering::SeqCst);
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.expect("it stops listening");
@@ -173,7 +172,7 @@ async fn a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    // What may not be dumped is root's in /proc, whoever runs it (proc(5)).
+    // The /proc files of a process that cannot be dumped belong to root (proc(5)).
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("changed");
     let mut command = command(&folder);
     let process = Running(command.uid(65534).gid(65534).spawn().expect("the binary runs"));

@@ -231,7 +231,7 @@ impl Call<'_> {
             SignInError::OtherIssuer => {
                 (BAD_PARAMETERS, "The answer comes from another sign-in service than was asked.".into())
             }
-            // It is this gateway that the provider refuses, whoever signs in.
+            // The provider refuses the gateway's own client id or secret: every sign-in fails until it is corrected.
             SignInError::NotOurClient(_) => (
                 MISCONFIGURED,
                 "Sign-in is not set up correctly here. Please contact your administrator.".into(),

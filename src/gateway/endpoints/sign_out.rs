@@ -67,7 +67,7 @@ impl Call<'_> {
         }
         let presented = self.cookies().unwrap_or_default();
         if presented.sign_in.is_empty() && presented.access_token.is_empty() {
-            // Nobody is signed in: nothing is collected of a form that can change nothing.
+            // Without a session the form has no effect, so its body is not read.
             return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &self.after(None)), &[]);
         }
         let known = self.sign_in().map(|sign_in| sign_in.principal().clone());

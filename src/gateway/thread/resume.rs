@@ -89,9 +89,9 @@ impl DataThread {
     /// Takes the seal off a form that comes again, and was marked. What only has the mark, because a page behind it was sent
     /// from there, is the app's own.
     ///
-    /// Nobody is authorised yet. So only those are served who present a cookie of ours, within the budget of the person whose
-    /// session it names, valid or over for a short time; where it is unknown here (another replica gave the form back), within
-    /// that of anonymous clients.
+    /// The request is not authorized yet. So it needs a cookie of ours, and its bytes count against the budget of the person
+    /// whose session the cookie names, also if that session expired a short time ago. A session that is unknown here (another
+    /// replica returned the form) counts against the budget of anonymous clients.
     ///
     /// # Errors
     /// When the seal is not ours, or of another address, or too old; when too much is being collected.

@@ -129,8 +129,8 @@ impl Oidc {
         Ok((fields, decoded(payload).ok_or_else(broken)?))
     }
 
-    /// Has the provider forget the refresh token of a sign-in that has ended (RFC 7009), so that nobody who comes by a copy
-    /// of it can use it. Providers that offer no revocation keep it until it expires. Runs on the control runtime.
+    /// Revokes the refresh token of a sign-in that has ended (RFC 7009), so that a stolen copy is worthless. Without a
+    /// revocation endpoint the token stays valid until it expires. Runs on the control runtime.
     pub async fn revoke(&self, sign_in: &SignIn) {
         let Some(metadata) = self.provider.current() else { return };
         let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else { return };

@@ -80,7 +80,7 @@ pub struct Provider {
     clock: Clock,
 }
 
-/// What the provider's discovery has come to, before the provider is known.
+/// State of the discovery, until the metadata are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Discovery {
     /// It is being asked.
@@ -108,9 +108,8 @@ impl Provider {
         self.metadata.load_full()
     }
 
-    /// Waits for the metadata while they are being asked for, and no longer than [`DISCOVERY_WAIT`]: who signs in while the
-    /// process starts is not turned away, and while the provider is away nobody waits in vain. Cancel safety: may be
-    /// dropped.
+    /// Waits for a discovery that is under way, at most [`DISCOVERY_WAIT`], so that a sign-in during the start of the process
+    /// succeeds. Returns at once when discovery has failed. Cancel safety: may be dropped.
     pub async fn wait_until_known(&self) {
         if self.metadata.load().is_some() {
             return;

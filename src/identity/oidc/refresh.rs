@@ -30,9 +30,9 @@ pub enum Again {
     Person(Box<Principal>),
     /// The grant is over: signed out, disabled, or a token that was used before.
     Ended,
-    /// The provider cannot be reached. What was known goes on.
+    /// The provider cannot be reached. The known description of the person stays valid.
     Unavailable(String),
-    /// The provider answered with something that proves nobody, and asking again soon would not help. What was known goes on.
+    /// The answer does not identify the person, and a second call soon would not help. The known description stays valid.
     Unusable(String),
 }
 

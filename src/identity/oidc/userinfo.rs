@@ -1,5 +1,5 @@
-//! What an ID token does not say of a person: their groups, and with a conformant provider also name and e-mail address,
-//! which the code flow delivers at the userinfo endpoint (OpenID Connect Core section 5.4).
+//! Claims that the ID token lacks: groups, and with a conformant provider also name and e-mail address, which the code flow
+//! delivers at the userinfo endpoint (OpenID Connect Core section 5.4).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -19,7 +19,7 @@ use crate::{
     model::{access::GroupName, principal::PersonClaims},
 };
 
-/// What is missing from a description of a person.
+/// Claims that a description of a person lacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Missing {
     /// The group claim.
@@ -30,7 +30,7 @@ pub(super) struct Missing {
     pub email_unverified: bool,
 }
 
-/// What userinfo said.
+/// The claims of a userinfo response.
 type Userinfo = UserInfoClaims<OtherClaims, CoreGenderClaim>;
 
 /// Warns once that no token carries the configured group claim.
@@ -38,7 +38,7 @@ type Userinfo = UserInfoClaims<OtherClaims, CoreGenderClaim>;
 pub(super) struct GroupsClaimWarning(AtomicBool);
 
 impl Oidc {
-    /// What these claims leave open. Only what was asked for with a scope can be missing.
+    /// Compares the claims with the configuration: a claim counts as missing only if its scope was requested.
     pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> Missing {
         let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
@@ -49,7 +49,7 @@ impl Oidc {
         }
     }
 
-    /// Adds what is missing, from where the provider has it. Gives back what is missing still.
+    /// Adds the missing claims from the userinfo endpoint, or groups from a linked source. Returns the claims still missing.
     ///
     /// # Errors
     /// When groups that are missing cannot be read: without them nothing can be decided, and a guess would be a decision.
@@ -136,7 +136,7 @@ impl Oidc {
             .map_err(|error| SignInError::Unavailable(chain(&error)))
     }
 
-    /// A claim that is misspelled in the configuration would let nobody into an app of a group, without a word.
+    /// A misspelled claim name in the configuration would close every group app, so it is logged.
     fn warn_of_groups_claim(
         &self,
         id_token: Option<&Map<String, Value>>,
@@ -155,7 +155,7 @@ impl Oidc {
     }
 }
 
-/// What the ID token said stays.
+/// Claims of the ID token take precedence.
 fn add_profile(person: &mut PersonClaims, found: &Userinfo, must_be_verified: bool) {
     let name = || found.name().and_then(|names| names.get(None)).map(|name| name.to_string());
     // As in the ID token: an address that is said not to be verified is none.
