@@ -4,7 +4,7 @@
 //! `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) → `authorize` (a permit
 //! or a refusal) → `forward`. `gateway` is the straight line through them.
 
-pub mod model;
+pub use ludgate_model as model;
 
 pub mod lifecycle;
 pub mod telemetry;

@@ -261,7 +261,8 @@ mod tests {
 
     #[test]
     fn a_published_port_has_its_host_before_an_app_of_that_name() {
-        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        let mut site =
+            Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
         site.apps_domain = Some("svc.test".into());
         let snapshot = Snapshot::new(Arc::new(site), [spec("web-80", &[]), spec("web", &[80, 443])]);
         let at = |label: &str| {

@@ -123,8 +123,10 @@ mod tests {
 
     fn rewritten_for(app: &Arc<App>, lines: &[&str]) -> Vec<String> {
         let origin = WebOrigin::new(true, "gw.test", 443);
-        let site =
-            Site::of(origin, CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]));
+        let site = Site::with_default_paths(
+            origin,
+            CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]),
+        );
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::SET_COOKIE, HeaderValue::from_str(line).expect("a value"));

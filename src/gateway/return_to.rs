@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn nobody_is_sent_to_another_origin() {
         let origin = WebOrigin::new(true, "gw.test", 443);
-        let mut site = Site::of(origin, CookieNames::new(true, "c", &[]));
+        let mut site = Site::with_default_paths(origin, CookieNames::new(true, "c", &[]));
         site.apps_domain = Some("svc.test".into());
         let long = format!("/{}", "a".repeat(64 * 1024));
         for evil in [

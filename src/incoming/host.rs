@@ -120,7 +120,8 @@ mod tests {
     use crate::model::{cookie_names::CookieNames, site::PortRange};
 
     fn site() -> Site {
-        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        let mut site =
+            Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
         site.apps_domain = Some("svc.test".into());
         site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
         site

@@ -100,7 +100,7 @@ mod tests {
 
     fn site() -> Site {
         let origin = WebOrigin::new(false, "gw.test", 80);
-        Site::of(origin, CookieNames::new(false, "c", &[]))
+        Site::with_default_paths(origin, CookieNames::new(false, "c", &[]))
     }
 
     #[test]

@@ -161,7 +161,8 @@ mod tests {
     use crate::model::cookie_names::CookieNames;
 
     fn warned(site: &str, apps: &str) -> bool {
-        let mut of = Site::of(WebOrigin::new(true, site, 443), CookieNames::new(true, "c", &[]));
+        let mut of =
+            Site::with_default_paths(WebOrigin::new(true, site, 443), CookieNames::new(true, "c", &[]));
         of.apps_domain = Some(apps.into());
         !warnings(&of).is_empty()
     }

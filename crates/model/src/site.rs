@@ -207,10 +207,9 @@ impl Site {
     }
 }
 
-#[cfg(test)]
 impl Site {
-    /// The site of unit tests: default paths, no console.
-    pub fn of(origin: WebOrigin, cookies: CookieNames) -> Site {
+    /// A site with the default paths and without a console, for tests.
+    pub fn with_default_paths(origin: WebOrigin, cookies: CookieNames) -> Site {
         let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
         Site {
             via: via(&origin),
@@ -233,12 +232,12 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::place::HostLabel;
+    use crate::place::HostLabel;
 
     #[test]
     fn an_origin_is_compared_byte_for_byte() {
         let names = CookieNames::new(true, "c", &[]);
-        let mut site = Site::of(WebOrigin::new(true, "gw.test", 443), names);
+        let mut site = Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), names);
         site.apps_domain = Some("svc.test".into());
         site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
         let host = Place::Host(HostLabel::new(b"web").expect("a label"));
