@@ -120,13 +120,13 @@ where
             }
             if is_something && age < stale {
                 if !slot.failed_lately(began) {
-                    drop(self.call(&slot, ask));
+                    drop(self.call(&slot, began, ask));
                 }
                 return Ok(known.value.clone());
             }
         }
         if !slot.failed_lately(began) {
-            let mut ended = self.call(&slot, ask);
+            let mut ended = self.call(&slot, began, ask);
             // The sender says nothing; it is dropped when the call has ended.
             let _ = ended.changed().await;
         }
@@ -149,7 +149,7 @@ where
         let known = slot.known.load_full()?;
         let now = self.clock.now();
         if known.age(now) >= self.policy.fresh && !slot.failed_lately(now) {
-            drop(self.call(&slot, ask));
+            drop(self.call(&slot, now, ask));
         }
         Some(known.value.clone())
     }
@@ -169,14 +169,15 @@ where
         known.value.clone().filter(|_| known.age(self.clock.now()) < self.policy.fresh)
     }
 
-    /// Starts the call, or joins the one under way.
-    fn call<F>(&self, slot: &Arc<Slot<V>>, ask: impl FnOnce() -> F) -> watch::Receiver<()>
+    /// Starts the call, or joins the one under way, or the one that has ended since `began`.
+    fn call<F>(&self, slot: &Arc<Slot<V>>, began: Moment, ask: impl FnOnce() -> F) -> watch::Receiver<()>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
         let mut under_way = slot.call.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = &*under_way
-            && call.has_changed().is_ok()
+            // It may have ended after the caller looked for its answer. A second call would be one too many.
+            && (call.has_changed().is_ok() || slot.is_answered_since(began))
         {
             return call.clone();
         }
@@ -215,6 +216,12 @@ impl<V: PartialEq> Slot<V> {
     fn is_under_way(&self) -> bool {
         let call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         call.as_ref().is_some_and(|call| call.has_changed().is_ok())
+    }
+
+    /// Whether a call has ended since then, with an answer or without.
+    fn is_answered_since(&self, began: Moment) -> bool {
+        let is_known = self.known.load().as_ref().is_some_and(|answer| answer.read >= began);
+        is_known || self.failed.load(Ordering::Acquire) >= began.0.max(1)
     }
 
     fn failed_lately(&self, now: Moment) -> bool {
@@ -292,6 +299,18 @@ mod tests {
         server.hands.advance(4 * SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
         assert_eq!(server.asked(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_ended_since_the_caller_began_is_not_made_again() {
+        let server = server();
+        let began = server.kept.clock.now();
+        let _ = server.get().await;
+        let slot = server.kept.slots.get("key").expect("a slot");
+        let _ = server.kept.call(&slot, began, server.ask()).changed().await;
+        assert_eq!(server.asked(), 1, "its answer is there");
+        let _ = server.kept.call(&slot, began.after(SECOND), server.ask()).changed().await;
+        assert_eq!(server.asked(), 2);
     }
 
     #[tokio::test]
