@@ -4,22 +4,21 @@
 pub mod from_arvados;
 pub mod from_kubernetes;
 pub mod here;
+pub mod metrics;
 pub mod snapshot;
 
 use std::{net::IpAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 
-use crate::{
-    lifecycle::streams::Alarm,
-    model::{
-        app::{App, AppState, UpstreamScheme},
-        place::Place,
-    },
-    telemetry::metrics::Metrics,
+use crate::model::{
+    alarm::Alarm,
+    app::{App, AppState, UpstreamScheme},
+    place::Place,
 };
 use from_arvados::Containers;
 use here::Here;
+use metrics::CatalogMetrics;
 use snapshot::Snapshot;
 
 /// The snapshot in force. Cloning gives the same catalogue.
@@ -29,7 +28,7 @@ pub struct Catalog {
     /// What cannot be listed.
     containers: Option<Arc<Containers>>,
     alarm: Alarm,
-    metrics: Arc<Metrics>,
+    metrics: Arc<CatalogMetrics>,
 }
 
 impl Catalog {
@@ -38,12 +37,17 @@ impl Catalog {
         first: Snapshot,
         containers: Option<Arc<Containers>>,
         alarm: Alarm,
-        metrics: Arc<Metrics>,
+        metrics: Arc<CatalogMetrics>,
     ) -> Catalog {
         let current = Arc::new(ArcSwap::from_pointee(first));
         let catalog = Catalog { current, containers, alarm, metrics };
         catalog.count();
         catalog
+    }
+
+    /// What it says of itself.
+    pub fn metrics(&self) -> &CatalogMetrics {
+        &self.metrics
     }
 
     /// The snapshot in force; a request loads it once and keeps it to its end.
@@ -89,7 +93,7 @@ impl Catalog {
     }
 
     fn count(&self) {
-        self.metrics.catalog_apps.set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));
+        self.metrics.apps.set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One [`Forwarder`] per data thread, with connections of its own; nothing in it is shared or locked.
 
+pub mod app_tls;
 pub mod bare_path;
 pub mod body;
 pub mod connect;
@@ -10,6 +11,7 @@ pub mod fault;
 pub mod frames;
 pub mod interim;
 pub mod lease;
+pub mod metrics;
 pub mod pace;
 pub mod pool;
 pub mod proof;

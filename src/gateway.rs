@@ -15,6 +15,7 @@ pub mod decision;
 pub mod endpoints;
 pub mod form_budget;
 pub mod locate;
+pub mod metrics;
 pub mod pages;
 pub mod parked;
 pub mod recognised;
@@ -33,15 +34,15 @@ use tokio::runtime::Handle;
 
 use crate::{
     catalog::Catalog,
-    forward,
+    forward::{self, metrics::ForwardMetrics},
     identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
     kubernetes::pod_logs::PodLogs,
-    lifecycle::streams::Alarm,
-    model::clock::Clock,
+    model::{alarm::Alarm, clock::Clock},
+    ops::line_sink::LineSink,
     session::store::Sessions,
-    telemetry::{lines::LineSink, metrics::Metrics},
 };
 use form_budget::FormBudget;
+use metrics::GatewayMetrics;
 use sign_in_rate::SignInRate;
 
 /// What every data thread shares.
@@ -65,8 +66,10 @@ pub struct Gateway {
     pub sign_in_rate: SignInRate,
     /// Time.
     pub clock: Clock,
-    /// Numbers.
-    pub metrics: Arc<Metrics>,
+    /// What is counted.
+    pub metrics: Arc<GatewayMetrics>,
+    /// What the forwarder counts.
+    pub forward_metrics: Arc<ForwardMetrics>,
     /// Rings when streams must be judged again.
     pub alarm: Alarm,
     /// Where request lines go.

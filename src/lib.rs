@@ -5,12 +5,9 @@
 //! or a refusal) → `forward`. `gateway` is the straight line through them.
 
 pub use ludgate_model as model;
+pub use ludgate_ops as ops;
 
-pub mod lifecycle;
-pub mod telemetry;
-pub mod trust;
-
-pub mod calls;
+pub mod streams;
 
 pub mod arvados;
 pub mod authorize;

@@ -8,6 +8,7 @@ pub mod descriptors;
 mod exchange;
 mod http;
 pub mod inherited;
+pub mod metrics;
 mod preface;
 mod proxy_protocol;
 mod pulse;

@@ -21,30 +21,43 @@ use tokio::{
 };
 
 use crate::{
-    admin::Admin,
+    admin,
     arvados::client::Api,
-    catalog::{Catalog, from_arvados::Containers, from_kubernetes::Feeder, snapshot::Snapshot},
+    catalog::{
+        Catalog, from_arvados::Containers, from_kubernetes::Feeder, metrics::CatalogMetrics,
+        snapshot::Snapshot,
+    },
+    forward::metrics::ForwardMetrics,
     gateway::{
-        Gateway, connection::Service, form_budget::FormBudget, sign_in_rate::SignInRate, thread::DataThread,
+        Gateway,
+        connection::Service,
+        form_budget::FormBudget,
+        metrics::{CLASSES, GatewayMetrics},
+        sign_in_rate::SignInRate,
+        thread::DataThread,
     },
     identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
     kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
-    lifecycle::{
-        drain::{Drain, DrainWatcher},
-        ready::{Latch, Ready},
-        streams::Alarm,
-    },
     listener::{
         self, ListenError, accept, descriptors,
         inherited::Inherited,
+        metrics::ListenerMetrics,
         seats::Seats,
         tls::{self, Certificates},
     },
-    model::{app::AppSpec, clock::Clock},
+    model::{alarm::Alarm, app::AppSpec, clock::Clock},
+    ops::{
+        drain::DrainWatcher,
+        http_client::CallCounter,
+        line_sink::LineSink,
+        process::Process,
+        readiness::Latch,
+        request_metrics::{DeadlineMetrics, RequestMetrics},
+        tls_client::NoCertificate,
+    },
     peer,
-    session::{keys::KeyRing, redis::Redis, store::Sessions},
+    session::{keys::KeyRing, metrics::SessionMetrics, redis::Redis, store::Sessions},
     settings::Settings,
-    telemetry::{lines::LineSink, metrics::Metrics},
 };
 
 /// Requests in flight have this long to finish when the process stops.
@@ -84,7 +97,7 @@ pub enum StartError {
     Listen(#[from] ListenError),
     /// The CA of the provider, or of the Arvados API server, cannot be used.
     #[error("a ca file: {0}")]
-    Trust(#[from] crate::trust::NoCertificate),
+    Trust(#[from] NoCertificate),
     /// It cannot be said how the Kubernetes API is reached.
     #[error(transparent)]
     Kubernetes(#[from] NoCluster),
@@ -103,7 +116,7 @@ pub struct Running {
     pub gateway: Arc<Gateway>,
     feeds: Feeds,
     leaves: Option<Leaves>,
-    drain: Drain,
+    process: Process,
     finish: watch::Sender<bool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -122,7 +135,6 @@ struct Feeds {
     own: watch::Sender<Vec<AppSpec>>,
     /// A feeder publishes them together with those of a cluster.
     has_cluster: bool,
-    ready: Ready,
 }
 
 /// Starts everything; to be called on the control runtime.
@@ -168,23 +180,25 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         return Err(StartError::Listen(ListenError::Unclaimed(nobodys)));
     }
     let clock = options.clock;
-    let (metrics, alarm, ready, drain) = (Metrics::new(), Alarm::new(), Ready::default(), Drain::new());
-    let starting = ready.latch("listeners");
+    let (process, alarm) = (Process::new(), Alarm::new());
+    let registry = &process.registry;
+    let starting = process.ready.latch("listeners");
     let output = options.log.unwrap_or_else(|| Box::new(io::stdout()));
-    let lines =
-        if log.requests { LineSink::start(output, metrics.log_dropped.clone()) } else { LineSink::off() };
+    let lines = if log.requests { LineSink::start(output, registry) } else { LineSink::off() };
     let oidc = match identity {
         Some(identity) => {
-            Some(Arc::new(Oidc::new(identity, &site, keys.clone(), clock.clone(), metrics.clone())?))
+            let calls = CallCounter::register(registry, "oidc_requests", "Calls to the identity provider");
+            Some(Arc::new(Oidc::new(identity, &site, keys.clone(), clock.clone(), calls)?))
         }
         None => None,
     };
     let hand_over = session.hand_over.clone();
+    let metrics = Arc::new(SessionMetrics::register(registry));
     let store = session
         .store
         .clone()
         .map(|store| Redis::new(store, keys.clone(), clock.clone(), metrics.clone(), session.lifetime));
-    let sessions = Sessions::new(session, clock.clone(), alarm.clone(), metrics.clone());
+    let sessions = Sessions::new(session, clock.clone(), alarm.clone(), metrics);
     let sessions = Arc::new(match store {
         Some(store) => sessions.sharing(store),
         None => sessions,
@@ -196,7 +210,9 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     });
     let (containers, tokens) = match &arvados {
         Some(arvados) => {
-            let (api, control) = (Api::new(arvados, metrics.clone())?, Handle::current());
+            let calls =
+                CallCounter::register(registry, "arvados_requests", "Calls to the Arvados API server");
+            let (api, control) = (Api::new(arvados, calls)?, Handle::current());
             let system = api.as_system(arvados);
             let containers =
                 Containers::new(arvados, system, forward.response_head, clock.clone(), control.clone());
@@ -215,13 +231,16 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         None => Snapshot::new(site.clone(), apps.clone()),
     };
     let has_cluster = cluster.is_some();
-    let catalog = Catalog::new(snapshot, containers, alarm.clone(), metrics.clone());
+    let metrics = CatalogMetrics::register(registry);
+    let catalog = Catalog::new(snapshot, containers, alarm.clone(), Arc::new(metrics));
     let own = watch::Sender::new(apps);
     if let Some(cluster) = &cluster {
         let feeder = Feeder::new(site, own.subscribe(), forward.response_head, cluster.settings());
-        let first = ready.latch("the apps of the cluster");
-        tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first, metrics.clone()));
+        let first = process.ready.latch("the apps of the cluster");
+        tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first));
     }
+    let deadlines = DeadlineMetrics::register(registry);
+    let requests = RequestMetrics::register(registry, CLASSES);
     let gateway = Arc::new(Gateway {
         catalog,
         rechecks,
@@ -232,7 +251,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         forms: FormBudget::default(),
         sign_in_rate: SignInRate::new(sign_ins, clock.clone()),
         clock: clock.clone(),
-        metrics: metrics.clone(),
+        metrics: Arc::new(GatewayMetrics::register(registry, requests.clone())),
+        forward_metrics: Arc::new(ForwardMetrics::register(registry, deadlines.clone())),
         alarm,
         log: lines,
         forward,
@@ -241,7 +261,6 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     if keys.may_change() {
         tokio::spawn(renew_keys(keys.clone(), clock.clone()));
     }
-    metrics.last_reload_success.set(1);
     if let Some(oidc) = oidc {
         tokio::spawn(async move { oidc.keep_informed().await });
     }
@@ -258,14 +277,15 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             sweeping.sign_in_rate.sweep();
         }
     });
+    let listener_metrics = Arc::new(ListenerMetrics::register(registry, requests, deadlines));
     let (finish, finished) = watch::channel(false);
     let count = doors.len().max(1);
     let mut plans: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
     for (sockets, listen, peers) in doors {
         if let tls::Settings::On { certificates, .. } = &listen.tls {
-            tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), metrics.clone()));
+            tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), listener_metrics.clone()));
         }
-        let seats = Seats::new(&listen, descriptors::room(threads) / count, metrics.clone());
+        let seats = Seats::new(&listen, descriptors::room(threads) / count, listener_metrics.clone());
         let is_shared = sockets.are_shared;
         for (plan, socket) in plans.iter_mut().zip(sockets.list) {
             let (listen, peers, seats) = (listen.clone(), peers.clone(), seats.clone());
@@ -274,8 +294,13 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     let mut threads = Vec::new();
     for (index, doors) in plans.into_iter().enumerate() {
-        let thread =
-            Plan { doors, gateway: gateway.clone(), drain: drain.watcher(), finished: finished.clone() };
+        let thread = Plan {
+            doors,
+            gateway: gateway.clone(),
+            metrics: listener_metrics.clone(),
+            drain: process.drain.watcher(),
+            finished: finished.clone(),
+        };
         let name = format!("ludgate-data-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run())?);
     }
@@ -283,13 +308,15 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     for socket in admin_listener.list {
         admin_address = socket.local_addr()?;
         let listener = TcpListener::from_std(socket)?;
-        let answers = Admin::new(gateway.clone(), ready.clone(), drain.told(), admin.token.clone());
-        tokio::spawn(answers.serve(listener));
+        let configuration = process.configuration.clone();
+        let server = admin::routes(process.admin(admin.token.clone()), &gateway)
+            .status("configuration", move || configuration.text());
+        tokio::spawn(server.serve(listener));
     }
     drop(starting);
     tracing::info!(%address, admin = %admin_address, "listening");
-    let feeds = Feeds { own, has_cluster, ready };
-    Ok(Running { address, admin: admin_address, gateway, feeds, leaves, drain, finish, threads })
+    let feeds = Feeds { own, has_cluster };
+    Ok(Running { address, admin: admin_address, gateway, feeds, leaves, process, finish, threads })
 }
 
 /// Takes what a process before has left, if there is something.
@@ -325,7 +352,7 @@ async fn renew_keys(keys: Arc<KeyRing>, clock: Clock) {
 
 /// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
 /// from; being told would not (a Secret that Kubernetes mounts is swapped as a link, a network's file by nobody here).
-async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<Metrics>) {
+async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<ListenerMetrics>) {
     metrics.certificates_fine.set(1);
     loop {
         clock.sleep(LOOK_EVERY).await;
@@ -362,28 +389,29 @@ impl Running {
 
     /// Says what became of a configuration that was read anew: the keys that need a restart, or what is wrong with it.
     pub fn tell_configuration(&self, read: Result<&[String], &str>) {
-        let (fine, what) = match read {
-            Ok([]) => (1, "read anew, in force".to_owned()),
+        let (is_in_force, text) = match read {
+            Ok([]) => (true, "read anew, in force".to_owned()),
             Ok(keys) => {
-                (1, format!("read anew, its apps are in force; needs a restart: {}", keys.join(", ")))
+                (true, format!("read anew, its apps are in force; needs a restart: {}", keys.join(", ")))
             }
-            Err(mistakes) => (0, format!("read anew and refused, the one before is in force: {mistakes}")),
+            Err(mistakes) => {
+                (false, format!("read anew and refused, the one before is in force: {mistakes}"))
+            }
         };
-        self.gateway.metrics.last_reload_success.set(fine);
-        self.feeds.ready.tell_configuration(what);
+        self.process.configuration.set(is_in_force, text);
     }
 
     /// Is no longer ready, and goes on as before.
     pub fn retire(&self) -> Latch {
-        self.drain.leave();
-        self.feeds.ready.latch("the process stops soon")
+        self.process.drain.leave();
+        self.process.ready.latch("the process stops soon")
     }
 
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
     /// Gives back whether everybody finished in time.
     pub async fn stop(self) -> bool {
-        let Running { drain, finish, threads, gateway, leaves, .. } = self;
-        let in_time = drain.stop(DRAIN_DEADLINE).await;
+        let Running { process, finish, threads, gateway, leaves, .. } = self;
+        let in_time = process.drain.stop(DRAIN_DEADLINE).await;
         // Before sessions are left for others: a token that works once is replaced by the answer that is under way.
         if let Some(rechecks) = &gateway.rechecks {
             rechecks.finish().await;
@@ -414,6 +442,7 @@ impl Running {
 struct Plan {
     doors: Vec<Door>,
     gateway: Arc<Gateway>,
+    metrics: Arc<ListenerMetrics>,
     drain: DrainWatcher,
     finished: watch::Receiver<bool>,
 }
@@ -437,8 +466,8 @@ impl Plan {
     }
 
     async fn serve(self) {
-        let Plan { doors, gateway, drain, mut finished } = self;
-        let (metrics, thread) = (gateway.metrics.clone(), DataThread::start(gateway));
+        let Plan { doors, gateway, metrics, drain, mut finished } = self;
+        let thread = DataThread::start(gateway);
         for Door { socket, is_shared, listen, peers, seats } in doors {
             let listener = match TcpListener::from_std(socket) {
                 Ok(listener) => listener,

@@ -12,6 +12,7 @@ pub mod handover;
 pub mod key_is_hash;
 pub mod keys;
 pub mod load;
+pub mod metrics;
 pub mod record;
 pub mod redis;
 pub mod shared;

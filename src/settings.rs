@@ -20,16 +20,16 @@ pub mod values;
 use std::{fmt, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    admin, arvados, forward,
+    arvados, forward,
     identity::oidc,
     kubernetes, listener,
     model::{
         app::AppSpec,
         site::{Site, WebOrigin},
     },
+    ops::{self, logging},
     peer,
     session::{self, keys::KeyRing},
-    telemetry::logging,
 };
 
 /// Everything the gateway needs, resolved.
@@ -42,7 +42,7 @@ pub struct Settings {
     /// Whose forwarded headers are believed.
     pub peers: peer::Settings,
     /// Where operators connect.
-    pub admin: admin::Settings,
+    pub admin: ops::admin::Settings,
     /// The public origin and its paths.
     pub site: Arc<Site>,
     /// The identity provider; `None`: public apps only.

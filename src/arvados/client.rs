@@ -13,10 +13,9 @@ use super::{
     records::{ContainerRecord, LinkRecord, Page, RequestRecord, UserRecord},
 };
 use crate::{
-    calls::{HttpClient, chain},
     model::{secret::Secret, uuid::Uuid},
-    telemetry::metrics::Metrics,
-    trust::NoCertificate,
+    ops::http_client::{CallCounter, HttpClient, chain},
+    ops::tls_client::NoCertificate,
 };
 
 /// Largest page the API gives.
@@ -54,9 +53,8 @@ impl Api {
     ///
     /// # Errors
     /// When the CA file holds no certificate.
-    pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Api, NoCertificate> {
-        let client =
-            || HttpClient::new(settings.ca.as_deref(), metrics.clone(), Metrics::arvados).map(Arc::new);
+    pub fn new(settings: &Settings, calls: CallCounter) -> Result<Api, NoCertificate> {
+        let client = || HttpClient::new(settings.ca.as_deref(), calls.clone()).map(Arc::new);
         Ok(Api { base: settings.api.clone(), system: client()?, people: client()? })
     }
 

@@ -33,12 +33,11 @@ use crate::{
         Cluster, Settings, endpoint_slices,
         watch::{Told, Watched},
     },
-    lifecycle::ready::Latch,
     model::{
         app::{AppId, AppSpec, AppState, Isolation, Upstream, UpstreamScheme},
         site::Site,
     },
-    telemetry::metrics::Metrics,
+    ops::readiness::Latch,
 };
 use application::Form;
 use namespace::Namespace;
@@ -75,7 +74,7 @@ impl Feeder {
     }
 
     /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
-    pub async fn feed(mut self, cluster: Cluster, catalog: Catalog, first: Latch, metrics: Arc<Metrics>) {
+    pub async fn feed(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
         let mut first = Some(first);
         let mut told = self.watch(&cluster);
         let mut tick = tokio::time::interval(AGE_EVERY);
@@ -95,7 +94,7 @@ impl Feeder {
                     // However often objects change, most of the time is left for other work.
                     rested = Instant::now() + begun.elapsed() * REST;
                     if let Some(next) = next.filter(|next| !next.is_same_as(&catalog.load())) {
-                        metrics.catalog_problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
+                        catalog.metrics().problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
                         if next.problems() != catalog.load().problems() {
                             complain(&next, &catalog.load());
                         }
@@ -108,7 +107,7 @@ impl Feeder {
                 Ok(()) = self.own.changed() => {
                     due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                 }
-                _ = tick.tick() => metrics.set_catalog_age(cluster.silence().as_secs_f64()),
+                _ = tick.tick() => { catalog.metrics().age.set(cluster.silence().as_secs_f64()); },
             }
         }
     }

@@ -5,8 +5,8 @@ use crate::{
     cli,
     demo::{self, Demo},
     listener::ListenError,
+    ops::logging,
     run::{Options, StartError},
-    telemetry::logging,
 };
 
 /// Runs it.

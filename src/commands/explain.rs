@@ -32,9 +32,9 @@ use crate::{
         principal::{PersonClaims, Principal},
         site::Site,
     },
+    ops::{http_client::CallCounter, logging},
     route::{Route, host::named, path::route},
     settings,
-    telemetry::{logging, metrics::Metrics},
 };
 
 /// The API of a cluster has this long for the list of its apps.
@@ -113,7 +113,7 @@ struct Lookups {
 impl Lookups {
     fn new(arvados: &arvados::Settings, forward: &forward::Settings) -> anyhow::Result<Lookups> {
         let runtime = tokio::runtime::Runtime::new()?;
-        let api = Api::new(arvados, Metrics::new())?;
+        let api = Api::new(arvados, CallCounter::default())?;
         let (system, clock, control) = (api.as_system(arvados), Clock::system(), runtime.handle().clone());
         let containers = Containers::new(arvados, system, forward.response_head, clock, control);
         Ok(Lookups { runtime, containers: Arc::new(containers) })

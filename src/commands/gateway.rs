@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     cli::GatewayArgs,
-    lifecycle::core_dumps,
     listener::{ListenError, descriptors, inherited::Inherited},
+    ops::core_dumps,
+    ops::logging,
     run::{self, Options, StartError},
     settings,
-    telemetry::logging,
 };
 
 /// The configuration file is looked at this often.

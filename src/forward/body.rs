@@ -15,12 +15,13 @@ use http_body_util::{Either, Full};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::metrics::ForwardMetrics;
 use super::{
     lease::Lease,
     pace::{Pace, Slow},
     request_headers,
 };
-use crate::{model::app::Protocol, session::usage::Usage, telemetry::metrics::Metrics};
+use crate::{model::app::Protocol, session::usage::Usage};
 
 /// So many bytes of an answer are use by themselves, although nobody had to wait for them: its client may be slow.
 const USED: u64 = 64 * 1024;
@@ -38,7 +39,7 @@ struct Sending {
     usage: Option<Usage>,
     pace: Option<Pace>,
     keeps_trailers: bool,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ForwardMetrics>,
 }
 
 /// What happened to an upload, for the one who waits for the answer.
@@ -82,7 +83,7 @@ pub struct Terms {
     /// Trailers are part of it (gRPC). Others are dropped: they would be headers that nobody judged.
     pub keeps_trailers: bool,
     /// Counts what was too slow.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ForwardMetrics>,
 }
 
 /// An upload was cut off.
@@ -183,7 +184,7 @@ impl Sending {
     }
 
     fn slow(&self, slow: Slow) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
-        self.metrics.missed(match slow {
+        self.metrics.deadlines.missed(match slow {
             Slow::Gap => "body_gap",
             Slow::Rate => "body_rate",
         });
@@ -358,7 +359,7 @@ impl Body for Download {
             }
             let until = *this.silent.get_or_insert_with(Instant::now) + this.gap;
             ready!(lease.connection.timer.passes(until, cx));
-            lease.connection.metrics.missed("response_gap");
+            lease.connection.metrics.deadlines.missed("response_gap");
             return Poll::Ready(Some(Err(DownloadCut::Slow(Slow::Gap))));
         };
         let waited = this.silent.take().is_some();

@@ -27,21 +27,19 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     Settings,
+    app_tls::Distrust,
     body::Upload,
     driven::Driven,
     fault::Fault,
     interim::InterimCount,
     lease::{Sender, Shared, WebSockets},
+    metrics::ForwardMetrics,
     pool::{Near, STREAMS},
     proof::Proof,
 };
-use crate::{
-    model::{
-        app::{App, Protocol, UpstreamScheme},
-        load::Taken,
-    },
-    telemetry::metrics::Metrics,
-    trust::app::Distrust,
+use crate::model::{
+    app::{App, Protocol, UpstreamScheme},
+    load::Taken,
 };
 
 /// A quiet connection is probed after this long.
@@ -88,7 +86,7 @@ pub async fn open(
     near: Near,
     tls: Option<Arc<ClientConfig>>,
     settings: &Settings,
-    (metrics, place): (&Metrics, Taken),
+    (metrics, place): (&ForwardMetrics, Taken),
 ) -> Result<Opened, Fault> {
     let open = &metrics.upstream_connections;
     let speak = Speak { protocol: app.spec.protocol, settings, open, place };

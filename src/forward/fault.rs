@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use crate::trust::app::Distrust;
+use super::app_tls::Distrust;
 
 /// Why no answer of the app can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

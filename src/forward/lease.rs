@@ -26,19 +26,17 @@ use tokio::{
 };
 
 use super::{
+    app_tls::Distrust,
     body::{Upload, UploadProgress, UploadState},
     driven::Driven,
     fault::Fault,
     interim::TooManyInterim,
+    metrics::ForwardMetrics,
     pace::Timer,
     pool::{Near, Pool},
     proof::Proof,
 };
-use crate::{
-    model::{app::App, load::Taken},
-    telemetry::metrics::Metrics,
-    trust::app::Distrust,
-};
+use crate::model::{app::App, load::Taken};
 
 /// How requests are sent on a connection.
 pub enum Sender {
@@ -138,7 +136,7 @@ pub struct Connection {
     /// Where it belongs.
     pub pool: Weak<Pool>,
     /// Counts what did not come in time.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ForwardMetrics>,
     /// Runs while an answer, or more of one, is waited for.
     pub timer: Timer,
     /// When it was last given back, or opened.

@@ -17,9 +17,12 @@ use rustls::ClientConfig;
 use tokio::sync::watch;
 
 use super::{
-    Settings, connect,
+    Settings,
+    app_tls::{self, Distrust},
+    connect,
     fault::Fault,
     lease::{Connection, Lease, Sender},
+    metrics::ForwardMetrics,
     pace::Timer,
 };
 use crate::{
@@ -27,8 +30,7 @@ use crate::{
         app::{App, Protocol, UpstreamScheme},
         load::{Holder, Slot, Taken},
     },
-    telemetry::metrics::Metrics,
-    trust::{self, app::Distrust},
+    ops::tls_client,
 };
 
 /// Requests at the same time on one connection of HTTP/2: one lost packet, or one that is closed, holds up all of them.
@@ -46,7 +48,7 @@ pub struct Pool {
     /// Deadlines and bounds.
     pub settings: Settings,
     /// What is counted.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<ForwardMetrics>,
 }
 
 /// Which of an app's connections fit a request.
@@ -133,7 +135,7 @@ impl Connection {
 
 impl Pool {
     /// An empty pool.
-    pub fn new(settings: Settings, metrics: Arc<Metrics>) -> Rc<Pool> {
+    pub fn new(settings: Settings, metrics: Arc<ForwardMetrics>) -> Rc<Pool> {
         Rc::new(Pool { apps: RefCell::default(), containers: OnceCell::new(), settings, metrics })
     }
 
@@ -332,7 +334,7 @@ impl Pool {
         match app.spec.upstream.scheme {
             UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => return Ok(None),
             UpstreamScheme::Container(_) => {
-                let containers = || trust::of_any_certificate();
+                let containers = || tls_client::of_any_certificate();
                 return Ok(Some(self.containers.get_or_init(containers).clone()));
             }
             UpstreamScheme::Https => {}
@@ -340,7 +342,7 @@ impl Pool {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         if of_app.tls.is_none() {
-            let config = trust::app::client(&app.spec.tls).map_err(|error| {
+            let config = app_tls::client(&app.spec.tls).map_err(|error| {
                 tracing::debug!(app = %app.id(), %error, "no TLS towards the app");
                 Fault::Tls(Distrust::Handshake)
             })?;

@@ -21,11 +21,9 @@ use tokio::{
 
 use super::{frames::FrameWalk, lease::Lease};
 use crate::{
-    lifecycle::{
-        drain::DrainWatcher,
-        streams::{Cut, CutReason},
-    },
+    ops::drain::DrainWatcher,
     session::usage::Usage,
+    streams::{Cut, CutReason},
 };
 
 /// Bytes held per direction at most, and only while they are written: most WebSockets say nothing for most of the time.

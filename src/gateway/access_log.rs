@@ -13,9 +13,10 @@ use std::{
 use http::{HeaderValue, Method, StatusCode};
 use tokio::sync::Notify;
 
+use super::metrics::GatewayMetrics;
 use crate::{
     model::{app::App, client::Client, clock::system_wall_millis, principal::Principal},
-    telemetry::{lines::LineSink, metrics::Metrics},
+    ops::line_sink::LineSink,
 };
 
 /// A line never holds more of one field than this, in bytes.
@@ -80,7 +81,7 @@ impl Drop for RequestLog {
 /// What is known of one request so far.
 pub struct Record {
     log: Rc<RequestLog>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<GatewayMetrics>,
     started: Instant,
     /// Its id.
     pub id: HeaderValue,
@@ -118,12 +119,12 @@ impl Record {
     /// A request whose head was just read.
     pub fn begin(
         log: Rc<RequestLog>,
-        metrics: Arc<Metrics>,
+        metrics: Arc<GatewayMetrics>,
         id: HeaderValue,
         parts: &http::request::Parts,
         client: Client,
     ) -> Box<Record> {
-        metrics.in_flight.inc();
+        metrics.requests.in_flight.inc();
         let text = |name: http::HeaderName| {
             let value = parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
             value.map(std::borrow::Cow::into_owned)
@@ -217,10 +218,10 @@ fn trace_id(traceparent: &str) -> Option<String> {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.metrics.in_flight.dec();
-        self.metrics.request(self.class, self.status.as_u16());
+        self.metrics.requests.in_flight.dec();
+        self.metrics.requests.count(self.class, self.status.as_u16());
         self.metrics.decision(self.decision, self.reason);
-        self.metrics.duration.observe(self.started.elapsed().as_secs_f64());
+        self.metrics.requests.duration.observe(self.started.elapsed().as_secs_f64());
         self.log.write(|line| self.write(line));
     }
 }

@@ -13,8 +13,8 @@ use super::{access_log::Record, endpoints::Call, still_allowed::Question};
 use crate::{
     forward::body::Download,
     kubernetes::pod_logs::Log,
-    lifecycle::streams::{Cut, Listed, Streams},
     listener::connection::{Busy, Exchange},
+    streams::{Cut, Listed, Streams},
 };
 
 /// A response that has already carried this many bytes counts as lasting.

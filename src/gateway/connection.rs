@@ -15,9 +15,9 @@ use super::{answer::Answer, recognised::Recognised, thread::DataThread};
 use crate::{
     forward::standing_headers::StandingHeaders,
     incoming::Malformed,
-    lifecycle::drain::DrainWatcher,
     listener::connection::{Busy, Exchange, Exchanges, Newcomer, Pulse, Seat, Serve, Shown},
     model::arrival::Arrival,
+    ops::drain::DrainWatcher,
     peer::{self, Peer},
 };
 

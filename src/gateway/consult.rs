@@ -140,7 +140,7 @@ impl Gateway {
             && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
             && !session.sign_in().needs_proof()
         {
-            self.metrics.lookup("app");
+            self.sessions.metrics().lookup("app");
             let live = Live::App(session);
             self.recheck(&live);
             return Ok(Consulted::by_session(live, Credential::Cookie));

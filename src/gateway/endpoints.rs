@@ -24,7 +24,6 @@ use crate::{
     catalog::snapshot::Snapshot,
     forward::body::Source,
     incoming::cookies,
-    lifecycle::streams::{Cut, Streams},
     model::{
         arrival::{Arrival, Provenance},
         caller::{Caller, Credential},
@@ -33,6 +32,7 @@ use crate::{
     },
     route::Endpoint,
     session::{cookie::RecordKey, load::NotLoaded, record::SignIn, shared::Away, store::Live},
+    streams::{Cut, Streams},
 };
 use std::{rc::Rc, sync::Arc};
 

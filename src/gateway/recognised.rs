@@ -69,14 +69,14 @@ mod tests {
     use super::*;
     use crate::{
         incoming::cookies,
-        lifecycle::streams::Alarm,
         model::{
+            alarm::Alarm,
             clock::Clock,
             cookie_names::CookieNames,
             principal::{PersonClaims, Principal},
         },
-        session::{Settings, record::ProviderTokens, store::Sessions},
-        telemetry::metrics::Metrics,
+        ops::metrics::Registry,
+        session::{Settings, metrics::SessionMetrics, record::ProviderTokens, store::Sessions},
     };
 
     fn line(text: &str) -> HeaderMap {
@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn only_the_same_cookies_are_recognised_for_the_same_app_while_the_session_counts() {
         let (clock, hands) = Clock::by_hand();
-        let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), Metrics::new());
+        let metrics = SessionMetrics::register(&Registry::new()).into();
+        let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), metrics);
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
         let (_, sign_in) = sessions.begin(person, ProviderTokens::default()).expect("random bytes");
         let (grp, other) = (AppId::new("grp").expect("an id"), AppId::new("other").expect("an id"));

@@ -6,7 +6,6 @@ use super::{Gateway, consult::Consulted};
 use crate::{
     authorize::{Denied, Permit, grounds},
     kubernetes::pod_logs::PodOfApp,
-    lifecycle::streams::CutReason,
     model::{
         access::Access,
         app::{App, AppKind},
@@ -15,6 +14,7 @@ use crate::{
         secret::Secret,
     },
     session::{store::Live, usage::Usage},
+    streams::CutReason,
 };
 
 /// What a stream is asked.

@@ -37,7 +37,6 @@ use crate::{
         response_headers,
     },
     incoming::{self, class::prefers_html, host},
-    lifecycle::streams::Streams,
     model::{
         app::AppKind,
         arrival::{Arrival, Provenance},
@@ -48,6 +47,7 @@ use crate::{
         site::Site,
     },
     session::{cookie, store::Live, usage::Usage},
+    streams::Streams,
 };
 use resume::Resumed;
 
@@ -65,7 +65,7 @@ pub struct DataThread {
 impl DataThread {
     /// Sets the thread up and starts its housekeeping on the current local runtime.
     pub fn start(gateway: Arc<Gateway>) -> Rc<DataThread> {
-        let pool = Pool::new(gateway.forward.clone(), gateway.metrics.clone());
+        let pool = Pool::new(gateway.forward.clone(), gateway.forward_metrics.clone());
         let streams = Streams::new(gateway.metrics.streams.clone(), gateway.metrics.streams_cut.clone());
         let log = RequestLog::new(gateway.log.clone());
         tokio::task::spawn_local(pool.clone().keep_tidy());

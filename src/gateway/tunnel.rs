@@ -8,8 +8,8 @@ use hyper::upgrade::OnUpgrade;
 use super::{access_log::Record, answer::Answer, connection::Wire, still_allowed::StillAllowed};
 use crate::{
     forward::{lease::Lease, tunnel::tunnel},
-    lifecycle::streams::{Cut, Streams},
     session::usage::Usage,
+    streams::{Cut, Streams},
 };
 
 /// A WebSocket that both sides agreed on.

@@ -19,7 +19,10 @@ use std::sync::Arc;
 use openidconnect::IssuerUrl;
 
 use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
-use crate::{calls::HttpClient, session::keys::KeyRing, telemetry::metrics::Metrics};
+use crate::{
+    ops::http_client::{CallCounter, HttpClient},
+    session::keys::KeyRing,
+};
 use bearer::JudgedTokens;
 use pending::UsedStates;
 use provider::Provider;
@@ -73,9 +76,9 @@ impl Oidc {
         site: &Site,
         keys: Arc<KeyRing>,
         clock: Clock,
-        metrics: Arc<Metrics>,
-    ) -> Result<Oidc, crate::trust::NoCertificate> {
-        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), metrics, Metrics::oidc)?);
+        calls: CallCounter,
+    ) -> Result<Oidc, crate::ops::tls_client::NoCertificate> {
+        let http = Arc::new(HttpClient::new(settings.ca.as_deref(), calls)?);
         Ok(Oidc {
             redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
             provider: Provider::new(settings.issuer.clone(), http, clock.clone()),

@@ -13,8 +13,7 @@ use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::oidc::{Oidc, refresh::Again};
 use crate::{
-    lifecycle::streams::Alarm,
-    model::clock::Clock,
+    model::{alarm::Alarm, clock::Clock},
     session::{record::SignIn, shared::Turn, store::Sessions},
 };
 

@@ -8,12 +8,13 @@ use tokio::{
     time::{Instant, sleep},
 };
 
+use super::metrics::ListenerMetrics;
 use super::{
     Settings,
     connection::{Arrived, Serve, connection},
     seats::Seats,
 };
-use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
+use crate::ops::drain::DrainWatcher;
 
 /// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
 /// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
@@ -42,7 +43,7 @@ pub async fn accept(
     settings: Rc<Settings>,
     serve: Rc<impl Serve>,
     seats: Arc<Seats>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ListenerMetrics>,
     mut drain: DrainWatcher,
 ) {
     let serve_one = |stream: TcpStream, address: SocketAddr, drain: DrainWatcher| {

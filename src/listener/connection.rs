@@ -13,6 +13,7 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     Settings,
     http::Serving,
+    metrics::{ListenerMetrics, Refused},
     preface::speaks_http2,
     proxy_protocol::{self, Broken},
     tls,
@@ -24,10 +25,7 @@ pub use super::{
     seats::Seat,
     tls::Shown,
 };
-use crate::{
-    lifecycle::drain::DrainWatcher,
-    telemetry::metrics::{Metrics, Refused},
-};
+use crate::ops::drain::DrainWatcher;
 
 /// A quiet connection is probed after this long.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -85,7 +83,7 @@ pub async fn connection(
     arrived: Arrived<TcpStream>,
     settings: Rc<Settings>,
     serve: Rc<impl Serve>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ListenerMetrics>,
     drain: DrainWatcher,
 ) {
     let deadline = Instant::now() + settings.handshake;
@@ -110,7 +108,7 @@ pub async fn connection(
                     Box::pin(serving(None).http1(Arrived { stream, address, seat })).await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
-                Err(_) => metrics.missed("first_byte"),
+                Err(_) => metrics.deadlines.missed("first_byte"),
             }
         }
         tls::Settings::Off => Box::pin(serving(None).http1(Arrived { stream, address, seat })).await,
@@ -127,11 +125,11 @@ pub async fn connection(
                     }
                 }
                 Ok(Err(error)) => {
-                    metrics.connection_refused(Refused::Handshake);
+                    metrics.refused(Refused::Handshake);
                     tracing::debug!(%error, "TLS handshake failed");
                 }
                 Err(_) => {
-                    metrics.missed("handshake");
+                    metrics.deadlines.missed("handshake");
                     tracing::debug!("TLS handshake took too long");
                 }
             }
@@ -146,7 +144,7 @@ async fn introduced(
     mut arrived: Arrived<TcpStream>,
     settings: &Settings,
     deadline: Instant,
-    metrics: &Metrics,
+    metrics: &ListenerMetrics,
 ) -> Option<Arrived<TcpStream>> {
     if !settings.is_introduced(arrived.address) {
         return Some(arrived);
@@ -165,7 +163,7 @@ async fn introduced(
         Ok(Err(Broken::Unfinished)) => Refused::ProxyHeaderUnfinished,
         Err(_) => Refused::ProxyHeaderSlow,
     };
-    metrics.connection_refused(reason);
+    metrics.refused(reason);
     tracing::debug!(%peer, reason = reason.as_str(), "connection closed");
     None
 }

@@ -14,7 +14,7 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::lifecycle::streams::Cut;
+use crate::streams::Cut;
 
 /// One request and its answer.
 #[derive(Debug, Default)]

@@ -13,6 +13,7 @@ use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::metrics::ListenerMetrics;
 use super::{
     Settings,
     connection::{Arrived, Newcomer, Serve},
@@ -20,7 +21,7 @@ use super::{
     pulse::{Heard, Missed, Pulse},
     tls::Shown,
 };
-use crate::{lifecycle::drain::DrainWatcher, telemetry::metrics::Metrics};
+use crate::ops::drain::DrainWatcher;
 
 /// A client that answers no ping for this long is gone; it is pinged when nothing came for as long as `PING_EVERY`.
 const PING_PATIENCE: Duration = Duration::from_secs(20);
@@ -59,7 +60,7 @@ pub struct Serving<'c, S> {
     /// Makes the service.
     pub serve: &'c S,
     /// Counts what ends it.
-    pub metrics: &'c Metrics,
+    pub metrics: &'c ListenerMetrics,
     /// Tells that the process stops.
     pub drain: DrainWatcher,
     /// The certificate that was shown.
@@ -122,14 +123,14 @@ impl<S: Serve> Serving<'_, S> {
             match aside.await {
                 Err(result) => break result,
                 Ok(Some(Aside::Missed(Missed::Age))) => {
-                    metrics.missed(Missed::Age.as_str());
+                    metrics.deadlines.missed(Missed::Age.as_str());
                     pulse.leave();
                     asides.push(Box::pin(missed()));
                 }
                 Ok(Some(Aside::Missed(
                     missed @ (Missed::FirstByte | Missed::Head | Missed::NextRequest),
                 ))) => {
-                    metrics.missed(missed.as_str());
+                    metrics.deadlines.missed(missed.as_str());
                     return;
                 }
                 // The next answer says `Connection: close`; who asks for nothing more is closed when we stop.
@@ -144,7 +145,7 @@ impl<S: Serve> Serving<'_, S> {
         if let Err(error) = result {
             if error.is_parse() {
                 // hyper has answered by itself.
-                metrics.request("malformed", if error.is_parse_too_large() { 431 } else { 400 });
+                metrics.requests.count("malformed", if error.is_parse_too_large() { 431 } else { 400 });
             }
             tracing::debug!(%error, "connection ended");
         }
@@ -191,7 +192,7 @@ impl<S: Serve> Serving<'_, S> {
             tokio::select! {
                 result = connection.as_mut() => break result,
                 missed = pulse.misses(&settings.patience) => {
-                    metrics.missed(missed.as_str());
+                    metrics.deadlines.missed(missed.as_str());
                     match missed {
                         Missed::FirstByte | Missed::Head => return,
                         Missed::Age => {

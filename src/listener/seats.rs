@@ -15,11 +15,11 @@ use std::{
 
 use ipnet::IpNet;
 
-use super::Settings;
-use crate::{
-    model::client::one_client,
-    telemetry::metrics::{Metrics, Refused},
+use super::{
+    Settings,
+    metrics::{ListenerMetrics, Refused},
 };
+use crate::model::client::one_client;
 
 /// Clients are counted in this many tables, so that data threads seldom meet at one.
 const SHARDS: usize = 16;
@@ -37,12 +37,12 @@ pub struct Seats {
     clients: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
     told: AtomicBool,
-    metrics: Arc<Metrics>,
+    metrics: Arc<ListenerMetrics>,
 }
 
 impl Seats {
     /// As many as the settings say, or as there is room for.
-    pub fn new(settings: &Settings, room: usize, metrics: Arc<Metrics>) -> Arc<Seats> {
+    pub fn new(settings: &Settings, room: usize, metrics: Arc<ListenerMetrics>) -> Arc<Seats> {
         if room < settings.connections {
             let wanted = settings.connections;
             tracing::info!(
@@ -71,7 +71,7 @@ impl Seats {
         if self.open.fetch_add(1, Ordering::Relaxed) < self.limit {
             return Some(seat);
         }
-        self.metrics.connection_refused(Refused::Limit);
+        self.metrics.refused(Refused::Limit);
         None
     }
 
@@ -121,7 +121,7 @@ impl Seat {
             self.client = Some(client);
             return Some(self);
         }
-        self.seats.metrics.connection_refused(Refused::LimitPerClient);
+        self.seats.metrics.refused(Refused::LimitPerClient);
         self.seats.tell(client);
         None
     }
@@ -147,15 +147,26 @@ impl Drop for Seat {
 mod tests {
     use super::*;
     use crate::listener::tests::settings;
+    use crate::ops::{
+        metrics::Registry,
+        request_metrics::{DeadlineMetrics, RequestMetrics},
+    };
 
     fn seats(limit: usize, per_client: usize) -> Arc<Seats> {
+        counted_seats(limit, per_client, &Registry::new())
+    }
+
+    fn counted_seats(limit: usize, per_client: usize, registry: &Registry) -> Arc<Seats> {
         let settings = Settings {
             connections: limit,
             connections_per_client: per_client,
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
             ..settings()
         };
-        Seats::new(&settings, usize::MAX, Metrics::new())
+        let (requests, deadlines) =
+            (RequestMetrics::register(registry, &["x"]), DeadlineMetrics::register(registry));
+        let metrics = ListenerMetrics::register(registry, requests, deadlines);
+        Seats::new(&settings, usize::MAX, metrics.into())
     }
 
     fn seat(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
@@ -197,12 +208,13 @@ mod tests {
 
     #[test]
     fn a_refusal_is_counted_and_takes_no_seat() {
-        let seats = seats(2, 1);
+        let registry = Registry::new();
+        let seats = counted_seats(2, 1, &registry);
         let held = seat(&seats, "192.0.2.1").expect("one");
         assert!(seat(&seats, "192.0.2.1").is_none());
         let second = seat(&seats, "192.0.2.2").expect("the refused one took none");
         assert!(seat(&seats, "192.0.2.3").is_none());
-        let metrics = seats.metrics.render();
+        let metrics = registry.render();
         for line in [
             "ludgate_connections 2",
             "ludgate_connections_refused_total{reason=\"limit\"} 1",

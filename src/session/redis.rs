@@ -27,16 +27,14 @@ use tokio::sync::{Notify, Semaphore};
 use super::{
     cookie::RecordKey,
     keys::{KeyRing, Purpose},
+    metrics::SessionMetrics,
     record::{AppSession, SignIn},
     written::{Left, WrittenApp, WrittenSignIn},
 };
-use crate::{
-    model::{
-        app::AppId,
-        clock::{Clock, Moment, millis},
-        lookup_limit::{LookupLimit, Quota},
-    },
-    telemetry::metrics::Metrics,
+use crate::model::{
+    app::AppId,
+    clock::{Clock, Moment, millis},
+    lookup_limit::{LookupLimit, Quota},
 };
 pub use announcement::Announcement;
 use link::{CHANNEL, Link, StoreError};
@@ -66,7 +64,7 @@ pub struct Redis {
     scripts: Scripts,
     keys: Arc<KeyRing>,
     clock: Clock,
-    metrics: Arc<Metrics>,
+    metrics: Arc<SessionMetrics>,
     lifetime: u64,
     endings: endings::Endings,
     absent: Cache<RecordKey, Moment>,
@@ -143,7 +141,7 @@ impl Redis {
         settings: link::Settings,
         keys: Arc<KeyRing>,
         clock: Clock,
-        metrics: Arc<Metrics>,
+        metrics: Arc<SessionMetrics>,
         lifetime: Duration,
     ) -> Redis {
         let since = Mutex::new(clock.now());

@@ -21,19 +21,17 @@ use super::{
     cookie::{NewId, NoRandomness, RecordKey},
     handover::Tickets,
     key_is_hash::KeyIsHash,
+    metrics::SessionMetrics,
     record::{AppSession, ProviderTokens, SignIn},
     redis::Redis,
     written::Left,
 };
-use crate::{
-    lifecycle::streams::Alarm,
-    model::{
-        app::AppId,
-        clock::{Clock, Moment, millis},
-        place::Place,
-        principal::Principal,
-    },
-    telemetry::metrics::Metrics,
+use crate::model::{
+    alarm::Alarm,
+    app::AppId,
+    clock::{Clock, Moment, millis},
+    place::Place,
+    principal::Principal,
 };
 use app_sessions::AppSessions;
 use lapsed::Lapsed;
@@ -91,14 +89,14 @@ pub struct Sessions {
     settings: Settings,
     clock: Clock,
     alarm: Alarm,
-    metrics: Arc<Metrics>,
+    metrics: Arc<SessionMetrics>,
     /// Where replicas share them; `None`: nowhere.
     redis: Option<Redis>,
 }
 
 impl Sessions {
     /// An empty store.
-    pub fn new(settings: Settings, clock: Clock, alarm: Alarm, metrics: Arc<Metrics>) -> Sessions {
+    pub fn new(settings: Settings, clock: Clock, alarm: Alarm, metrics: Arc<SessionMetrics>) -> Sessions {
         Sessions {
             sign_ins: Cache::builder()
                 .max_capacity(settings.sign_in_bytes)
@@ -123,6 +121,11 @@ impl Sessions {
             metrics,
             redis: None,
         }
+    }
+
+    /// What is counted of them.
+    pub fn metrics(&self) -> &SessionMetrics {
+        &self.metrics
     }
 
     /// The same, shared with replicas.
@@ -449,7 +452,7 @@ impl Sessions {
         let now = self.clock.now();
         self.tickets.sweep(now);
         self.sweep_people(now);
-        self.metrics.sessions.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
+        self.metrics.records.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
 }
 

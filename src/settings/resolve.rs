@@ -15,7 +15,6 @@ use super::{
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
-    admin,
     identity::oidc::{self, overage::Directory},
     model::{
         access::GroupName,
@@ -24,8 +23,8 @@ use crate::{
         secret::Secret,
         site::{Site, is_loopback_host, via},
     },
+    ops::{self, logging},
     peer,
-    telemetry::logging,
 };
 
 /// Resolves everything; `None` only together with at least one mistake.
@@ -195,10 +194,10 @@ fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<Stri
     fine.then_some(text)
 }
 
-fn admin(section: &Section<'_>, folder: &Path) -> Option<admin::Settings> {
+fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::Settings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
-    Some(admin::Settings { address: address?, token })
+    Some(ops::admin::Settings { address: address?, token })
 }
 
 fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {

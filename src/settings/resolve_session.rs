@@ -10,12 +10,12 @@ use super::{
 };
 use crate::{
     model::{secret::Secret, site::is_loopback_host},
+    ops::tls_client,
     session::{
         self,
         keys::{KeyRing, RenewError},
         redis::link::{self, Address},
     },
-    trust,
 };
 
 /// The port of Redis.
@@ -119,7 +119,9 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
     }
     let tls = match url.scheme() {
         "redis" => None,
-        "rediss" => Some(trust::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?),
+        "rediss" => {
+            Some(tls_client::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?)
+        }
         _ => return Err("must begin with redis://, rediss:// (TLS) or redis+unix://, or be \"memory\""),
     };
     let host = url.host_str().filter(|host| !host.is_empty()).ok_or("names no host")?;

@@ -7,12 +7,12 @@ use rustls::pki_types::ServerName;
 
 use super::{file::Section, keys, values::ca_file};
 use crate::{
+    forward::app_tls::certified_key,
     model::{
         app::{Upstream, UpstreamScheme},
         secret::Secret,
         upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
     },
-    trust::app::certified_key,
 };
 
 const CLIENT_CERTIFICATE: &str = "client_certificate";

@@ -11,7 +11,7 @@ use crate::{
         secret::Secret,
         site::{WebOrigin, is_loopback_host},
     },
-    trust,
+    ops::tls_client,
 };
 
 /// Reads an origin: scheme, host, port, nothing else.
@@ -118,7 +118,7 @@ pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> 
 pub fn ca_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Arc<[u8]>> {
     let file = section.text(name)?;
     match fs::read(folder.join(&file)) {
-        Ok(content) if trust::client(Some(&content)).is_ok() => Some(content.into()),
+        Ok(content) if tls_client::client(Some(&content)).is_ok() => Some(content.into()),
         Ok(_) => {
             section.wrong(name, format!("{file} holds no PEM certificate"), None);
             None

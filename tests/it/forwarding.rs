@@ -428,12 +428,12 @@ async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     raw.send(format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-    let metrics = &world.running.gateway.metrics;
-    while metrics.upstream_connections.get() == 0 {
+    let (metrics, upstream) = (&world.running.gateway.metrics, &world.running.gateway.forward_metrics);
+    while upstream.upstream_connections.get() == 0 {
         tokio::task::yield_now().await;
     }
     drop(raw);
-    while metrics.upstream_connections.get() != 0 || metrics.in_flight.get() != 0 {
+    while upstream.upstream_connections.get() != 0 || metrics.requests.in_flight.get() != 0 {
         tokio::task::yield_now().await;
     }
 }

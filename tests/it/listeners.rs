@@ -193,7 +193,7 @@ async fn c6_a_second_listener_leads_to_https_and_sets_nothing() {
         }
     }
     assert_eq!(backend.count(), 0, "nothing is served there");
-    let verifier = ludgate::trust::of_any_certificate();
+    let verifier = ludgate::ops::tls_client::of_any_certificate();
     backend.script(b"HTTP/1.1 200 OK\r\nStrict-Transport-Security: max-age=1; includeSubDomains\r\nContent-Length: 0\r\n\r\n".to_vec());
     for (host, target) in [("gw.test", "/apps/pub/"), ("pub.svc.test", "/"), ("gw.test", "/nothing")] {
         let tcp = TcpStream::connect(("127.0.0.1", port)).await.expect("connected");

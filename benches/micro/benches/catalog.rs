@@ -4,10 +4,9 @@ use std::{cell::Cell, collections::HashMap, time::Duration};
 
 use divan::{Bencher, black_box};
 use ludgate::{
-    catalog::{Catalog, snapshot::Snapshot},
-    lifecycle::streams::Alarm,
-    model::app::AppSpec,
-    telemetry::metrics::Metrics,
+    catalog::{Catalog, metrics::CatalogMetrics, snapshot::Snapshot},
+    model::{alarm::Alarm, app::AppSpec},
+    ops::metrics::Registry,
 };
 use micro::settings;
 use tikv_jemallocator::Jemalloc;
@@ -31,7 +30,8 @@ impl World {
     fn new() -> World {
         let settings = settings(APPS, "http://127.0.0.1:9");
         let snapshot = Snapshot::new(settings.site, settings.apps.clone());
-        let catalog = Catalog::new(snapshot, None, Alarm::new(), Metrics::new());
+        let metrics = CatalogMetrics::register(&Registry::new()).into();
+        let catalog = Catalog::new(snapshot, None, Alarm::new(), metrics);
         World { catalog, specs: settings.apps, count: Cell::new(1) }
     }
 

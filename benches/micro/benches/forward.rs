@@ -10,13 +10,25 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use ludgate::{
-    catalog::Catalog,
-    gateway::{Gateway, connection::Service, sign_in_rate::SignInRate, thread::DataThread},
-    lifecycle::{drain::Drain, streams::Alarm},
-    listener::{accept, seats::Seats},
-    model::clock::Clock,
-    session::{self, store::Sessions},
-    telemetry::{lines::LineSink, metrics::Metrics},
+    catalog::{Catalog, metrics::CatalogMetrics},
+    forward::metrics::ForwardMetrics,
+    gateway::{
+        Gateway,
+        connection::Service,
+        form_budget::FormBudget,
+        metrics::{CLASSES, GatewayMetrics},
+        sign_in_rate::SignInRate,
+        thread::DataThread,
+    },
+    listener::{accept, metrics::ListenerMetrics, seats::Seats},
+    model::{alarm::Alarm, clock::Clock},
+    ops::{
+        drain::Drain,
+        line_sink::LineSink,
+        metrics::Registry,
+        request_metrics::{DeadlineMetrics, RequestMetrics},
+    },
+    session::{self, metrics::SessionMetrics, store::Sessions},
 };
 use micro::sign_in;
 use tikv_jemallocator::Jemalloc;
@@ -160,23 +172,33 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
         let app = app().await;
         let settings = micro::settings(10, &format!("http://{app}"));
         let snapshot = ludgate::catalog::snapshot::Snapshot::new(settings.site.clone(), settings.apps);
-        let (clock, alarm, metrics) = (Clock::system(), Alarm::new(), Metrics::new());
+        let (clock, alarm, registry) = (Clock::system(), Alarm::new(), Registry::new());
+        let deadlines = DeadlineMetrics::register(&registry);
+        let requests = RequestMetrics::register(&registry, CLASSES);
+        let session_metrics = SessionMetrics::register(&registry).into();
         let sessions =
-            Sessions::new(session::Settings::default(), clock.clone(), alarm.clone(), metrics.clone());
+            Sessions::new(session::Settings::default(), clock.clone(), alarm.clone(), session_metrics);
         let (_, id, session) = sign_in(&sessions, &snapshot, "app-3");
         let names = &settings.site.cookies;
         let place = ludgate::model::place::Place::Site;
         let cookies = format!("Cookie: {}={id}; {}={session}\r\n", names.sign_in, names.app_at(&place));
         let gateway = Gateway {
-            catalog: Catalog::new(snapshot, None, alarm.clone(), metrics.clone()),
+            catalog: Catalog::new(
+                snapshot,
+                None,
+                alarm.clone(),
+                CatalogMetrics::register(&registry).into(),
+            ),
             rechecks: None,
             arvados: None,
             logs: None,
             sessions: Arc::new(sessions),
             oidc: None,
-            sign_in_rate: SignInRate::new(settings.sign_ins, Vec::new(), clock.clone()),
+            forms: FormBudget::default(),
+            sign_in_rate: SignInRate::new(settings.sign_ins, clock.clone()),
             clock,
-            metrics: metrics.clone(),
+            metrics: GatewayMetrics::register(&registry, requests.clone()).into(),
+            forward_metrics: ForwardMetrics::register(&registry, deadlines.clone()).into(),
             alarm,
             log: LineSink::off(),
             forward: settings.forward,
@@ -186,11 +208,12 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
         let address = listener.local_addr().expect("an address");
         let thread = DataThread::start(Arc::new(gateway));
         let service = Rc::new(Service { thread, peers: settings.peers, redirects: false });
+        let metrics = Arc::new(ListenerMetrics::register(&registry, requests, deadlines));
         let seats = Seats::new(&settings.listen, 1000, metrics.clone());
         let drain = Drain::new();
         let watcher = drain.watcher();
         std::mem::forget(drain);
-        spawn_local(accept::accept(listener, Rc::new(settings.listen), service, seats, metrics, watcher));
+        spawn_local(accept::accept((listener, false), Rc::new(settings.listen), service, seats, metrics, watcher));
         match signed_in {
             true => Client::new(address, "/apps/app-3/x", &cookies).await,
             false => Client::new(address, "/apps/open/x", "").await,

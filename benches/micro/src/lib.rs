@@ -5,21 +5,22 @@ use std::{path::Path, sync::Arc};
 use http::{Request, request::Parts};
 use ludgate::{
     catalog::snapshot::Snapshot,
-    lifecycle::streams::Alarm,
     model::{
         access::GroupName,
+        alarm::Alarm,
         clock::{Clock, Hands},
         place::Place,
         principal::{PersonClaims, Principal},
         site::Site,
     },
+    ops::metrics::Registry,
     session::{
         self,
+        metrics::SessionMetrics,
         record::{ProviderTokens, SignIn},
         store::Sessions,
     },
     settings::{self, Settings},
-    telemetry::metrics::Metrics,
 };
 
 /// A configuration with apps that lead to this address.
@@ -64,7 +65,7 @@ pub fn somebody(number: usize) -> Arc<Principal> {
 pub fn sessions(bytes: u64) -> (Sessions, Clock, Hands) {
     let (clock, hands) = Clock::by_hand();
     let settings = session::Settings { sign_in_bytes: bytes, app_session_bytes: bytes, ..session::Settings::default() };
-    (Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new()), clock, hands)
+    (Sessions::new(settings, clock.clone(), Alarm::new(), SessionMetrics::register(&Registry::new()).into()), clock, hands)
 }
 
 /// Somebody who is signed in and has opened an app: the sign-in, and the values of both cookies.

@@ -2,6 +2,7 @@
 //! and none of them can be made without holding its invariant.
 
 pub mod access;
+pub mod alarm;
 pub mod app;
 pub mod arrival;
 pub mod bare_path;

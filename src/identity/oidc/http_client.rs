@@ -5,7 +5,7 @@ use std::{pin::Pin, sync::Arc};
 use http::{Request, Response};
 use openidconnect::AsyncHttpClient;
 
-use crate::calls::{CallError, HttpClient};
+use crate::ops::http_client::{CallError, HttpClient};
 
 /// Calls to one endpoint of the provider.
 #[derive(Clone, Debug)]

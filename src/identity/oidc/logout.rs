@@ -19,7 +19,7 @@ use super::{
     Oidc,
     claims::{ALGORITHMS, SKEW, TokenError},
 };
-use crate::{calls::chain, session::record::SignIn};
+use crate::{ops::http_client::chain, session::record::SignIn};
 
 /// Longest logout token that is looked at, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;

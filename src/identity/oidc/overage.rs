@@ -58,7 +58,8 @@ impl Oidc {
                 .body(Vec::new())
                 .map_err(|_| unreadable("the access token cannot stand in a header"))?;
             let answer = self.provider.http.call("groups", request).await;
-            let answer = answer.map_err(|error| SignInError::Unavailable(crate::calls::chain(&error)))?;
+            let answer =
+                answer.map_err(|error| SignInError::Unavailable(crate::ops::http_client::chain(&error)))?;
             if answer.status() != StatusCode::OK {
                 return Err(unreadable("the list of groups was refused"));
             }

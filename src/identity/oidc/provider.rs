@@ -17,8 +17,8 @@ use tokio::sync::{Mutex, watch};
 
 use super::http_client::Calls;
 use crate::{
-    calls::{HttpClient, chain},
     model::clock::{Clock, Moment},
+    ops::http_client::{HttpClient, chain},
 };
 
 /// Waiting times between tries at discovery.
@@ -230,12 +230,7 @@ mod tests {
     #[test]
     fn rsa_keys_below_2048_bits_are_not_used() {
         let http = Arc::new(
-            HttpClient::new(
-                None,
-                crate::telemetry::metrics::Metrics::new(),
-                crate::telemetry::metrics::Metrics::oidc,
-            )
-            .expect("a client"),
+            HttpClient::new(None, crate::ops::http_client::CallCounter::default()).expect("a client"),
         );
         let issuer = IssuerUrl::new("https://op.test".into()).expect("a URL");
         let provider = Provider::new(issuer, http, Clock::system());

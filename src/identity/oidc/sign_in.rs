@@ -22,8 +22,8 @@ use super::{
     provider::Metadata,
 };
 use crate::{
-    calls::{CallError, chain},
     model::{principal::Principal, secret::Secret},
+    ops::http_client::{CallError, chain},
     session::{bind::BindHash, record::ProviderTokens},
 };
 

@@ -15,8 +15,8 @@ use super::{
     sign_in::{SignInError, Tokens},
 };
 use crate::{
-    calls::chain,
     model::{access::GroupName, principal::PersonClaims},
+    ops::http_client::chain,
 };
 
 /// Claims that a description of a person lacks.

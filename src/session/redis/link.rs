@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{model::secret::Secret, telemetry::metrics::Metrics};
+use crate::{model::secret::Secret, session::metrics::SessionMetrics};
 
 /// Deadline of one command, and of getting a connection.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -87,7 +87,7 @@ pub enum StoreError {
 pub struct Link {
     settings: Settings,
     current: ArcSwapOption<Live>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<SessionMetrics>,
 }
 
 /// One connection.
@@ -107,7 +107,7 @@ pub enum News {
 
 impl Link {
     /// No connection yet; see [`Link::keep`].
-    pub fn new(settings: Settings, metrics: Arc<Metrics>) -> Link {
+    pub fn new(settings: Settings, metrics: Arc<SessionMetrics>) -> Link {
         metrics.store_up.set(0);
         Link { settings, current: ArcSwapOption::empty(), metrics }
     }

@@ -3,13 +3,20 @@
 use std::time::Duration;
 
 use super::*;
-use crate::model::{clock::Hands, principal::PersonClaims};
+use crate::{
+    model::{clock::Hands, principal::PersonClaims},
+    ops::metrics::Registry,
+};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+fn metrics() -> Arc<SessionMetrics> {
+    SessionMetrics::register(&Registry::new()).into()
+}
+
 fn store() -> (Sessions, Clock, Hands) {
     let (clock, hands) = Clock::by_hand();
-    let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), Metrics::new());
+    let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), metrics());
     (sessions, clock, hands)
 }
 
@@ -165,7 +172,7 @@ async fn a_sweep_forgets_what_is_over_and_nothing_else() {
 fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
     let (clock, _hands) = Clock::by_hand();
     let settings = Settings { sign_in_bytes: 4 * 1024, ..Settings::default() };
-    let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), Metrics::new());
+    let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), metrics());
     let (_, first) = sign_in(&sessions, "alice");
     let (app_cookie, _) = sessions.mint(&first, &grp(), &Place::Site).expect("a session");
     for n in 0..50 {

@@ -99,7 +99,7 @@ fn address_of(url: &str) -> SocketAddr {
 
 /// One request to the API on a connection of its own; `None` when it closes without an answer.
 pub async fn ask(arvados: &Arvados, method: &str, target: &str, authorization: &str) -> Option<Message> {
-    let config = ludgate::trust::client(Some(arvados.ca_pem().as_bytes())).expect("a CA");
+    let config = ludgate::ops::tls_client::client(Some(arvados.ca_pem().as_bytes())).expect("a CA");
     let mut line = Line::open(address_of(&arvados.api()), config).await;
     let authorization = match authorization {
         "" => String::new(),

@@ -19,8 +19,8 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use super::{NoCertificate, roots};
 use crate::model::upstream_tls::{ClientCertificate, KeyPin, UpstreamTls};
+use crate::ops::tls_client::{NoCertificate, roots};
 
 /// What was written for an app cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct Ready {
     names: Arc<Mutex<Vec<&'static str>>>,
-    configuration: Arc<Mutex<String>>,
 }
 
 /// A latch that keeps the process unready until it is dropped.
@@ -26,16 +25,6 @@ impl Ready {
     /// What is still waited for; empty when ready.
     pub fn waiting_for(&self) -> Vec<&'static str> {
         self.names().clone()
-    }
-
-    /// Says what became of the configuration that was read last. No reason for being unready: the one before it serves.
-    pub fn tell_configuration(&self, what: String) {
-        *self.configuration.lock().unwrap_or_else(PoisonError::into_inner) = what;
-    }
-
-    /// What became of it; empty when it was read once.
-    pub fn configuration(&self) -> String {
-        self.configuration.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn names(&self) -> std::sync::MutexGuard<'_, Vec<&'static str>> {

@@ -1,7 +1,4 @@
-//! Whom we believe when we are the TLS client: a CA file, or the system's authorities. What an app may ask for
-//! beyond that is in `app`.
-
-pub mod app;
+//! TLS as a client: the trusted authorities are those of a CA file, or the system's.
 
 use std::sync::Arc;
 
@@ -25,7 +22,11 @@ pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots(ca)?).with_no_client_auth()))
 }
 
-fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
+/// The authorities that a CA file names, or those of the system.
+///
+/// # Errors
+/// As [`client`].
+pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(pem) => {

@@ -11,6 +11,8 @@ use std::{
 
 use prometheus_client::metrics::counter::Counter;
 
+use crate::metrics::Registry;
+
 /// Batches waiting for the writer; a batch is at most some tens of KiB.
 const QUEUE: usize = 256;
 
@@ -31,7 +33,9 @@ enum Message {
 
 impl LineSink {
     /// Starts the writer thread on the given output. It ends when the last handle is dropped.
-    pub fn start(mut output: impl Write + Send + 'static, dropped: Counter) -> LineSink {
+    pub fn start(mut output: impl Write + Send + 'static, registry: &Registry) -> LineSink {
+        let dropped = Counter::default();
+        registry.register("log_lines_dropped", "Log lines dropped", dropped.clone());
         let (sender, messages): (SyncSender<Message>, Receiver<Message>) = sync_channel(QUEUE);
         thread::Builder::new()
             .name("ludgate-log".into())

@@ -9,14 +9,13 @@
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::Arc,
     time::Duration,
 };
 
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-use crate::model::clock::Clock;
+use crate::model::{alarm::Alarm, clock::Clock};
 
 /// How often every stream is asked, whatever happens; half of what is promised, twice over.
 const ROUND: Duration = Duration::from_millis(500);
@@ -40,33 +39,6 @@ impl CutReason {
             CutReason::NoLongerAllowed => "no_longer_allowed",
             CutReason::AppGone => "app_gone",
         }
-    }
-}
-
-/// Rings when something changed that may end streams. One per process, cloned freely.
-#[derive(Clone, Debug)]
-pub struct Alarm(Arc<watch::Sender<u64>>);
-
-impl Alarm {
-    /// A silent alarm.
-    pub fn new() -> Alarm {
-        Alarm(Arc::new(watch::Sender::new(0)))
-    }
-
-    /// Tells every data thread to ask its streams again, now.
-    pub fn ring(&self) {
-        self.0.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
-    /// For the thread that listens.
-    pub fn listen(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
-    }
-}
-
-impl Default for Alarm {
-    fn default() -> Self {
-        Alarm::new()
     }
 }
 

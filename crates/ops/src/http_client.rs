@@ -1,6 +1,6 @@
 //! Calls to servers that are no apps: bounded in time, size and number; no redirects; https, or http on loopback.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
@@ -12,7 +12,16 @@ use hyper_util::{
 };
 use tokio::sync::Semaphore;
 
-use crate::{model::site::is_loopback_host, telemetry::metrics::Metrics, trust};
+use ludgate_model::site::is_loopback_host;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
+
+use crate::{
+    metrics::Registry,
+    tls_client::{self, NoCertificate},
+};
 
 /// Deadline of one call.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -38,16 +47,36 @@ pub enum CallError {
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Counts a call by its endpoint and result.
-pub type Count = fn(&Metrics, &'static str, &'static str);
+/// Labels of [`CallCounter`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    endpoint: &'static str,
+    result: &'static str,
+}
+
+/// Counts the calls to one server by endpoint and result. Cloning gives the same counter.
+#[derive(Clone, Debug, Default)]
+pub struct CallCounter(Family<CallLabels, Counter>);
+
+impl CallCounter {
+    /// A counter in the registry.
+    pub fn register(registry: &Registry, name: &'static str, help: &'static str) -> CallCounter {
+        let counter = CallCounter::default();
+        registry.register(name, help, counter.0.clone());
+        counter
+    }
+
+    fn count(&self, endpoint: &'static str, result: &'static str) {
+        self.0.get_or_create(&CallLabels { endpoint, result }).inc();
+    }
+}
 
 /// The client for all calls to one server.
 #[derive(Debug)]
 pub struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     turns: Semaphore,
-    metrics: Arc<Metrics>,
-    count: Count,
+    calls: CallCounter,
 }
 
 impl HttpClient {
@@ -55,13 +84,9 @@ impl HttpClient {
     ///
     /// # Errors
     /// When the CA file holds no certificate.
-    pub fn new(
-        ca: Option<&[u8]>,
-        metrics: Arc<Metrics>,
-        count: Count,
-    ) -> Result<HttpClient, trust::NoCertificate> {
+    pub fn new(ca: Option<&[u8]>, calls: CallCounter) -> Result<HttpClient, NoCertificate> {
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*trust::client(ca)?).clone())
+            .with_tls_config((*tls_client::client(ca)?).clone())
             .https_or_http()
             .enable_http1()
             .build();
@@ -69,7 +94,7 @@ impl HttpClient {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(15))
             .build(connector);
-        Ok(HttpClient { client, turns: Semaphore::new(MAX_CALLS), metrics, count })
+        Ok(HttpClient { client, turns: Semaphore::new(MAX_CALLS), calls })
     }
 
     /// One call; `endpoint` names it in the metrics.
@@ -91,7 +116,7 @@ impl HttpClient {
             Err(CallError::Timeout) => "timeout",
             Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer(_)) => "error",
         };
-        (self.count)(&self.metrics, endpoint, word);
+        self.calls.count(endpoint, word);
         result
     }
 

@@ -1,0 +1,32 @@
+//! Tells the data threads that something changed which may end streams: a session, an access rule, the catalogue.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+/// Rings when something changed that may end streams. One per process, cloned freely.
+#[derive(Clone, Debug)]
+pub struct Alarm(Arc<watch::Sender<u64>>);
+
+impl Alarm {
+    /// A silent alarm.
+    pub fn new() -> Alarm {
+        Alarm(Arc::new(watch::Sender::new(0)))
+    }
+
+    /// Tells every data thread to ask its streams again, now.
+    pub fn ring(&self) {
+        self.0.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// For the thread that listens.
+    pub fn listen(&self) -> watch::Receiver<u64> {
+        self.0.subscribe()
+    }
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Alarm::new()
+    }
+}

@@ -1,0 +1,42 @@
+//! Says whether the configuration that was read last is in force: in a metric, and on the verbose readiness probe.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::metrics::Registry;
+
+/// The status. Cloning gives the same one.
+#[derive(Clone, Debug)]
+pub struct ConfigurationStatus {
+    text: Arc<Mutex<String>>,
+    is_in_force: Gauge,
+}
+
+impl ConfigurationStatus {
+    /// The status of a process that has just read its configuration.
+    pub fn register(registry: &Registry) -> ConfigurationStatus {
+        let status = ConfigurationStatus {
+            text: Arc::new(Mutex::new("as at the start".to_owned())),
+            is_in_force: Gauge::default(),
+        };
+        status.is_in_force.set(1);
+        registry.register(
+            "config_last_reload_success",
+            "1 when the last configuration read is in force",
+            status.is_in_force.clone(),
+        );
+        status
+    }
+
+    /// Notes that a new configuration is in force, or was refused.
+    pub fn set(&self, is_in_force: bool, text: String) {
+        self.is_in_force.set(i64::from(is_in_force));
+        *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// The status in words.
+    pub fn text(&self) -> String {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

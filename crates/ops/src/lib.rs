@@ -1,0 +1,16 @@
+//! What every kind of process needs beside its own work: readiness, drain, diagnostics, the sink of request logs, metrics,
+//! the admin server, and clients for HTTPS. Nothing here knows a gateway; [`process::Process`] puts it together.
+
+pub mod admin;
+pub mod configuration_status;
+pub mod core_dumps;
+pub mod drain;
+pub mod http_client;
+pub mod line_sink;
+pub mod logging;
+pub mod metrics;
+pub mod optional_gauge;
+pub mod process;
+pub mod readiness;
+pub mod request_metrics;
+pub mod tls_client;

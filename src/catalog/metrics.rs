@@ -1,0 +1,38 @@
+//! What the catalogue says of itself.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::ops::metrics::Registry;
+
+/// The metrics of the catalogue.
+#[derive(Debug)]
+pub struct CatalogMetrics {
+    /// Apps that are published.
+    pub apps: Gauge,
+    /// Apps that are not as their authors wrote them, or not published for it.
+    pub problems: Gauge,
+    /// Seconds since the source was last heard from; 0 for a file.
+    pub age: Gauge<f64, AtomicU64>,
+}
+
+impl CatalogMetrics {
+    /// Registers the metrics.
+    pub fn register(registry: &Registry) -> CatalogMetrics {
+        let (apps, problems, age) = (Gauge::default(), Gauge::default(), Gauge::default());
+        let metrics = CatalogMetrics { apps, problems, age };
+        registry.register("catalog_apps", "Apps in the catalogue", metrics.apps.clone());
+        registry.register(
+            "catalog_problems",
+            "Apps that are not as their authors wrote them",
+            metrics.problems.clone(),
+        );
+        registry.register(
+            "catalog_age_seconds",
+            "Time since the source of the catalogue was heard from; 0 for a file",
+            metrics.age.clone(),
+        );
+        metrics
+    }
+}

@@ -1,0 +1,23 @@
+//! What the forwarder counts.
+
+use prometheus_client::metrics::gauge::Gauge;
+
+use crate::ops::{metrics::Registry, request_metrics::DeadlineMetrics};
+
+/// The metrics of connections to apps.
+#[derive(Debug)]
+pub struct ForwardMetrics {
+    /// Open connections to apps.
+    pub upstream_connections: Gauge,
+    /// Deadlines that clients and apps missed.
+    pub deadlines: DeadlineMetrics,
+}
+
+impl ForwardMetrics {
+    /// Registers the metrics. `deadlines` are counted by the listener too.
+    pub fn register(registry: &Registry, deadlines: DeadlineMetrics) -> ForwardMetrics {
+        let upstream_connections = Gauge::default();
+        registry.register("upstream_connections", "Connections to apps", upstream_connections.clone());
+        ForwardMetrics { upstream_connections, deadlines }
+    }
+}

@@ -1,0 +1,64 @@
+//! What the gateway counts of requests, decisions and streams.
+
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, gauge::Gauge},
+};
+
+use crate::ops::{metrics::Registry, request_metrics::RequestMetrics};
+
+/// The classes of requests.
+pub const CLASSES: &[&str] = &["navigation", "frame", "websocket", "program", "malformed"];
+/// Reasons for letting a request in.
+const ALLOWED: [&str; 6] = ["public", "console", "user", "group", "owner", "admin"];
+
+/// `decision` and `reason` of a judged request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    decision: &'static str,
+    reason: &'static str,
+}
+
+/// The metrics of the gateway.
+#[derive(Debug)]
+pub struct GatewayMetrics {
+    /// Requests.
+    pub requests: RequestMetrics,
+    /// Upgraded connections and responses that last.
+    pub streams: Gauge,
+    /// Streams that were cut because the person may no longer see them.
+    pub streams_cut: Counter,
+    decisions: Family<DecisionLabels, Counter>,
+    /// Looked up once, so that a request touches atomics only.
+    allowed: [(&'static str, Counter); ALLOWED.len()],
+}
+
+impl GatewayMetrics {
+    /// Registers the metrics. `requests` are counted by the listener too.
+    pub fn register(registry: &Registry, requests: RequestMetrics) -> GatewayMetrics {
+        let decisions = Family::<DecisionLabels, Counter>::default();
+        let allowed = ALLOWED.map(|reason| {
+            (reason, decisions.get_or_create_owned(&DecisionLabels { decision: "allow", reason }))
+        });
+        let metrics = GatewayMetrics {
+            requests,
+            streams: Gauge::default(),
+            streams_cut: Counter::default(),
+            decisions,
+            allowed,
+        };
+        registry.register("decisions", "Decisions taken", metrics.decisions.clone());
+        registry.register("streams", "Upgrades and lasting responses", metrics.streams.clone());
+        registry.register("streams_cut", "Streams ended with their session", metrics.streams_cut.clone());
+        metrics
+    }
+
+    /// Counts a decision.
+    pub fn decision(&self, decision: &'static str, reason: &'static str) {
+        let known = self.allowed.iter().find(|(name, _)| decision == "allow" && *name == reason);
+        match known {
+            Some((_, counter)) => counter.inc(),
+            None => self.decisions.get_or_create(&DecisionLabels { decision, reason }).inc(),
+        };
+    }
+}
