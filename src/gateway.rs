@@ -34,9 +34,9 @@ use tokio::runtime::Handle;
 
 use crate::{
     catalog::Catalog,
+    cluster::pod_logs::PodLogs,
     forward::{self, metrics::ForwardMetrics},
     identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
-    kubernetes::pod_logs::PodLogs,
     model::{alarm::Alarm, clock::Clock},
     ops::line_sink::LineSink,
     session::store::Sessions,

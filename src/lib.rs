@@ -4,6 +4,7 @@
 //! `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) → `authorize` (a permit
 //! or a refusal) → `forward`. `gateway` is the straight line through them.
 
+pub use ludgate_cluster as cluster;
 pub use ludgate_model as model;
 pub use ludgate_ops as ops;
 
@@ -11,9 +12,7 @@ pub mod streams;
 
 pub mod arvados;
 pub mod authorize;
-pub mod crd;
 pub mod incoming;
-pub mod kubernetes;
 pub mod listener;
 pub mod peer;
 pub mod route;

@@ -27,6 +27,7 @@ use crate::{
         Catalog, from_arvados::Containers, from_kubernetes::Feeder, metrics::CatalogMetrics,
         snapshot::Snapshot,
     },
+    cluster::{Cluster, NoCluster, pod_logs::PodLogs},
     forward::metrics::ForwardMetrics,
     gateway::{
         Gateway,
@@ -37,7 +38,6 @@ use crate::{
         thread::DataThread,
     },
     identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
-    kubernetes::{Cluster, NoCluster, pod_logs::PodLogs},
     listener::{
         self, ListenError, accept, descriptors,
         inherited::Inherited,
@@ -57,7 +57,7 @@ use crate::{
     },
     peer,
     session::{keys::KeyRing, metrics::SessionMetrics, redis::Redis, store::Sessions},
-    settings::Settings,
+    settings::{Settings, resolve_kubernetes::Kubernetes},
 };
 
 /// Requests in flight have this long to finish when the process stops.
@@ -222,8 +222,11 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         }
         None => (None, None),
     };
+    let serves_logs = kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.logs);
     let cluster = match kubernetes {
-        Some(kubernetes) => Some(Cluster::new(kubernetes, clock.clone()).await?),
+        Some(Kubernetes { cluster, isolation, logs: _ }) => {
+            Some((Cluster::new(cluster, clock.clone()).await?, isolation))
+        }
         None => None,
     };
     let snapshot = match &cluster {
@@ -234,8 +237,9 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let metrics = CatalogMetrics::register(registry);
     let catalog = Catalog::new(snapshot, containers, alarm.clone(), Arc::new(metrics));
     let own = watch::Sender::new(apps);
-    if let Some(cluster) = &cluster {
-        let feeder = Feeder::new(site, own.subscribe(), forward.response_head, cluster.settings());
+    if let Some((cluster, isolation)) = &cluster {
+        let namespaces = &cluster.settings().namespaces;
+        let feeder = Feeder::new(site, own.subscribe(), forward.response_head, *isolation, namespaces);
         let first = process.ready.latch("the apps of the cluster");
         tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first));
     }
@@ -245,7 +249,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         catalog,
         rechecks,
         arvados: tokens,
-        logs: cluster.filter(|cluster| cluster.settings().logs).map(PodLogs::new),
+        logs: cluster.filter(|_| serves_logs).map(|(cluster, _)| PodLogs::new(cluster)),
         sessions: sessions.clone(),
         oidc: oidc.clone(),
         forms: FormBudget::default(),

@@ -22,7 +22,7 @@ use std::{fmt, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 use crate::{
     arvados, forward,
     identity::oidc,
-    kubernetes, listener,
+    listener,
     model::{
         app::AppSpec,
         site::{Site, WebOrigin},
@@ -64,7 +64,7 @@ pub struct Settings {
     /// The Arvados cluster whose containers are apps.
     pub arvados: Option<arvados::Settings>,
     /// The Kubernetes cluster whose PhApplications are apps.
-    pub kubernetes: Option<kubernetes::Settings>,
+    pub kubernetes: Option<resolve_kubernetes::Kubernetes>,
     /// What is allowed and yet worse than it could be; said at the start and by `config check`.
     pub warnings: Vec<String>,
 }

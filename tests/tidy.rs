@@ -12,9 +12,9 @@ use std::{
 /// own step or above. Between packages Cargo enforces the same.
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
-    &["model", "ops"],
+    &["model", "ops", "cluster"],
     &["streams"],
-    &["peer", "incoming", "route", "authorize", "session", "arvados", "crd", "kubernetes", "listener"],
+    &["peer", "incoming", "route", "authorize", "session", "arvados", "listener"],
     &["forward", "identity", "catalog"],
     &["gateway"],
     &["admin"],

@@ -28,9 +28,10 @@ use super::{
     snapshot::{Problem, Snapshot},
 };
 use crate::{
-    crd::application::PhApplication,
-    kubernetes::{
-        Cluster, Settings, endpoint_slices,
+    cluster::{
+        Cluster,
+        crd::application::{PhApplication, SERVICE_PREFIX},
+        endpoint_slices,
         watch::{Told, Watched},
     },
     model::{
@@ -67,10 +68,11 @@ impl Feeder {
         site: Arc<Site>,
         own: watch::Receiver<Vec<AppSpec>>,
         timeout: Duration,
-        settings: &Settings,
+        isolation: Isolation,
+        namespaces: &[String],
     ) -> Feeder {
-        let namespaces = settings.namespaces.iter().map(|name| Namespace::new(name)).collect();
-        Feeder { site, own, timeout, isolation: settings.isolation, namespaces }
+        let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
+        Feeder { site, own, timeout, isolation, namespaces }
     }
 
     /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
@@ -155,8 +157,8 @@ impl Feeder {
                 .hear(told, |object, before| Some((object.name_any(), application::read(object, before)))),
             Source::Slices => namespace.slices.hear(told, |object, _| {
                 // Of other Services nothing is kept.
-                let slice =
-                    endpoint_slices::read(object).filter(|slice| slice.service.starts_with(SERVICE))?;
+                let slice = endpoint_slices::read(object)
+                    .filter(|slice| slice.service.starts_with(SERVICE_PREFIX))?;
                 Some((object.name_any(), slice))
             }),
         }
@@ -222,7 +224,7 @@ impl Feeder {
         let state = form.state(!ready.is_empty());
         let upstream = Upstream {
             scheme: UpstreamScheme::Pods(ready.into()),
-            host: format!("{SERVICE}{name}.{namespace}.svc").into(),
+            host: format!("{SERVICE_PREFIX}{name}.{namespace}.svc").into(),
             port: form.port,
         };
         let message = form.now.message.clone().filter(|_| state != AppState::Running);
@@ -237,9 +239,6 @@ impl Feeder {
         })
     }
 }
-
-/// Begins the name of an app's Service.
-const SERVICE: &str = "app-";
 
 #[derive(Clone, Copy)]
 enum Source {

@@ -1,7 +1,7 @@
 //! `ludgate crd print`.
 
 use super::{DONE, FAILED};
-use crate::{cli::CrdCommand, crd};
+use crate::{cli::CrdCommand, cluster::crd};
 
 /// Runs it.
 pub fn run(command: &CrdCommand) -> u8 {

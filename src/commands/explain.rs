@@ -14,6 +14,7 @@ use crate::{
         snapshot::{Problem, Snapshot},
     },
     cli::{Explain, Kind},
+    cluster::Cluster,
     forward,
     gateway::{
         decide,
@@ -21,7 +22,6 @@ use crate::{
         locate::locate,
     },
     incoming,
-    kubernetes::{self, Cluster},
     model::{
         access::GroupName,
         app::{AppSpec, AppState},
@@ -34,7 +34,7 @@ use crate::{
     },
     ops::{http_client::CallCounter, logging},
     route::{Route, host::named, path::route},
-    settings,
+    settings::{self, resolve_kubernetes::Kubernetes},
 };
 
 /// The API of a cluster has this long for the list of its apps.
@@ -89,16 +89,16 @@ pub fn run(args: &Explain) -> u8 {
 
 /// The apps of the cluster as they are now. A gateway that runs may know more: the last good form of what is broken.
 fn of_cluster(
-    settings: kubernetes::Settings,
+    Kubernetes { cluster, isolation, logs: _ }: Kubernetes,
     site: Arc<Site>,
     own: Vec<AppSpec>,
     timeout: Duration,
 ) -> anyhow::Result<Snapshot> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let cluster = Cluster::new(settings, Clock::system()).await?;
+        let cluster = Cluster::new(cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
-        let feeder = Feeder::new(site, own, timeout, cluster.settings());
+        let feeder = Feeder::new(site, own, timeout, isolation, &cluster.settings().namespaces);
         let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
         listed.map_err(|_| anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs()))
     })

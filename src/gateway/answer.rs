@@ -11,8 +11,8 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::{access_log::Record, endpoints::Call, still_allowed::Question};
 use crate::{
+    cluster::pod_logs::Log,
     forward::body::Download,
-    kubernetes::pod_logs::Log,
     listener::connection::{Busy, Exchange},
     streams::{Cut, Listed, Streams},
 };

@@ -5,7 +5,7 @@ use std::{rc::Rc, sync::Arc};
 use super::{Gateway, consult::Consulted};
 use crate::{
     authorize::{Denied, Permit, grounds},
-    kubernetes::pod_logs::PodOfApp,
+    cluster::pod_logs::PodOfApp,
     model::{
         access::Access,
         app::{App, AppKind},

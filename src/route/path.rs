@@ -1,7 +1,10 @@
 //! Routing on paths: the prefix, the id, our own endpoints, then the console or nothing.
 
 use super::{Endpoint, Route};
-use crate::model::{app::is_app_id, site::Site};
+use crate::{
+    cluster::crd::application::LOG_PATHS,
+    model::{app::is_app_id, site::Site},
+};
 
 /// Our second reserved prefix, on every origin.
 const RESERVED: &str = "/.ludgate";
@@ -13,12 +16,9 @@ pub const RENEWED: &str = "/.ludgate/renewed";
 /// On every origin of ours: the script that opens it.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
-/// Where the logs of pods are; two names for the same, of which consoles use either.
-const LOGS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
-
 /// The pod whose log a path names, when it is written as a pod's name can be.
 pub fn pod_of_log(path: &str) -> Option<&str> {
-    let pod = LOGS.iter().find_map(|prefix| path.strip_prefix(prefix))?;
+    let pod = LOG_PATHS.iter().find_map(|prefix| path.strip_prefix(prefix))?;
     let label = |label: &str| {
         !label.is_empty()
             && !label.starts_with('-')

@@ -4,15 +4,26 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use super::{file::File, values::isolation};
 use crate::{
-    kubernetes,
+    cluster,
     model::{app::Isolation, place::HostLabel},
 };
 
 /// A dead watch is noticed after about this long.
 const WATCH: Duration = Duration::from_secs(55);
 
+/// What `[kubernetes]` says.
+#[derive(Clone, Debug)]
+pub struct Kubernetes {
+    /// The API server and the namespaces.
+    pub cluster: cluster::Settings,
+    /// Whether apps are on their paths, or only on hosts of their own.
+    pub isolation: Isolation,
+    /// Whether the logs of apps' pods are served.
+    pub logs: bool,
+}
+
 /// The cluster; `None` only together with a mistake.
-pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<kubernetes::Settings>> {
+pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> {
     if !file.has("kubernetes") {
         return Some(None);
     }
@@ -58,5 +69,6 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<kubernetes::S
             None,
         );
     }
-    Some(Some(kubernetes::Settings { namespaces, kubeconfig, watch, isolation, logs }))
+    let cluster = cluster::Settings { namespaces, kubeconfig, watch };
+    Some(Some(Kubernetes { cluster, isolation, logs }))
 }

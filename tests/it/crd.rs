@@ -1,6 +1,6 @@
 //! The custom resources: a definition that accepts what people have, and loses nothing of it.
 
-use ludgate::crd::{application::PhApplication, definitions, template::PhAppTemplate};
+use ludgate::cluster::crd::{application::PhApplication, definitions, template::PhAppTemplate};
 use serde_json::{Value, json};
 
 fn schema_of(kind: &str) -> Value {

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    crd::application::PhApplicationSpec,
+    cluster::crd::application::PhApplicationSpec,
+    cluster::object::Object,
     incoming::path,
-    kubernetes::object::Object,
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},

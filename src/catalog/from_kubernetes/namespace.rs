@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use kube::ResourceExt;
 
 use super::application::Seen;
-use crate::kubernetes::{endpoint_slices::Slice, object::Object, watch::Told};
+use crate::cluster::{endpoint_slices::Slice, object::Object, watch::Told};
 
 /// The apps and slices of one namespace.
 pub struct Namespace {

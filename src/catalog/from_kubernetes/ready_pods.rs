@@ -5,8 +5,8 @@ use std::{
     net::SocketAddr,
 };
 
-use super::{SERVICE, application::Form, namespace::Namespace};
-use crate::kubernetes::endpoint_slices::Slice;
+use super::{application::Form, namespace::Namespace};
+use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::Slice};
 
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
@@ -65,7 +65,7 @@ impl<'n> ReadyPods<'n> {
     /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a pod has an
     /// address of each.
     pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
-        let service = format!("{SERVICE}{name}");
+        let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self.of_service.get(&(namespace, &*service)).map(Vec::as_slice).unwrap_or_default();
         let mut addresses: Vec<SocketAddr> = slices
             .iter()

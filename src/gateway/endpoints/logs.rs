@@ -6,6 +6,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{Call, person_of};
 use crate::{
+    cluster::pod_logs::{NoLog, PodOfApp, Wanted},
     gateway::{
         access_log::Record,
         answer::{Answer, Watch},
@@ -13,7 +14,6 @@ use crate::{
         respond,
         still_allowed::{MayRead, Question},
     },
-    kubernetes::pod_logs::{NoLog, PodOfApp, Wanted},
     route::path::pod_of_log,
 };
 

@@ -7,7 +7,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use ludgate::{kubernetes::endpoint_slices, model::app::AppState};
+use ludgate::{cluster::endpoint_slices, model::app::AppState};
 use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt, process::Command};
 
@@ -174,7 +174,7 @@ impl Drop for Namespace {
 }
 
 pub fn phapplications() -> ApiResource {
-    ApiResource::erase::<ludgate::crd::application::PhApplication>(&())
+    ApiResource::erase::<ludgate::cluster::crd::application::PhApplication>(&())
 }
 
 /// An app as its author writes it; its Service has a port 5000 of the name `http`.

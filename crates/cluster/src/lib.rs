@@ -1,8 +1,10 @@
-//! The Kubernetes API as Ludgate uses it: a client with deadlines, and watches that never keep half a truth.
+//! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never keep half a truth, and the custom
+//! resources (`crd`).
 //!
 //! Invariant: nothing here writes to Kubernetes.
 
 mod changes;
+pub mod crd;
 pub mod endpoint_slices;
 mod heard;
 pub mod object;
@@ -17,7 +19,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::model::{app::Isolation, clock::Clock};
+use ludgate_model::clock::Clock;
+
 use heard::Silences;
 
 /// The API is reached within this time, or another try may do better.
@@ -32,10 +35,6 @@ pub struct Settings {
     pub kubeconfig: Option<PathBuf>,
     /// A watch is opened anew after this long, so that a dead one is noticed.
     pub watch: Duration,
-    /// Whether the apps are on their paths, or on hosts of their own alone.
-    pub isolation: Isolation,
-    /// Whether the logs of apps' pods are served.
-    pub logs: bool,
 }
 
 impl Settings {

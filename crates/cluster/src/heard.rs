@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::model::clock::Clock;
+use ludgate_model::clock::Clock;
 
 /// How long nothing was heard, by watch. Cloning gives the same.
 #[derive(Clone)]

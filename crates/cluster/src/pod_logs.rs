@@ -14,10 +14,12 @@ use kube::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::{Cluster, object::Object};
+use super::{
+    Cluster,
+    crd::application::{APP_LABEL, SERVICE_PREFIX},
+    object::Object,
+};
 
-/// Names the PhApplication that a pod belongs to, as its name or as that of its Service.
-const APP_LABEL: &str = "primehub.io/phapplication";
 /// The API has this long for a pod, or the head of a log.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Logs that are asked for and read at once, by all and by one person: each is a connection to the API server.
@@ -55,7 +57,7 @@ pub struct PodOfApp {
 impl PodOfApp {
     /// The PhApplications that the label may name. Where both exist, nobody can tell whose pod it is.
     pub fn apps(&self) -> impl Iterator<Item = &str> {
-        [Some(&*self.label), self.label.strip_prefix("app-")].into_iter().flatten()
+        [Some(&*self.label), self.label.strip_prefix(SERVICE_PREFIX)].into_iter().flatten()
     }
 }
 

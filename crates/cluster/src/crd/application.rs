@@ -7,6 +7,13 @@ use serde_json::Value;
 
 use super::whole;
 
+/// Begins the name of an app's Service.
+pub const SERVICE_PREFIX: &str = "app-";
+/// Label of a pod: the PhApplication it belongs to, by its name or by that of its Service.
+pub const APP_LABEL: &str = "primehub.io/phapplication";
+/// Where the logs of an app's pods are served; consoles use either.
+pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
+
 /// What somebody wants to run, and for whom.
 ///
 /// The scope is a text and no list of values: one that is not known must reach the gateway, which denies it.
