@@ -5,6 +5,7 @@ pub mod client;
 pub mod kept;
 pub mod proof;
 pub mod records;
+pub mod tokens;
 
 use std::sync::Arc;
 

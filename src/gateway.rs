@@ -33,10 +33,11 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::{
+    arvados::tokens::ArvadosTokens,
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
     forward::{self, metrics::ForwardMetrics},
-    identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
+    identity::{oidc::Oidc, rechecks::Rechecks},
     model::{alarm::Alarm, clock::Clock},
     ops::line_sink::LineSink,
     session::store::Sessions,

@@ -5,6 +5,8 @@
 //! or a refusal) → `forward`. `gateway` is the straight line through them.
 
 pub use ludgate_cluster as cluster;
+pub use ludgate_identity as identity;
+pub use ludgate_identity::session;
 pub use ludgate_model as model;
 pub use ludgate_ops as ops;
 
@@ -16,11 +18,9 @@ pub mod incoming;
 pub mod listener;
 pub mod peer;
 pub mod route;
-pub mod session;
 
 pub mod catalog;
 pub mod forward;
-pub mod identity;
 
 pub mod gateway;
 

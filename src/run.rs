@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::{
     admin,
-    arvados::client::Api,
+    arvados::{client::Api, tokens::ArvadosTokens},
     catalog::{
         Catalog, from_arvados::Containers, from_kubernetes::Feeder, metrics::CatalogMetrics,
         snapshot::Snapshot,
@@ -37,7 +37,7 @@ use crate::{
         sign_in_rate::SignInRate,
         thread::DataThread,
     },
-    identity::{arvados_token::ArvadosTokens, oidc::Oidc, rechecks::Rechecks},
+    identity::{oidc::Oidc, rechecks::Rechecks},
     listener::{
         self, ListenError, accept, descriptors,
         inherited::Inherited,

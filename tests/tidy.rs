@@ -12,10 +12,10 @@ use std::{
 /// own step or above. Between packages Cargo enforces the same.
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
-    &["model", "ops", "cluster"],
+    &["model", "ops", "cluster", "identity", "session"],
     &["streams"],
-    &["peer", "incoming", "route", "authorize", "session", "arvados", "listener"],
-    &["forward", "identity", "catalog"],
+    &["peer", "incoming", "route", "authorize", "arvados", "listener"],
+    &["forward", "catalog"],
     &["gateway"],
     &["admin"],
     &["settings", "cli"],
@@ -201,7 +201,7 @@ fn wrong_ways(file: &File) -> Vec<String> {
     offenders
 }
 
-/// `src/session/store.rs` belongs to `session`, two modules deep; the crate's root files are no modules.
+/// `src/arvados/store.rs` belongs to `arvados`, two modules deep; the crate's root files are no modules.
 fn room_of(path: &Path) -> (&str, usize) {
     let modules: Vec<&str> = path.iter().skip(1).filter_map(|part| part.to_str()).collect();
     match modules.as_slice() {
@@ -432,22 +432,22 @@ mod tests {
     #[test]
     fn up_sideways_and_nowhere_are_told_from_down() {
         for (from, to, fine) in [
-            ("session", "model", true),
-            ("session", "session", true),
+            ("arvados", "model", true),
+            ("arvados", "arvados", true),
             ("gateway", "peer", true),
-            ("session", "incoming", false),
-            ("session", "gateway", false),
+            ("arvados", "incoming", false),
+            ("arvados", "gateway", false),
             ("cellar", "model", false),
-            ("session", "cellar", false),
+            ("arvados", "cellar", false),
             ("main", "self", false),
         ] {
             assert_eq!(wrong_way(from, to).is_none(), fine, "{from} names {to}: {:?}", wrong_way(from, to));
         }
         let offenders =
-            wrong_ways(&file("src/session/store.rs", "use crate::{\n    model,\n    gateway,\n};"));
-        assert_eq!(offenders, ["src/session/store.rs:3: session names crate::gateway: that is up"]);
+            wrong_ways(&file("src/arvados/store.rs", "use crate::{\n    model,\n    gateway,\n};"));
+        assert_eq!(offenders, ["src/arvados/store.rs:3: arvados names crate::gateway: that is up"]);
         assert_eq!(wrong_ways(&file("src/cellar.rs", "")).len(), 1, "a room that nobody placed");
-        assert_eq!(room_of(Path::new("src/session/store.rs")), ("session", 2));
+        assert_eq!(room_of(Path::new("src/arvados/store.rs")), ("arvados", 2));
         assert_eq!(room_of(Path::new("src/main.rs")), ("main", 0));
         let rooms = STEPS.concat();
         assert!(rooms.iter().all(|room| rooms.iter().filter(|r| r == &room).count() == 1), "each room once");

@@ -6,8 +6,8 @@
 use http::uri::PathAndQuery;
 
 use crate::{
+    arvados::tokens::form,
     catalog::here::Here,
-    identity::arvados_token::form,
     incoming::query,
     model::{access::Access, secret::Secret},
 };

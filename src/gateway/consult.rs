@@ -13,14 +13,14 @@ use super::{
     recognised::Recognised,
 };
 use crate::{
-    arvados::kept::Unavailable,
+    arvados::{
+        kept::Unavailable,
+        tokens::{self, ArvadosTokens, Form},
+    },
     authorize::{Denied, Permit},
-    identity::{
-        arvados_token::{self, ArvadosTokens, Form},
-        oidc::{
-            Oidc,
-            bearer::{Judged, OurToken},
-        },
+    identity::oidc::{
+        Oidc,
+        bearer::{Judged, OurToken},
     },
     incoming::{
         Malformed,
@@ -225,7 +225,7 @@ impl Gateway {
             }
             None => {}
         }
-        let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(arvados_token::of_cookie);
+        let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(tokens::of_cookie);
         by_cookies(arvados, tokens, site, client).await
     }
 
@@ -306,7 +306,7 @@ impl Gateway {
         let ours = |oidc: &Arc<Oidc>| oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some();
         let of_issuer = self.oidc.as_ref().is_some_and(ours);
         let of_arvados = || {
-            let token = arvados_token::of_authorization(value.as_bytes());
+            let token = tokens::of_authorization(value.as_bytes());
             let known = |token: &str| self.arvados.as_ref().is_some_and(|arvados| arvados.is_known(token));
             app.container().is_some() && token.is_some_and(|(token, form)| form == Form::Sure || known(token))
         };
@@ -358,7 +358,7 @@ impl Gateway {
 /// an old token, and is none, is the app's own business.
 async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: IpAddr) -> Option<Consulted> {
     let value = headers.get(header::AUTHORIZATION)?;
-    let (token, form) = arvados_token::of_authorization(value.as_bytes())?;
+    let (token, form) = tokens::of_authorization(value.as_bytes())?;
     let token = Secret::new(token);
     let caller = match (arvados.person(&token, client).await, form) {
         (Ok(Some(principal)), _) => Caller::Person { principal, credential: Credential::Bearer },

@@ -8,13 +8,13 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use base64::{Engine, engine::general_purpose::URL_SAFE, engine::general_purpose::URL_SAFE_NO_PAD};
 use tokio::runtime::Handle;
 
+use super::{
+    UNKNOWN,
+    client::{Api, ApiError},
+    kept::{Kept, Policy, Unavailable},
+    records::UserRecord,
+};
 use crate::{
-    arvados::{
-        UNKNOWN,
-        client::{Api, ApiError},
-        kept::{Kept, Policy, Unavailable},
-        records::UserRecord,
-    },
     model::{
         clock::Clock,
         lookup_limit::LookupLimit,
