@@ -2,14 +2,10 @@
 //!
 //! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
 
+mod watched_files;
+
 use std::{
-    collections::HashMap,
-    io,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    rc::Rc,
-    sync::Arc,
-    thread::JoinHandle,
+    collections::HashMap, io, net::SocketAddr, path::PathBuf, rc::Rc, sync::Arc, thread::JoinHandle,
     time::Duration,
 };
 
@@ -39,11 +35,8 @@ use crate::{
     },
     identity::{oidc::Oidc, rechecks::Rechecks},
     listener::{
-        self, ListenError, accept, descriptors,
-        inherited::Inherited,
-        metrics::ListenerMetrics,
-        seats::Seats,
-        tls::{self, Certificates},
+        self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics, seats::Seats,
+        tls,
     },
     model::{alarm::Alarm, app::AppSpec, clock::Clock},
     ops::{
@@ -59,13 +52,12 @@ use crate::{
     session::{keys::KeyRing, metrics::SessionMetrics, redis::Redis, store::Sessions},
     settings::{Settings, resolve_kubernetes::Kubernetes},
 };
+use watched_files::{keep_taking_over, renew, renew_keys, take_over};
 
 /// Requests in flight have this long to finish when the process stops.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 /// The last request lines are waited for this long.
 const LOG_PATIENCE: Duration = Duration::from_secs(1);
-/// Files that may change are looked at this often.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Expired sessions are forgotten this often.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
@@ -323,57 +315,6 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     Ok(Running { address, admin: admin_address, gateway, feeds, leaves, process, finish, threads })
 }
 
-/// Takes what a process before has left, if there is something.
-fn take_over(gateway: &Gateway, file: &Path, keys: &KeyRing) {
-    match gateway.sessions.take_over(file, keys, gateway.clock.wall_seconds()) {
-        Ok(None) => {}
-        Ok(Some(sign_ins)) => tracing::info!(sign_ins, "who was signed in goes on"),
-        Err(error) => {
-            tracing::error!(%error, file = %file.display(), "what another process left cannot be used");
-        }
-    }
-}
-
-/// The process before may stop only after this one has begun.
-async fn keep_taking_over(gateway: Arc<Gateway>, file: PathBuf, keys: Arc<KeyRing>) {
-    loop {
-        gateway.clock.sleep(LOOK_EVERY).await;
-        take_over(&gateway, &file, &keys);
-    }
-}
-
-/// Looks at the file of the keys again and again, as at those of certificates.
-async fn renew_keys(keys: Arc<KeyRing>, clock: Clock) {
-    loop {
-        clock.sleep(LOOK_EVERY).await;
-        match keys.renew() {
-            Ok(false) => {}
-            Ok(true) => tracing::info!("new keys seal from now on"),
-            Err(error) => tracing::warn!(%error, "changed session keys cannot be used; the old ones are"),
-        }
-    }
-}
-
-/// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
-/// from; being told would not (a Secret that Kubernetes mounts is swapped as a link, a network's file by nobody here).
-async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<ListenerMetrics>) {
-    metrics.certificates_fine.set(1);
-    loop {
-        clock.sleep(LOOK_EVERY).await;
-        match certificates.renew() {
-            Ok(false) => {}
-            Ok(true) => {
-                metrics.certificates_fine.set(1);
-                tracing::info!("new certificates are shown from now on");
-            }
-            Err(error) => {
-                metrics.certificates_fine.set(0);
-                tracing::warn!(%error, "new certificates cannot be used; the old ones are shown");
-            }
-        }
-    }
-}
-
 impl Running {
     /// Publishes other apps of the configuration file in place of those before, all at once. Who streams one that is
     /// gone, or is no longer theirs, is cut; nobody else notices.
@@ -394,13 +335,14 @@ impl Running {
     /// Says what became of a configuration that was read anew: the keys that need a restart, or what is wrong with it.
     pub fn tell_configuration(&self, read: Result<&[String], &str>) {
         let (is_in_force, text) = match read {
-            Ok([]) => (true, "read anew, in force".to_owned()),
+            Ok([]) => (true, "reloaded".to_owned()),
             Ok(keys) => {
-                (true, format!("read anew, its apps are in force; needs a restart: {}", keys.join(", ")))
+                (true, format!("reloaded its apps; other changes need a restart: {}", keys.join(", ")))
             }
-            Err(mistakes) => {
-                (false, format!("read anew and refused, the one before is in force: {mistakes}"))
-            }
+            Err(mistakes) => (
+                false,
+                format!("the changed file is not valid, the previous configuration is in force: {mistakes}"),
+            ),
         };
         self.process.configuration.set(is_in_force, text);
     }
@@ -423,9 +365,9 @@ impl Running {
         if let Some(Leaves { file, keys, looks }) = leaves {
             looks.abort();
             match gateway.sessions.hand_over(&file, &keys, gateway.clock.wall_seconds()) {
-                Ok(sign_ins) => tracing::info!(sign_ins, "who is signed in was left for the next process"),
+                Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),
                 Err(error) => {
-                    tracing::error!(%error, file = %file.display(), "who is signed in could not be left")
+                    tracing::error!(%error, file = %file.display(), "cannot write the session handoff file")
                 }
             }
         }

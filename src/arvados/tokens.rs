@@ -229,7 +229,7 @@ impl ArvadosTokens {
         match self.ask(access_token).await {
             Ok(person) => person.map(|person| person.principal.subject.clone()),
             Err(Unavailable) => {
-                tracing::warn!("the Arvados API server could not be asked who just signed in");
+                tracing::warn!("cannot look up the person who just signed in at the Arvados API server");
                 None
             }
         }
@@ -257,7 +257,7 @@ impl ArvadosTokens {
                 Ok(user) if user.is_active => Ok(Some(describe(user))),
                 Ok(_) | Err(ApiError::BadToken | ApiError::NotFound) => Ok(None),
                 Err(error @ ApiError::Unavailable(_)) => {
-                    tracing::warn!(%error, "an Arvados token cannot be verified");
+                    tracing::warn!(%error, "cannot verify an Arvados token");
                     Err(Unavailable)
                 }
             }

@@ -102,7 +102,7 @@ impl Feeder {
                         }
                         catalog.publish(next);
                         if first.take().is_some() {
-                            tracing::info!(apps = catalog.load().len(), "the apps of the cluster are known");
+                            tracing::info!(apps = catalog.load().len(), "listed the apps of the cluster");
                         }
                     }
                 }

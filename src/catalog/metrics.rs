@@ -23,14 +23,10 @@ impl CatalogMetrics {
         let (apps, problems, age) = (Gauge::default(), Gauge::default(), Gauge::default());
         let metrics = CatalogMetrics { apps, problems, age };
         registry.register("catalog_apps", "Apps in the catalogue", metrics.apps.clone());
-        registry.register(
-            "catalog_problems",
-            "Apps that are not as their authors wrote them",
-            metrics.problems.clone(),
-        );
+        registry.register("catalog_problems", "Apps with an invalid definition", metrics.problems.clone());
         registry.register(
             "catalog_age_seconds",
-            "Time since the source of the catalogue was heard from; 0 for a file",
+            "Seconds since the source of the catalogue last responded; 0 for a file",
             metrics.age.clone(),
         );
         metrics

@@ -80,7 +80,7 @@ fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited)
         };
         let retired = running.retire();
         if told == ProcessSignal::Terminate && !grace.is_zero() {
-            tracing::info!(seconds = grace.as_secs(), "told to stop; still taking connections");
+            tracing::info!(seconds = grace.as_secs(), "stopping soon; still accepting connections");
             let mut end = std::pin::pin!(tokio::time::sleep(grace));
             loop {
                 tokio::select! {

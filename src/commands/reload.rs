@@ -76,13 +76,13 @@ impl Reload {
                 let waiting = changed(first, &tables(self.seen.as_deref()));
                 running.tell_configuration(Ok(&waiting));
                 if waiting.is_empty() {
-                    tracing::info!(apps = count, "the configuration was read anew and is in force");
+                    tracing::info!(apps = count, "reloaded the configuration");
                 } else {
                     let keys = waiting.join(", ");
                     tracing::warn!(
                         apps = count,
                         needs_restart = keys,
-                        "the configuration was read anew; its apps are in force"
+                        "reloaded the apps of the configuration; other changes need a restart"
                     );
                 }
                 self.in_force.clone_from(&self.seen);
@@ -91,7 +91,7 @@ impl Reload {
             Err(mistakes) => {
                 if asked || self.wrong.as_ref() != Some(&mistakes) {
                     running.tell_configuration(Err(&mistakes));
-                    tracing::warn!(%mistakes, "the configuration was read anew and cannot be used; nothing has changed");
+                    tracing::warn!(%mistakes, "cannot reload the configuration; the previous one stays in force");
                 }
                 self.wrong = Some(mistakes);
             }

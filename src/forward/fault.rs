@@ -14,10 +14,10 @@ pub enum Fault {
     #[error("the app could not be reached in time")]
     ConnectTimeout,
     /// TLS towards the app failed: one side did not believe the other, or they do not speak the same.
-    #[error("TLS with the app was not established")]
+    #[error("the TLS connection to the app failed")]
     Tls(Distrust),
     /// What answers for a container is not its gateway.
-    #[error("what answered is not the container's gateway")]
+    #[error("the server at the app's address is not the container's gateway")]
     WrongProof,
     /// The connection died before a whole response head came.
     #[error("the app closed the connection without an answer")]
@@ -32,13 +32,13 @@ pub enum Fault {
     #[error("the app's answer is not valid HTTP")]
     BadAnswer,
     /// The client's body was broken; the app's request was cut off.
-    #[error("the body of the request is broken")]
+    #[error("the request body is incomplete or malformed")]
     ClientBody,
     /// The client's body stood still for as long as the app may take to answer.
-    #[error("the body of the request did not arrive in time")]
+    #[error("the request body did not arrive in time")]
     UploadStalled,
     /// The client's body is larger than the app takes.
-    #[error("the body of the request is too large")]
+    #[error("the request body is too large")]
     TooLarge,
     /// The app has as much to do as it may have.
     #[error("the app is busy")]
@@ -47,10 +47,10 @@ pub enum Fault {
     #[error("the app does not speak HTTP/2")]
     NoHttp2,
     /// An app of HTTP/2 that takes no WebSockets.
-    #[error("the app takes no WebSockets")]
+    #[error("the app does not accept WebSockets")]
     NoWebSockets,
     /// The target cannot be sent.
-    #[error("the address cannot be sent to the app")]
+    #[error("this address cannot be sent to the app")]
     Unsendable,
 }
 

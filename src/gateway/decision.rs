@@ -176,32 +176,30 @@ impl Reason {
             Reason::Malformed(malformed) => format!("The request was refused: {malformed}."),
             Reason::UnknownApp => "There is no app at this address.".into(),
             Reason::NotFound => "There is nothing at this address.".into(),
-            Reason::MethodNotAllowed => "This address does not take that method.".into(),
-            Reason::ForeignOrigin => "Only a page of this site may ask for this.".into(),
+            Reason::MethodNotAllowed => "This address does not accept that method.".into(),
+            Reason::ForeignOrigin => "Only pages of this site may make this request.".into(),
             Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
-            Reason::BadQuery => "The address asks for something that has no meaning here.".into(),
-            Reason::Busy => "Too much goes on here at once. Please try again.".into(),
+            Reason::BadQuery => "The address has an unknown or invalid parameter.".into(),
+            Reason::Busy => "The service is busy. Please try again.".into(),
             Reason::TooOften => {
                 "There were too many sign-ins from your address. Please wait a moment and try again.".into()
             }
             Reason::BadToken => "The token is not valid.".into(),
-            Reason::Unverifiable => "This cannot be checked now. Please try again.".into(),
-            Reason::CatalogUnavailable => {
-                "It cannot be found out now whether there is something at this address.".into()
-            }
-            Reason::Unassigned => "Nothing runs at this address now.".into(),
-            Reason::OtherTenant => "Something else runs at this address now. Open the page again.".into(),
-            Reason::Starting => "This does not run yet.".into(),
-            Reason::Stopping => "This is being stopped.".into(),
-            Reason::Stopped => "This was stopped.".into(),
-            Reason::Failed => "This does not start.".into(),
-            Reason::Ended => "What ran here has ended.".into(),
-            Reason::BadTicket => "This link cannot be used again. Open the app once more.".into(),
+            Reason::Unverifiable => "We can't check your access right now. Please try again.".into(),
+            Reason::CatalogUnavailable => "We can't check this address right now. Please try again.".into(),
+            Reason::Unassigned => "No app is running at this address.".into(),
+            Reason::OtherTenant => "Another app is running at this address now. Open the page again.".into(),
+            Reason::Starting => "It will be available shortly.".into(),
+            Reason::Stopping => "It can be used again after its next start.".into(),
+            Reason::Stopped => "Its owner can start it again.".into(),
+            Reason::Failed => "Its owner can find the cause in its status and logs.".into(),
+            Reason::Ended => "The app that ran here has ended.".into(),
+            Reason::BadTicket => "A link like this works once. Open the app again.".into(),
             Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
             Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),
-            Reason::Denied(Denied::NotOwner) => "This app belongs to somebody else.".into(),
+            Reason::Denied(Denied::NotOwner) => "This app belongs to another person.".into(),
             Reason::Denied(Denied::UnknownAccess) => {
-                "The access rule of this app is not understood, so nobody is let in.".into()
+                "The access rule of this app is not valid, so access is denied.".into()
             }
         }
     }

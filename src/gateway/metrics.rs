@@ -48,8 +48,8 @@ impl GatewayMetrics {
             allowed,
         };
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
-        registry.register("streams", "Upgrades and lasting responses", metrics.streams.clone());
-        registry.register("streams_cut", "Streams ended with their session", metrics.streams_cut.clone());
+        registry.register("streams", "Open upgrades and long-lived responses", metrics.streams.clone());
+        registry.register("streams_cut", "Streams closed because access ended", metrics.streams_cut.clone());
         metrics
     }
 

@@ -251,12 +251,12 @@ fn first_page(app: &App) -> &str {
 /// For whom an app is, in words.
 pub fn who(access: &Access) -> String {
     match access {
-        Access::Public => "open to everybody".into(),
-        Access::User => "everybody who signs in".into(),
+        Access::Public => "open to everyone".into(),
+        Access::User => "anyone who signs in".into(),
         Access::Group(group) => format!("members of {group}"),
         Access::Owner(_) => "its owner".into(),
         Access::Admins => "admins".into(),
-        Access::Unknown(_) => "nobody: its access rule is not understood".into(),
+        Access::Unknown(_) => "no one: its access rule is not valid".into(),
     }
 }
 
@@ -268,7 +268,7 @@ pub fn needed(app: &App) -> String {
         Access::Admins => "to be an admin".into(),
         Access::User => "to be signed in".into(),
         Access::Public => "nothing".into(),
-        Access::Unknown(_) => "an access rule that is understood; the app's author can help".into(),
+        Access::Unknown(_) => "a valid access rule; the app's author can help".into(),
     }
 }
 

@@ -99,24 +99,25 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
     let reason = refusal.reason;
     let title = match reason {
         Reason::Denied(Denied::Anonymous) => "Please sign in",
-        Reason::Denied(_) | Reason::ForeignOrigin => "Not for you",
+        Reason::Denied(_) | Reason::ForeignOrigin => "You don't have access",
         Reason::UnknownApp | Reason::NotFound => "Not found",
         Reason::BadToken => "The token is not valid",
-        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy | Reason::TooOften => {
-            "Please try again"
-        }
-        Reason::Starting => "Not ready yet",
-        Reason::Stopping | Reason::Stopped => "Stopped",
-        Reason::Failed => "The app does not start",
-        Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer here",
-        Reason::BadTicket => "This link does not work any more",
+        Reason::Unverifiable | Reason::CatalogUnavailable => "Temporarily unavailable",
+        Reason::Busy => "The service is busy",
+        Reason::TooOften => "Too many sign-ins",
+        Reason::Starting => "The app is starting",
+        Reason::Stopping => "The app is stopping",
+        Reason::Stopped => "The app is stopped",
+        Reason::Failed => "The app failed to start",
+        Reason::Unassigned | Reason::OtherTenant | Reason::Ended => "No longer available",
+        Reason::BadTicket => "This link has expired",
         Reason::Malformed(_) | Reason::MethodNotAllowed | Reason::BadForm | Reason::BadQuery => {
             "The request was refused"
         }
     };
     let nobody_signs_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
     let sentence = if nobody_signs_in {
-        "This is not open to everybody, and nobody can sign in here: the request needs a token.".to_owned()
+        "This app needs a token; interactive sign-in is not configured.".to_owned()
     } else {
         reason.sentence()
     };

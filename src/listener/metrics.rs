@@ -96,17 +96,17 @@ impl ListenerMetrics {
         );
         registry.register(
             "accept_failures",
-            "Tries to accept connections that failed for want of descriptors",
+            "Failed attempts to accept a connection, for lack of file descriptors or memory",
             metrics.accept_failures.clone(),
         );
         registry.register(
             "certificates_last_read_success",
-            "Whether the files of our certificates could be used when they last changed",
+            "Whether the certificate files were valid at the last read",
             metrics.certificates_fine.clone(),
         );
         registry.register(
             "write_stalls",
-            "Clients let go because they took nothing of their answer",
+            "Connections closed because the client read nothing",
             metrics.write_stalls.clone(),
         );
         metrics

@@ -45,11 +45,7 @@ impl Seats {
     pub fn new(settings: &Settings, room: usize, metrics: Arc<ListenerMetrics>) -> Arc<Seats> {
         if room < settings.connections {
             let wanted = settings.connections;
-            tracing::info!(
-                wanted,
-                room,
-                "the limit of open files has room for fewer than limits.connections"
-            );
+            tracing::info!(wanted, room, "the limit of open files is too low for limits.connections");
         }
         Arc::new(Seats {
             limit: settings.connections.min(room),

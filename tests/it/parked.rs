@@ -47,7 +47,7 @@ async fn too_late() -> (World, Browser, String) {
     world.hands.advance(WINDOW);
     let page = send(&world, &mut alice, "/apps/grp/echo?a=%20b", TYPED).await;
     assert_eq!(page.status(), 401);
-    assert!(page.text().contains("What you wrote is not lost"), "{}", page.text());
+    assert!(page.text().contains("Your form is saved"), "{}", page.text());
     let action =
         page.text().split("action=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
     assert_eq!(
@@ -120,7 +120,7 @@ async fn nobody_else_and_nothing_else_can_send_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let world = World::new().await.ready().await;
-    let is_parked = |page: &Message| page.text().contains("What you wrote is not lost");
+    let is_parked = |page: &Message| page.text().contains("Your form is saved");
     let mut nobody = world.browser();
     let page = send(&world, &mut nobody, "/apps/grp/echo", TYPED).await;
     assert!(page.status() == 401 && !is_parked(&page), "a stranger");
@@ -297,7 +297,7 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
             )
             .await;
         browser.wait_for_url(|url| url.ends_with("/echo")).await;
-        assert!(browser.text().await.contains("What you wrote is not lost"), "{}", browser.text().await);
+        assert!(browser.text().await.contains("Your form is saved"), "{}", browser.text().await);
         browser.click("button").await;
         browser.other_window().await;
         browser.wait_for_url(|url| url.starts_with(secure.provider.issuer())).await;

@@ -166,12 +166,15 @@ async fn a_changed_file_is_put_in_force_and_a_bad_one_changes_nothing() {
     assert_eq!((process.status("/apps/one/").await, process.status("/apps/two/").await), (200, 404));
     // By itself, within seconds.
     process.write(&app("two"));
-    process.until_said("read anew and is in force").await;
+    process.until_said("reloaded the configuration").await;
     assert_eq!((process.status("/apps/one/").await, process.status("/apps/two/").await), (404, 200));
     // Every mistake is told, and nothing changes.
     process.write("[[apps]]\nid = \"UPPER\"\naccess = \"nobody\"\nupstream = \"x\"\n");
     process.hang_up();
-    let said = process.until_said("cannot be used").await["mistakes"].as_str().expect("mistakes").to_owned();
+    let said = process.until_said("cannot reload the configuration").await["mistakes"]
+        .as_str()
+        .expect("mistakes")
+        .to_owned();
     assert!(
         said.contains("apps[0].id") && said.contains("apps[0].access") && said.contains("3 mistakes"),
         "{said}"
@@ -181,14 +184,14 @@ async fn a_changed_file_is_put_in_force_and_a_bad_one_changes_nothing() {
     assert!(metrics.contains("ludgate_config_last_reload_success 0"), "{metrics}");
     let ready = process.get(process.admin, "/readyz?verbose").await;
     assert!(
-        ready.status() == 200 && ready.text().contains("refused, the one before is in force"),
+        ready.status() == 200 && ready.text().contains("the previous configuration is in force"),
         "{}",
         ready.text()
     );
     // What needs a restart is named; the apps are in force.
     process.write(&format!("{}[session]\nidle = \"10m\"\n", app("three")));
     process.hang_up();
-    let said = process.until_said("its apps are in force").await;
+    let said = process.until_said("reloaded the apps of the configuration").await;
     assert_eq!(said["needs_restart"], "session");
     assert_eq!((process.status("/apps/two/").await, process.status("/apps/three/").await), (404, 200));
     let metrics = process.get(process.admin, "/metrics").await.text();
@@ -196,7 +199,7 @@ async fn a_changed_file_is_put_in_force_and_a_bad_one_changes_nothing() {
     // A file that is gone is a bad one.
     std::fs::remove_file(process.folder.path().join("ludgate.toml")).expect("removed");
     process.hang_up();
-    process.until_said("cannot be used").await;
+    process.until_said("cannot reload the configuration").await;
     assert_eq!(process.status("/apps/three/").await, 200);
 }
 
@@ -208,7 +211,7 @@ async fn a_process_that_is_told_to_stop_takes_connections_until_proxies_know() {
     let mut process = Process::start(&format!("[limits]\nstop_grace = \"1s\"\n{app}")).await;
     assert_eq!(process.get(process.admin, "/readyz").await.status(), 200);
     process.signal("-TERM");
-    process.until_said("still taking connections").await;
+    process.until_said("still accepting connections").await;
     assert_eq!(process.get(process.admin, "/readyz").await.status(), 503);
     assert_eq!(process.status("/apps/one/").await, 200);
     let ended = tokio::time::timeout(PATIENCE, process.child.wait()).await.expect("it ends");

@@ -94,7 +94,7 @@ pub fn read(object: &Object) -> Option<Slice> {
     let (endpoints, ports) = match endpoints.and_then(|endpoints| Ok((endpoints, ports?))) {
         Ok(written) => written,
         Err(error) => {
-            tracing::warn!(slice = object.name_any(), %error, "an EndpointSlice cannot be read");
+            tracing::warn!(slice = object.name_any(), %error, "cannot read an EndpointSlice");
             return None;
         }
     };
@@ -106,7 +106,7 @@ pub fn read(object: &Object) -> Option<Slice> {
         // Those behind the first are fungible with it, says the API; kube-proxy takes the first too.
         let address = endpoint.addresses.first()?.parse::<IpAddr>().ok()?.to_canonical();
         if !may_be_a_pod(&address) {
-            tracing::warn!(slice = object.name_any(), %address, "no pod can have this address: nothing is sent there");
+            tracing::warn!(slice = object.name_any(), %address, "ignored an address that no pod can have");
             return None;
         }
         Some(Pod { address, uid: endpoint.target_ref.and_then(|target| target.uid) })

@@ -147,7 +147,7 @@ impl Watch {
         let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
         let mut version = self.list(&api, first).await?;
         if std::mem::take(said) {
-            tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API answers again");
+            tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API is available again");
         }
         loop {
             let earliest = Instant::now() + LEAST;
@@ -227,7 +227,7 @@ impl Watch {
         if std::mem::replace(said, true) {
             tracing::debug!(%what, %namespace, %error, "the Kubernetes API cannot be watched");
         } else {
-            tracing::warn!(%what, %namespace, %error, "the Kubernetes API cannot be watched; the last state stays in force");
+            tracing::warn!(%what, %namespace, %error, "cannot watch the Kubernetes API; the last state stays in force");
         }
     }
 }

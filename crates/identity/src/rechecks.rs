@@ -205,7 +205,7 @@ impl Rechecks {
                 self.sessions.end(sign_in);
             }
             Again::Unavailable(why) | Again::Unusable(why) => {
-                tracing::warn!(why, "the provider could not be asked again about somebody");
+                tracing::warn!(why, "cannot check a signed-in person at the identity provider");
                 let now = self.clock.now();
                 sign_in.postpone(now, self.sessions.recheck(), RETRY);
                 if self.silences.fetch_add(1, Relaxed) + 1 >= SILENCES {

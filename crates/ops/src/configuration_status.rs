@@ -23,7 +23,7 @@ impl ConfigurationStatus {
         status.is_in_force.set(1);
         registry.register(
             "config_last_reload_success",
-            "1 when the last configuration read is in force",
+            "Whether the configuration that was read last is in force",
             status.is_in_force.clone(),
         );
         status

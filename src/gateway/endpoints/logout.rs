@@ -51,7 +51,7 @@ impl Call<'_> {
                 respond::ours(StatusCode::OK, Answer::whole(""))
             }
             Ok(Ok((_, Err(Away)))) => {
-                tracing::warn!("a sign-out at the provider is not complete before the session store is back");
+                tracing::warn!("a back-channel logout is incomplete until the session store is available");
                 self.refuse(Reason::Unverifiable, record)
             }
             Ok(Err(error)) => bad_token(&error, record),

@@ -108,7 +108,7 @@ impl Call<'_> {
             NoLog::Refused(_) => Reason::BadQuery,
             NoLog::Busy => Reason::Busy,
             NoLog::Unavailable(why) => {
-                tracing::warn!(error = %why, "a log could not be read");
+                tracing::warn!(error = %why, "cannot read a pod log");
                 Reason::Unverifiable
             }
         };

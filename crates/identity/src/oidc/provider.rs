@@ -136,7 +136,7 @@ impl Provider {
                     tokio::time::sleep(REFRESH).await;
                 }
                 Err(error) => {
-                    tracing::warn!(issuer = %self.issuer.as_str(), %error, "the provider cannot be discovered");
+                    tracing::warn!(issuer = %self.issuer.as_str(), %error, "cannot discover the identity provider");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(LAST_RETRY);
                 }
@@ -150,7 +150,7 @@ impl Provider {
         let found = found.map_err(|error| chain(&error))?;
         let keys = found.jwks().clone();
         if self.metadata.load().is_none() {
-            tracing::info!(issuer = %self.issuer.as_str(), keys = keys.keys().len(), "the provider is known");
+            tracing::info!(issuer = %self.issuer.as_str(), keys = keys.keys().len(), "discovered the identity provider");
         }
         self.metadata.store(Some(Arc::new(found)));
         self.take_keys(keys);
@@ -174,7 +174,7 @@ impl Provider {
         let http = Calls::new(&self.http, "keys");
         match CoreJsonWebKeySet::fetch_async(metadata.jwks_uri(), &http).await {
             Ok(keys) => self.take_keys(keys),
-            Err(error) => tracing::warn!(error = chain(&error), "the provider's keys cannot be read"),
+            Err(error) => tracing::warn!(error = chain(&error), "cannot read the identity provider's keys"),
         }
     }
 

@@ -130,7 +130,9 @@ impl KeyRing {
 
     fn ring(&self) -> &ArcSwap<Vec<DerivedKeys>> {
         let random = || {
-            DerivedKeys::random().inspect_err(|error| tracing::error!(%error, "nothing can be sealed")).ok()
+            DerivedKeys::random()
+                .inspect_err(|error| tracing::error!(%error, "cannot encrypt: no random bytes, or no key"))
+                .ok()
         };
         self.keys.get_or_init(|| ArcSwap::from_pointee(random().into_iter().collect()))
     }

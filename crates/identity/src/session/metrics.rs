@@ -46,12 +46,12 @@ impl SessionMetrics {
         registry.register("session_lookups", "Session look-ups", metrics.lookups.clone());
         registry.register(
             "session_store_commands",
-            "Commands to the shared session store, by what came of them",
+            "Commands to the shared session store, by result",
             metrics.store.clone(),
         );
         registry.register(
             "session_store_up",
-            "1 while the shared session store is connected",
+            "Whether the shared session store is connected",
             metrics.store_up.clone(),
         );
         metrics

@@ -324,7 +324,7 @@ impl Redis {
         let opened = self.keys.open(Purpose::Sessions, &sealed).ok();
         let Some(record) = opened.and_then(|plain| serde_json::from_slice(&plain).ok()) else {
             self.metrics.store("foreign");
-            tracing::warn!(session = key.short(), "a record in the session store cannot be opened");
+            tracing::warn!(session = key.short(), "cannot decrypt a record in the session store");
             return Ok(None);
         };
         Ok(Some((record, u64::try_from(ttl).unwrap_or(0).saturating_sub(GRACE), ended)))
@@ -403,9 +403,7 @@ impl Redis {
             let begins: Option<String> = self.link.command(cmd("SET").arg(EPOCH).arg(now).arg("NX")).await?;
             self.tell_all_again();
             if begins.is_some() {
-                tracing::info!(
-                    "the session store is new or was emptied; what is in memory is put there again"
-                );
+                tracing::info!("the session store is empty; sessions in memory are stored again");
                 self.announce(&Announcement::Emptied).await?;
             }
             return Ok(false);

@@ -79,7 +79,7 @@ pub enum StoreError {
     #[error("the session store cannot be used now")]
     Away,
     /// There is something else where a record should be.
-    #[error("a record in the session store is not one of ours")]
+    #[error("a key in the session store has an unexpected type")]
     Foreign,
 }
 
@@ -166,12 +166,12 @@ impl Link {
             }
             Ok(Err(error)) if is_foreign(&error) => {
                 self.metrics.store("foreign");
-                tracing::warn!(%error, "a record in the session store is not one of ours");
+                tracing::warn!(%error, "a key in the session store has an unexpected type");
                 Err(StoreError::Foreign)
             }
             Ok(Err(error)) => {
                 self.metrics.store("error");
-                tracing::warn!(%error, "the session store refused or failed");
+                tracing::warn!(%error, "a command to the session store failed");
                 if error.is_io_error() || is_of_another_server(&error) {
                     self.lose(live);
                 }
@@ -199,7 +199,7 @@ impl Link {
         loop {
             match time::timeout(DEADLINE, self.connect()).await.unwrap_or_else(|_| Err(timed_out())) {
                 Ok((connection, pushes)) => {
-                    tracing::info!(store = ?self.settings.address, "the session store is connected");
+                    tracing::info!(store = ?self.settings.address, "connected to the session store");
                     self.metrics.store_up.set(1);
                     told = false;
                     let (live, began) = (Arc::new(Live { connection, lost: Notify::new() }), Instant::now());
@@ -208,7 +208,7 @@ impl Link {
                     follow(&live, pushes, &tell).await;
                     self.current.store(None);
                     self.metrics.store_up.set(0);
-                    tracing::warn!("the connection to the session store is lost; sessions in memory go on");
+                    tracing::warn!("lost the connection to the session store; sessions in memory stay valid");
                     // One that is lost as soon as it is there is not tried without end.
                     if began.elapsed() >= LONGEST_PAUSE {
                         pause = PAUSE;
@@ -218,7 +218,7 @@ impl Link {
                     if !told {
                         tracing::warn!(
                             %error, store = ?self.settings.address,
-                            "the session store cannot be reached; sessions in memory go on"
+                            "cannot reach the session store; sessions in memory stay valid"
                         );
                         told = true;
                     }
