@@ -17,7 +17,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C ends it
-	cargo run --release -- demo
+	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes some minutes, most of them for libraries.'
+	cargo run --profile quick -- demo
 
 test: install ## format, lints, and every test
 	cargo fmt --check
