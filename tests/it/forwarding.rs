@@ -1,9 +1,10 @@
-//! behaviour.md rows 12 and 31-37: what an app gets, what the client gets, and what passes unchanged.
+//! behaviour.md rows 12 and 31-37: what an app gets, what the client gets, and what passes
+//! unchanged.
 
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{browser::From, world::World};
+use crate::support::{browser::From, until::until, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_12_a_public_app_is_reached_by_everybody_and_learns_nothing() {
@@ -346,7 +347,8 @@ async fn row_37_a_safe_request_on_a_connection_that_just_died_is_sent_once_more_
         let before = backend.count();
         raw.send(format!("GET /apps/pub/close HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
         let answer = raw.answer().await.expect("an answer");
-        // The first died on a used connection and was repeated on a new one, which died too: never a third.
+        // The first died on a used connection and was repeated on a new one, which died too: never
+        // a third.
         assert_eq!((answer.status(), backend.count() - before), (502, 2), "{round}");
         raw.send(format!("GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
         assert_eq!(raw.answer().await.expect("an answer").status(), 200, "{round}");
@@ -429,11 +431,8 @@ async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
     let mut raw = world.raw().await;
     raw.send(format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
     let (metrics, upstream) = (&world.running.gateway.metrics, &world.running.gateway.forward_metrics);
-    while upstream.upstream_connections.get() == 0 {
-        tokio::task::yield_now().await;
-    }
+    until("the app is connected", || upstream.upstream_connections.get() > 0).await;
     drop(raw);
-    while upstream.upstream_connections.get() != 0 || metrics.requests.in_flight.get() != 0 {
-        tokio::task::yield_now().await;
-    }
+    let is_over = || upstream.upstream_connections.get() == 0 && metrics.requests.in_flight.get() == 0;
+    until("the request is over", is_over).await;
 }

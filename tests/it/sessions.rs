@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{browser::From, message::Message, world::World};
+use crate::support::{browser::From, message::Message, until::until, world::World};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -63,17 +63,15 @@ async fn row_25_bytes_of_an_upload_are_use() {
         let before = alive_until(&world);
         raw.send(part).await;
         // The byte is used when it was passed on; that is what is waited for.
-        while alive_until(&world) == before {
-            tokio::task::yield_now().await;
-        }
+        until("the byte counts as use", || alive_until(&world) != before).await;
     }
     raw.send("d").await;
     assert_eq!(raw.answer().await.expect("an answer").text(), "abcd");
     assert_eq!(fetch(&mut alice).await, 200, "an hour after the last request");
 }
 
-/// Whether the one sign-in of the world would live a little less than an idle time from now: a number that
-/// changes when it was used.
+/// Whether the one sign-in of the world would live a little less than an idle time from now: a
+/// number that changes when it was used.
 fn alive_until(world: &World) -> usize {
     let gateway = &world.running.gateway;
     let now = gateway.clock.now();

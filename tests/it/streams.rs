@@ -1,10 +1,11 @@
-//! Streams end with the session: sign-out, expiry, a narrowed rule, an app that is gone. And only then.
+//! Streams end with the session: sign-out, expiry, a narrowed rule, an app that is gone. And only
+//! then.
 
 use std::time::Duration;
 
 use ludgate::{catalog::snapshot::Snapshot, model::access::Access};
 
-use crate::support::world::World;
+use crate::support::{until::until, world::World};
 
 pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
     let now = world.running.gateway.catalog.load();
@@ -129,11 +130,7 @@ async fn ended_streams_leave_the_table() {
     let socket = world.websocket(&alice, "grp").await;
     let listed = || world.running.gateway.metrics.streams.get();
     // The tunnel is listed just after its 101 went out.
-    while listed() != 1 {
-        tokio::task::yield_now().await;
-    }
+    until("the stream is listed", || listed() == 1).await;
     drop(socket);
-    while listed() != 0 {
-        tokio::task::yield_now().await;
-    }
+    until("it is not listed any more", || listed() == 0).await;
 }

@@ -1,4 +1,5 @@
-//! The world that tests run in: a real gateway, recording backends, a provider, a browser, a clock by hand.
+//! The world that tests run in: a real gateway, recording backends, a provider, a browser, a clock
+//! by hand.
 
 pub mod arvados;
 pub mod backend;
@@ -19,4 +20,5 @@ pub mod redis;
 pub mod secure;
 pub mod tls_app;
 pub mod unix_app;
+pub mod until;
 pub mod world;

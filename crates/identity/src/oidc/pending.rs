@@ -1,7 +1,9 @@
-//! A sign-in while the browser is at the provider: everything is in the sealed `state`, nothing on the server.
+//! A sign-in while the browser is at the provider: everything is in the sealed `state`, nothing on
+//! the server.
 //!
-//! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce, verifier and
-//! target. Replay is stopped by the provider's one-time code and by a bounded set of used states.
+//! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce,
+//! verifier and target. Replay is stopped by the provider's one-time code and by a bounded set of
+//! used states.
 
 use aws_lc_rs::digest;
 use moka::{policy::EvictionPolicy, sync::Cache};
@@ -28,7 +30,8 @@ pub struct Pending {
     /// The PKCE verifier.
     #[serde(rename = "v")]
     pub verifier: String,
-    /// Where the browser wanted to go: a path on the site, or a whole address at another origin of ours.
+    /// Where the browser wanted to go: a path on the site, or a whole address at another origin of
+    /// ours.
     #[serde(rename = "r")]
     pub return_to: String,
     /// The provider that was asked (mix-up defence).
@@ -101,8 +104,12 @@ pub struct UsedStates(Cache<[u8; 32], ()>);
 impl UsedStates {
     /// None yet.
     pub fn new() -> UsedStates {
+        UsedStates::with_capacity(MAX_USED)
+    }
+
+    fn with_capacity(capacity: u64) -> UsedStates {
         // The default policy may refuse to remember a new entry when the cache is full.
-        UsedStates(Cache::builder().max_capacity(MAX_USED).eviction_policy(EvictionPolicy::lru()).build())
+        UsedStates(Cache::builder().max_capacity(capacity).eviction_policy(EvictionPolicy::lru()).build())
     }
 
     /// Remembers a state; written after a successful exchange only.
@@ -134,8 +141,7 @@ mod tests {
 
     #[test]
     fn a_state_that_was_just_used_is_remembered_however_many_there_were() {
-        let used =
-            UsedStates(Cache::builder().max_capacity(100).eviction_policy(EvictionPolicy::lru()).build());
+        let used = UsedStates::with_capacity(100);
         for old in 0..100 {
             used.remember(&old.to_string());
         }
