@@ -1,5 +1,6 @@
-//! What is known of Arvados: how its API is asked (`client`), what it answers (`records`), how long an answer
-//! is kept (`kept`), and how we and a container's gateway prove to each other who we are (`proof`).
+//! What is known of Arvados: how its API is asked (`client`), what it answers (`records`), how long
+//! an answer is kept (`kept`), and how we and a container's gateway prove to each other who we are
+//! (`proof`).
 
 pub mod client;
 pub mod kept;

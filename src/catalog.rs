@@ -1,5 +1,5 @@
-//! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole, and what can only be
-//! looked up when somebody asks for it.
+//! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole, and what can
+//! only be looked up when somebody asks for it.
 
 pub mod from_arvados;
 pub mod from_kubernetes;
@@ -62,7 +62,8 @@ impl Catalog {
         self.alarm.ring();
     }
 
-    /// What is at a place. Waits only for what must be looked up and is not known yet; `client` is who asks.
+    /// What is at a place. Waits only for what must be looked up and is not known yet; `client` is
+    /// who asks.
     ///
     /// Cancel safety: a look-up under way goes on, and what it finds is kept.
     pub async fn at(&self, place: &Place, snapshot: &Snapshot, client: IpAddr) -> Here {
@@ -73,8 +74,8 @@ impl Catalog {
         }
     }
 
-    /// An app as it is published now at the place where it was reached; `None` when it is there no longer.
-    /// Never waits.
+    /// An app as it is published now at the place where it was reached; `None` when it is there no
+    /// longer. Never waits.
     pub fn still(&self, app: &Arc<App>, place: &Place) -> Option<Arc<App>> {
         if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
             return match containers.last_known(&gateway.container, app.id()) {
@@ -97,7 +98,8 @@ impl Catalog {
     }
 }
 
-/// Whether two of one name are the same app: of a cluster, the host says which Service of which namespace it is.
+/// Whether two of one name are the same app: of a cluster, the host says which Service of which
+/// namespace it is.
 fn is_same_service(one: &App, other: &App) -> bool {
     let service = |app: &App| match &app.spec.upstream.scheme {
         UpstreamScheme::Pods(_) => Some(app.spec.upstream.host.clone()),

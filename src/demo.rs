@@ -1,7 +1,8 @@
-//! `ludgate demo`: the gateway with an identity provider and sample apps, in one process, on loopback.
+//! `ludgate demo`: the gateway with an identity provider and sample apps, in one process, on
+//! loopback.
 //!
-//! The provider is also the hermetic one of the tests. It signs in whoever clicks a name: it can be reached
-//! through this room only, and says so on its page.
+//! The provider is also the hermetic one of the tests. It signs in whoever clicks a name: it can be
+//! reached through this room only, and says so on its page.
 
 pub mod apps;
 pub mod provider;

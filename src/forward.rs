@@ -1,6 +1,8 @@
-//! Sends what was permitted, and nothing else: it takes a [`Permit`] and never reads the request line again.
+//! Sends what was permitted, and nothing else: it takes a [`Permit`] and never reads the request
+//! line again.
 //!
-//! One [`Forwarder`] per data thread, with connections of its own; nothing in it is shared or locked.
+//! One [`Forwarder`] per data thread, with connections of its own; nothing in it is shared or
+//! locked.
 
 pub mod app_tls;
 pub mod bare_path;
@@ -142,8 +144,8 @@ pub struct Outgoing<'r> {
 }
 
 impl Outgoing<'_> {
-    /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever they are, and
-    /// who is nobody in particular goes by their address.
+    /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever
+    /// they are, and who is nobody in particular goes by their address.
     fn near(&self) -> Near {
         let told = self.permit.app().spec.proxy_protocol;
         Near { pod: self.pod(), client: told.then_some(self.client) }
@@ -154,7 +156,8 @@ impl Outgoing<'_> {
         if pods.len() < 2 {
             return 0;
         }
-        // Not keyed: all threads and replicas must come to the same, and nobody gains by knowing it.
+        // Not keyed: all threads and replicas must come to the same, and nobody gains by knowing
+        // it.
         let mut hasher = DefaultHasher::new();
         match self.permit.principal() {
             Some(person) => person.subject.hash(&mut hasher),
@@ -178,9 +181,9 @@ impl Forwarder {
 
     /// Sends the request and waits for the head of the answer.
     ///
-    /// A bodyless GET, HEAD or OPTIONS that was sent on a used connection which died before any byte of an
-    /// answer is sent once more, on a new one, and so is any request of which not a byte was written. Nothing
-    /// else is ever sent twice.
+    /// A bodyless GET, HEAD or OPTIONS that was sent on a used connection which died before any
+    /// byte of an answer is sent once more, on a new one, and so is any request of which not a byte
+    /// was written. Nothing else is ever sent twice.
     ///
     /// # Errors
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
@@ -269,7 +272,8 @@ impl Forwarder {
     }
 }
 
-/// The request as it is sent: on HTTP/2 the host is part of the address, and the message frames itself.
+/// The request as it is sent: on HTTP/2 the host is part of the address, and the message frames
+/// itself.
 fn assemble(
     app: &App,
     method: Method,

@@ -1,8 +1,8 @@
 //! The straight line: peer → incoming → route → catalog → caller → authorize → forward.
 //!
-//! A [`Gateway`] is what all threads share; a [`DataThread`](thread::DataThread) walks the line. Any early
-//! end is a [`Decision`](decision::Decision); `respond` alone makes responses of decisions, and the line
-//! logs once.
+//! A [`Gateway`] is what all threads share; a [`DataThread`](thread::DataThread) walks the line.
+//! Any early end is a [`Decision`](decision::Decision); `respond` alone makes responses of
+//! decisions, and the line logs once.
 
 pub mod access_log;
 pub mod address_token;

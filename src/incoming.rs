@@ -1,6 +1,7 @@
 //! From bytes that a parser accepted to one validated [`Arrival`], or a reason for refusing them.
 //!
-//! Ambiguous input is refused, never repaired; what is made here is the only thing later stages read.
+//! Ambiguous input is refused, never repaired; what is made here is the only thing later stages
+//! read.
 
 pub mod class;
 pub mod cookies;

@@ -1,8 +1,8 @@
 //! Ludgate: an authenticating gateway for the apps that a platform hosts.
 //!
-//! The modules in the order of a request: `peer` (who connected) → `incoming` (one validated arrival) →
-//! `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) → `authorize` (a permit
-//! or a refusal) → `forward`. `gateway` is the straight line through them.
+//! The modules in the order of a request: `peer` (who connected) → `incoming` (one validated
+//! arrival) → `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) →
+//! `authorize` (a permit or a refusal) → `forward`. `gateway` is the straight line through them.
 
 pub use ludgate_cluster as cluster;
 pub use ludgate_identity as identity;

@@ -1,6 +1,8 @@
-//! Sockets: one SO_REUSEPORT listener per data thread, TLS when configured, one hyper connection each.
+//! Sockets: one SO_REUSEPORT listener per data thread, TLS when configured, one hyper connection
+//! each.
 //!
-//! Nothing here knows what a request means; a [`Service`](hyper::service::Service) is called with it.
+//! Nothing here knows what a request means; a [`Service`](hyper::service::Service) is called with
+//! it.
 
 pub mod accept;
 pub mod connection;
@@ -97,9 +99,9 @@ pub struct Sockets {
 
 /// Opens listening sockets: those that were handed over, or new ones.
 ///
-/// SO_REUSEPORT would let a second process share the port without a word, so a socket without it probes
-/// the port first, unless a `takeover` is meant: then it is shared with the process that is leaving. The gap between
-/// probe and bind is harmless: it only decides which error is shown.
+/// SO_REUSEPORT would let a second process share the port without a word, so a socket without it
+/// probes the port first, unless a `takeover` is meant: then it is shared with the process that is
+/// leaving. The gap between probe and bind is harmless: it only decides which error is shown.
 ///
 /// # Errors
 /// [`ListenError::InUse`] is a mistake of the configuration; anything else is the machine's.

@@ -6,7 +6,8 @@ use clap::Parser;
 use ludgate::{cli::Cli, commands};
 use tikv_jemallocator::Jemalloc;
 
-/// A request makes and drops some dozens of small things; the system's allocator takes its time for each.
+/// A request makes and drops some dozens of small things; the system's allocator takes its time for
+/// each.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

@@ -1,6 +1,8 @@
-//! Who connected, and who they say is behind them: trusted proxies only, and nobody is trusted by default.
+//! Who connected, and who they say is behind them: trusted proxies only, and nobody is trusted by
+//! default.
 //!
-//! Forwarded headers name the client for logs and for the headers apps get; they never decide anything.
+//! Forwarded headers name the client for logs and for the headers apps get; they never decide
+//! anything.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +31,8 @@ pub struct Peer {
     /// Whether it is one of our own proxies.
     pub trusted: bool,
     trusted_networks: Vec<IpNet>,
-    /// `X-Forwarded-For` and `X-Real-IP` when the peer itself is the client: computed once per connection.
+    /// `X-Forwarded-For` and `X-Real-IP` when the peer itself is the client: computed once per
+    /// connection.
     pub address_header: HeaderValue,
 }
 
@@ -48,9 +51,9 @@ impl Peer {
 
     /// The client: the nearest hop of the chain that is none of our proxies.
     ///
-    /// The chain is read as bytes and from its end, so that nothing the client wrote before its proxy's own entry can
-    /// change the result. A hop that cannot be read stops there: the client is then counted under the proxy that wrote
-    /// it.
+    /// The chain is read as bytes and from its end, so that nothing the client wrote before its
+    /// proxy's own entry can change the result. A hop that cannot be read stops there: the client
+    /// is then counted under the proxy that wrote it.
     pub fn client(&self, headers: &HeaderMap) -> Client {
         if !self.trusted {
             return Client::at(self.address);
@@ -70,8 +73,8 @@ impl Peer {
         Client::at(address)
     }
 
-    /// The chain that a trusted peer sent, all its lines in order, with the peer itself at the end; `None`
-    /// from anybody else.
+    /// The chain that a trusted peer sent, all its lines in order, with the peer itself at the end;
+    /// `None` from anybody else.
     pub fn continued_chain(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         if !self.trusted || !headers.contains_key(X_FORWARDED_FOR) {
             return None;

@@ -1,6 +1,8 @@
-//! From settings to a running gateway: threads, runtimes and listeners. Nothing here knows a request.
+//! From settings to a running gateway: threads, runtimes and listeners. Nothing here knows a
+//! request.
 //!
-//! One thread with a current-thread runtime per core for requests; the caller's runtime for everything else.
+//! One thread with a current-thread runtime per core for requests; the caller's runtime for
+//! everything else.
 
 mod watched_files;
 
@@ -316,8 +318,8 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
 }
 
 impl Running {
-    /// Publishes other apps of the configuration file in place of those before, all at once. Who streams one that is
-    /// gone, or is no longer theirs, is cut; nobody else notices.
+    /// Publishes other apps of the configuration file in place of those before, all at once. Who
+    /// streams one that is gone, or is no longer theirs, is cut; nobody else notices.
     pub fn replace_apps(&self, apps: Vec<AppSpec>) {
         let catalog = &self.gateway.catalog;
         let now = catalog.load();
@@ -326,13 +328,15 @@ impl Running {
             return;
         }
         if !now.is_complete() {
-            // Until the cluster has told its apps the feeder publishes nothing, and a rule that was narrowed would wait.
+            // Until the cluster has told its apps the feeder publishes nothing, and a rule that was
+            // narrowed would wait.
             catalog.publish(now.still_incomplete(apps.clone()));
         }
         self.feeds.own.send_replace(apps);
     }
 
-    /// Says what became of a configuration that was read anew: the keys that need a restart, or what is wrong with it.
+    /// Says what became of a configuration that was read anew: the keys that need a restart, or
+    /// what is wrong with it.
     pub fn tell_configuration(&self, read: Result<&[String], &str>) {
         let (is_in_force, text) = match read {
             Ok([]) => (true, "reloaded".to_owned()),
@@ -358,7 +362,8 @@ impl Running {
     pub async fn stop(self) -> bool {
         let Running { process, finish, threads, gateway, leaves, .. } = self;
         let in_time = process.drain.stop(DRAIN_DEADLINE).await;
-        // Before sessions are left for others: a token that works once is replaced by the answer that is under way.
+        // Before sessions are left for others: a token that works once is replaced by the answer
+        // that is under way.
         if let Some(rechecks) = &gateway.rechecks {
             rechecks.finish().await;
         }

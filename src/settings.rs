@@ -1,8 +1,8 @@
-//! The configuration: what was written (`file`), what can be written (`keys`), what it means (`resolve` and its
-//! neighbours), and how it is explained (`reference`).
+//! The configuration: what was written (`file`), what can be written (`keys`), what it means
+//! (`resolve` and its neighbours), and how it is explained (`reference`).
 //!
-//! Every mistake is collected and shown at once, with key path, line and a suggestion. Each room defines
-//! its own small settings; only this room knows where they come from.
+//! Every mistake is collected and shown at once, with key path, line and a suggestion. Each room
+//! defines its own small settings; only this room knows where they come from.
 
 pub mod file;
 pub mod keys;
@@ -70,7 +70,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Adds what only the demo has: a welcome on the launcher, and the other loopback name sent on to the site.
+    /// Adds what only the demo has: a welcome on the launcher, and the other loopback name sent on
+    /// to the site.
     pub fn demo_site(&mut self, welcome: &str) {
         if let Some(site) = Arc::get_mut(&mut self.site) {
             site.welcome = Some(welcome.into());
@@ -85,7 +86,8 @@ impl Settings {
 pub struct Mistake {
     /// Where, such as `apps[2].access`.
     pub key: String,
-    /// The line in the file, from 1; `None` for something that is missing or comes from the environment.
+    /// The line in the file, from 1; `None` for something that is missing or comes from the
+    /// environment.
     pub line: Option<usize>,
     /// What is wrong.
     pub what: String,

@@ -1,8 +1,9 @@
 //! Streams end with the session: WebSockets and lasting responses are judged again while they live.
 //!
-//! Each data thread has its own table; nothing in it is shared or locked. An entry is a question, "may this
-//! stream go on?", put by the gateway; the table asks it again when something changed (sign-out, access
-//! rule, catalogue) and at least twice a second, for expiry. A stream that may not go on is told to end.
+//! Each data thread has its own table; nothing in it is shared or locked. An entry is a question,
+//! "may this stream go on?", put by the gateway; the table asks it again when something changed
+//! (sign-out, access rule, catalogue) and at least twice a second, for expiry. A stream that may
+//! not go on is told to end.
 //!
 //! Invariant: no index from sessions to streams exists that could be forgotten to be updated.
 

@@ -1,15 +1,15 @@
 //! Taste is tested: what no compiler refuses and every reader would notice.
 //!
-//! Plain text in, offenders out. Where code is judged, comments and literals count for nothing. Each check
-//! collects all offenders and shows them at once.
+//! Plain text in, offenders out. Where code is judged, comments and literals count for nothing.
+//! Each check collects all offenders and shows them at once.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
-/// The rooms of the root package, lowest first. A room imports from lower steps and from itself, never from its
-/// own step or above. Between packages Cargo enforces the same.
+/// The rooms of the root package, lowest first. A room imports from lower steps and from itself,
+/// never from its own step or above. Between packages Cargo enforces the same.
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
     &["model", "ops", "cluster", "identity", "session"],
@@ -25,10 +25,12 @@ const STEPS: &[&[&str]] = &[
     &["main", "lib"],
 ];
 const MAX_LINES: usize = 500;
+const MAX_COMMENT_WIDTH: usize = 100;
 const MAX_ARCHITECTURE_LINES: usize = 200;
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 4] = ["util", "utils", "common", "helpers"];
-/// Folders on the root of somebody's machine; written apart, so that this file does not name such a path.
+/// Folders on the root of somebody's machine; written apart, so that this file does not name such a
+/// path.
 const MACHINE_FOLDERS: [&str; 3] = ["root", "work", "home"];
 /// Built, not written; packages of npm are skipped wherever they are.
 const BUILT_FOLDERS: [&str; 3] = [".git", "target", "fuzz/target"];
@@ -43,6 +45,12 @@ fn no_rust_file_is_over_five_hundred_lines() {
 fn every_source_file_begins_with_a_header() {
     let files = rust_files(&["src", "crates"]).expect("readable sources");
     complain("files do not begin with a `//!` header", files.iter().filter_map(headless));
+}
+
+#[test]
+fn comments_fit_into_a_hundred_columns() {
+    let files = rust_files(&["src", "crates", "tests"]).expect("readable sources");
+    complain("comment lines are too wide; wrap them", files.iter().flat_map(wide_comments));
 }
 
 #[test]
@@ -156,6 +164,14 @@ fn headless(file: &File) -> Option<String> {
     (!file.text.starts_with("//!")).then(|| file.path.display().to_string())
 }
 
+/// rustfmt wraps code and leaves comments alone.
+fn wide_comments(file: &File) -> Vec<String> {
+    let is_wide =
+        |line: &str| line.trim_start().starts_with("//") && line.chars().count() > MAX_COMMENT_WIDTH;
+    let wide = file.text.lines().enumerate().filter(|(_, line)| is_wide(line));
+    wide.map(|(index, _)| format!("{}:{}", file.path.display(), index + 1)).collect()
+}
+
 fn machine_paths(file: &File) -> Vec<String> {
     let mut offenders = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
@@ -201,7 +217,8 @@ fn wrong_ways(file: &File) -> Vec<String> {
     offenders
 }
 
-/// `src/arvados/store.rs` belongs to `arvados`, two modules deep; the crate's root files are no modules.
+/// `src/arvados/store.rs` belongs to `arvados`, two modules deep; the crate's root files are no
+/// modules.
 fn room_of(path: &Path) -> (&str, usize) {
     let modules: Vec<&str> = path.iter().skip(1).filter_map(|part| part.to_str()).collect();
     match modules.as_slice() {
@@ -234,7 +251,8 @@ fn wrong_way(from: &str, to: &str) -> Option<String> {
 }
 
 /// The first segment of every path that starts at the crate's root, with its line: `crate::x::y`,
-/// `crate::{x, y::z}`, and `super::super::x` where it leaves the room. `depth` is that of the file's module.
+/// `crate::{x, y::z}`, and `super::super::x` where it leaves the room. `depth` is that of the
+/// file's module.
 fn rooms_named(source: &str, depth: usize) -> Vec<(usize, String)> {
     let tokens = tokens_of(source);
     let text = |at: usize| tokens.get(at).map_or("", |(_, text)| *text);
@@ -296,8 +314,8 @@ fn heads(tokens: &[(usize, &str)], start: usize) -> Vec<(usize, String)> {
     found
 }
 
-/// The code as words, `::`, and every other visible character by itself, each with its line. Comments and
-/// literals are left out.
+/// The code as words, `::`, and every other visible character by itself, each with its line.
+/// Comments and literals are left out.
 fn tokens_of(source: &str) -> Vec<(usize, &str)> {
     let (mut tokens, mut line, mut rest) = (Vec::new(), 1, source);
     while let Some(first) = rest.chars().next() {
@@ -462,6 +480,11 @@ mod tests {
         assert_eq!(found, "x.rs:1: todo, x.rs:2: dbg, x.rs:2: unimplemented, x.rs:3: #[ignore]");
         assert!(too_long(&file("x.rs", &"\n".repeat(501))).is_some());
         assert!(too_long(&file("x.rs", &"\n".repeat(500))).is_none());
+        assert_eq!(
+            wide_comments(&file("x.rs", &format!("fn f() {{}}\n  // {}", "x".repeat(96)))),
+            ["x.rs:2"]
+        );
+        assert!(wide_comments(&file("x.rs", &format!("  // {}", "x".repeat(95)))).is_empty());
         assert!(headless(&file("x.rs", "\n//! late")).is_some());
         let path = format!("/{}/", MACHINE_FOLDERS[0]);
         assert_eq!(machine_paths(&file("x.md", &format!("\nsee {path}x"))), [format!("x.md:2: {path}")]);

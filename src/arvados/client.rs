@@ -20,7 +20,8 @@ use crate::{
 
 /// Largest page the API gives.
 const PAGE: u64 = 1000;
-/// Containers in one page: what they publish is written by people, and a page must stay below the bound of an answer.
+/// Containers in one page: what they publish is written by people, and a page must stay below the
+/// bound of an answer.
 const PORTS_PAGE: u64 = 200;
 /// Pages of a list that are read at most.
 const MAX_PAGES: u64 = 500;
@@ -126,8 +127,8 @@ impl SystemClient {
         self.get("container_requests", &format!("container_requests/{uuid}"), &query).await
     }
 
-    /// Who submitted the requests that a container carries out, one entry a request; where there are too many
-    /// to list, one entry of nobody more.
+    /// Who submitted the requests that a container carries out, one entry a request; where there
+    /// are too many to list, one entry of nobody more.
     ///
     /// # Errors
     /// See [`ApiError`].
@@ -144,7 +145,8 @@ impl SystemClient {
         Ok(listed.chain(more.then_some(None)).collect())
     }
 
-    /// What a registered name leads to; [`ApiError::NotFound`] also for a name that leads to two things.
+    /// What a registered name leads to; [`ApiError::NotFound`] also for a name that leads to two
+    /// things.
     ///
     /// # Errors
     /// See [`ApiError`].
@@ -167,7 +169,8 @@ impl SystemClient {
     pub async fn running(&self) -> Result<Vec<ContainerRecord>, ApiError> {
         let mut all: Vec<ContainerRecord> = Vec::new();
         for _ in 0..MAX_PAGES {
-            // By what comes after the last one, not by its place: some start and end while pages are read.
+            // By what comes after the last one, not by its place: some start and end while pages
+            // are read.
             let filters = match all.last() {
                 None => json!([["state", "=", "Running"]]),
                 Some(last) => json!([["state", "=", "Running"], ["uuid", ">", last.uuid]]),

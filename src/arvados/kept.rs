@@ -1,5 +1,5 @@
-//! Answers of a server that are kept for a while: one call however many ask at once, no call while an answer
-//! is fresh, and the last answer while the server is away.
+//! Answers of a server that are kept for a while: one call however many ask at once, no call while
+//! an answer is fresh, and the last answer while the server is away.
 
 use std::{
     fmt,
@@ -76,8 +76,8 @@ where
         Kept { slots, policy, clock, control }
     }
 
-    /// What is known of a key; asks when that is nothing or too old. An answer equal to the one before is given
-    /// as the same `Arc`.
+    /// What is known of a key; asks when that is nothing or too old. An answer equal to the one
+    /// before is given as the same `Arc`.
     ///
     /// # Errors
     /// [`Unavailable`] when the server gave no answer and the last one is too old.
@@ -139,8 +139,8 @@ where
         }
     }
 
-    /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it asked for
-    /// again when it is no longer fresh.
+    /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it
+    /// asked for again when it is no longer fresh.
     pub fn last_known<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
@@ -154,8 +154,8 @@ where
         Some(known.value.clone())
     }
 
-    /// Whether asking is no guess: a call is under way, it is known to exist, or that it does not is still
-    /// believed.
+    /// Whether asking is no guess: a call is under way, it is known to exist, or that it does not
+    /// is still believed.
     pub fn is_no_guess(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
@@ -176,7 +176,8 @@ where
     {
         let mut under_way = slot.call.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = &*under_way
-            // It may have ended after the caller looked for its answer. A second call would be one too many.
+            // It may have ended after the caller looked for its answer. A second call would be one
+            // too many.
             && (call.has_changed().is_ok() || slot.is_answered_since(began))
         {
             return call.clone();

@@ -1,5 +1,5 @@
-//! The proof between us and a container's gateway, whose certificate nobody has signed: each side shows that it
-//! has the container's key, and that it means this very certificate.
+//! The proof between us and a container's gateway, whose certificate nobody has signed: each side
+//! shows that it has the container's key, and that it means this very certificate.
 
 use aws_lc_rs::hmac;
 
@@ -10,8 +10,8 @@ pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
     Secret::new(hex_hmac(system_token.expose().as_bytes(), container.as_str().as_bytes()))
 }
 
-/// What we show on a connection on which this certificate was presented (DER). The key's hexadecimal text,
-/// not the bytes it stands for, is the HMAC's key.
+/// What we show on a connection on which this certificate was presented (DER). The key's
+/// hexadecimal text, not the bytes it stands for, is the HMAC's key.
 pub fn shown(key: &Secret, certificate: &[u8]) -> String {
     hex_hmac(key.expose().as_bytes(), certificate)
 }

@@ -1,7 +1,8 @@
 //! Arvados tokens: which texts are some, whose they are, and the sign-ins that stand on them.
 //!
-//! A token in an address or a cookie is verified once and becomes a sign-in, which remembers the token to have
-//! it verified again. One in `Authorization` makes none; what is known of it holds for thirty seconds.
+//! A token in an address or a cookie is verified once and becomes a sign-in, which remembers the
+//! token to have it verified again. One in `Authorization` makes none; what is known of it holds
+//! for thirty seconds.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -68,8 +69,8 @@ pub fn form(text: &str) -> Option<Form> {
         .then_some(Form::Sure)
 }
 
-/// The token of an `Authorization` header, under either of the schemes that Arvados knows; under its own, one of
-/// the old form is as unmistakable as one of the new.
+/// The token of an `Authorization` header, under either of the schemes that Arvados knows; under
+/// its own, one of the old form is as unmistakable as one of the new.
 pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
     let text = std::str::from_utf8(value).ok()?;
     let (scheme, token) = text.split_once(' ')?;
@@ -80,7 +81,8 @@ pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
     scheme.eq_ignore_ascii_case("bearer").then(|| form(token)).flatten().map(|form| (token, form))
 }
 
-/// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it is.
+/// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it
+/// is.
 pub fn of_cookie(value: &[u8]) -> Option<Secret> {
     let text = std::str::from_utf8(value).ok()?;
     if form(text) == Some(Form::Sure) {
@@ -143,8 +145,8 @@ impl ArvadosTokens {
         }
     }
 
-    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster. `client` is who presents
-    /// it, as far as guessing is bounded.
+    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster. `client` is
+    /// who presents it, as far as guessing is bounded.
     ///
     /// # Errors
     /// When the API server gives no answer, or the client has presented too many that are nobody's.
@@ -168,8 +170,9 @@ impl ArvadosTokens {
         Ok(person?.map(|person| person.principal.clone()))
     }
 
-    /// The sign-in that a token stands for, begun when it is new. The token itself must hold now: a sign-in
-    /// lives on while nobody can be asked, but nobody is let in again by a token that is over.
+    /// The sign-in that a token stands for, begun when it is new. The token itself must hold now: a
+    /// sign-in lives on while nobody can be asked, but nobody is let in again by a token that is
+    /// over.
     ///
     /// # Errors
     /// As for [`ArvadosTokens::person`].
@@ -189,8 +192,9 @@ impl ArvadosTokens {
         Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
     }
 
-    /// Has the token of a sign-in verified again when that is due, in the background: the request that noticed
-    /// is not kept waiting. A token that no longer holds ends the sign-in; a silent server changes nothing.
+    /// Has the token of a sign-in verified again when that is due, in the background: the request
+    /// that noticed is not kept waiting. A token that no longer holds ends the sign-in; a silent
+    /// server changes nothing.
     pub fn recheck(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
         let Some(token) = sign_in.tokens.arvados.clone() else { return };
         if !sign_in.is_proof_due(self.clock.now(), self.sessions.recheck()) {
@@ -220,8 +224,8 @@ impl ArvadosTokens {
         matches!(self.readers.get(key, ask).await, Ok(Some(readable)) if *readable)
     }
 
-    /// The uuid of a person who just signed in at the identity provider, where the API server takes the
-    /// provider's access tokens. Not being known there is no reason not to be signed in.
+    /// The uuid of a person who just signed in at the identity provider, where the API server takes
+    /// the provider's access tokens. Not being known there is no reason not to be signed in.
     pub async fn user_of_sign_in(&self, access_token: &Secret) -> Option<Box<str>> {
         if !self.accept_sign_in {
             return None;
@@ -235,8 +239,8 @@ impl ArvadosTokens {
         }
     }
 
-    /// Whose token it was when somebody last asked, without waiting; has it verified again when that is due.
-    /// `None`: it no longer holds, as far as anybody knows.
+    /// Whose token it was when somebody last asked, without waiting; has it verified again when
+    /// that is due. `None`: it no longer holds, as far as anybody knows.
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self.people.last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
         Some(known.principal.clone())

@@ -1,8 +1,8 @@
-//! Containers of an Arvados cluster as apps. They cannot be listed, so each is looked up when somebody asks for
-//! it, kept for seconds, and looked up once however many ask at the same moment.
+//! Containers of an Arvados cluster as apps. They cannot be listed, so each is looked up when
+//! somebody asks for it, kept for seconds, and looked up once however many ask at the same moment.
 //!
-//! However a container is reached, by its own uuid, a request's, a registered name or a port of the range, it is
-//! one app for each of its ports, and access is the container's.
+//! However a container is reached, by its own uuid, a request's, a registered name or a port of the
+//! range, it is one app for each of its ports, and access is the container's.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -38,8 +38,8 @@ use crate::{
 
 /// Records of each kind that are kept.
 const MOST: u64 = 20_000;
-/// A record is believed for five seconds, used for a minute while it is read again, and for an hour while the
-/// API server is away.
+/// A record is believed for five seconds, used for a minute while it is read again, and for an hour
+/// while the API server is away.
 const POLICY: Policy = Policy {
     fresh: Duration::from_secs(5),
     stale: Duration::from_secs(60),
@@ -114,7 +114,8 @@ impl Containers {
         }
     }
 
-    /// What is at a place of which the snapshot knows `here`: what the snapshot has is never shadowed.
+    /// What is at a place of which the snapshot knows `here`: what the snapshot has is never
+    /// shadowed.
     ///
     /// `client` is who asks, as far as guessing is bounded.
     pub async fn beside(&self, place: &Place, here: Here, client: IpAddr) -> Here {
@@ -180,14 +181,16 @@ impl Containers {
         }
     }
 
-    /// A container's port as it was last known, without waiting. `None`: it is not known at all now.
+    /// A container's port as it was last known, without waiting. `None`: it is not known at all
+    /// now.
     pub fn last_known(&self, container: &Uuid, app: &AppId) -> Option<Option<Arc<App>>> {
         let known = self.containers.last_known(container, || self.read(*container))?;
         let port = app.as_str().rsplit(':').next().and_then(|port| port.parse().ok());
         Some(known.zip(port).map(|(known, port)| self.app(&known, *container, port)))
     }
 
-    /// Runs a look-up of something nothing is known of only while few of the client's found nothing.
+    /// Runs a look-up of something nothing is known of only while few of the client's found
+    /// nothing.
     async fn bounded(&self, known: bool, client: IpAddr, look: impl Future<Output = Here>) -> Here {
         if known {
             return look.await;
@@ -220,7 +223,8 @@ impl Containers {
         }
     }
 
-    /// A request without a container has not started: there is nothing to reach and nobody to ask who may.
+    /// A request without a container has not started: there is nothing to reach and nobody to ask
+    /// who may.
     fn read_request(
         &self,
         uuid: Uuid,
@@ -255,7 +259,8 @@ impl Containers {
         }
     }
 
-    /// The port of a container as an app: the same one for as long as nothing about the container changes.
+    /// The port of a container as an app: the same one for as long as nothing about the container
+    /// changes.
     fn app(&self, known: &Container, container: Uuid, port: u16) -> Arc<App> {
         let mut apps = known.apps.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(app) = apps.get(&port) {

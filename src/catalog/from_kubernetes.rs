@@ -1,10 +1,12 @@
-//! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their Services.
+//! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their
+//! Services.
 //!
-//! A feeder: it watches, and publishes whole snapshots. Nothing is published before all of them were listed once, and
-//! a list that breaks off changes nothing. While the API is away the last state stays in force.
+//! A feeder: it watches, and publishes whole snapshots. Nothing is published before all of them
+//! were listed once, and a list that breaks off changes nothing. While the API is away the last
+//! state stays in force.
 //!
-//! Invariant: an access rule is always the last one that was written; whatever else a broken object says, it keeps
-//! its last good form.
+//! Invariant: an access rule is always the last one that was written; whatever else a broken object
+//! says, it keeps its last good form.
 
 mod application;
 mod namespace;
@@ -196,8 +198,8 @@ impl Feeder {
                 if AppId::new(name).is_none() {
                     continue;
                 }
-                // A name that was given once is not another's for as long as its object is there, whatever is wrong
-                // with it.
+                // A name that was given once is not another's for as long as its object is there,
+                // whatever is wrong with it.
                 match taken.entry(name) {
                     Entry::Occupied(other) => {
                         problem(format!("its name is taken by {}", other.get()), false);

@@ -22,12 +22,14 @@ use crate::{
 #[derive(Debug)]
 pub struct Snapshot {
     site: Arc<Site>,
-    /// On paths. Looked up by anybody, but filled by operators alone, so that a fast hash is no danger here.
+    /// On paths. Looked up by anybody, but filled by operators alone, so that a fast hash is no
+    /// danger here.
     apps: HashMap<AppId, Arc<App>, RandomState>,
     /// On hosts: the apps again, and their published ports.
     hosts: HashMap<HostLabel, Arc<App>, RandomState>,
     problems: Vec<Problem>,
-    /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then by name.
+    /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then
+    /// by name.
     groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
     /// All of these groups.
     named: HashSet<GroupName>,
@@ -48,18 +50,20 @@ pub struct Problem {
 }
 
 impl Snapshot {
-    /// Publishes the apps on the site; of two with one id the later stands (the configuration refuses two).
+    /// Publishes the apps on the site; of two with one id the later stands (the configuration
+    /// refuses two).
     pub fn new(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot::build(site, specs, None)
     }
 
-    /// A first snapshot whose source has not told everything yet: what it does not hold may still come.
+    /// A first snapshot whose source has not told everything yet: what it does not hold may still
+    /// come.
     pub fn incomplete(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot { complete: false, ..Snapshot::build(site, specs, None) }
     }
 
-    /// The snapshot that follows this one. An app of which nothing changed stays the one it was, and with it its
-    /// connections.
+    /// The snapshot that follows this one. An app of which nothing changed stays the one it was,
+    /// and with it its connections.
     pub fn followed_by(
         &self,
         specs: impl IntoIterator<Item = AppSpec>,
@@ -70,7 +74,8 @@ impl Snapshot {
         Snapshot { problems, groups, named, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
     }
 
-    /// The one that follows with other apps of the file, while the source of the others has not told everything yet.
+    /// The one that follows with other apps of the file, while the source of the others has not
+    /// told everything yet.
     pub fn still_incomplete(&self, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot { complete: false, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
     }
@@ -182,7 +187,8 @@ impl Snapshot {
         &self.problems
     }
 
-    /// The group that an object of a cluster belongs to; `None`: there is no such object, or it has none.
+    /// The group that an object of a cluster belongs to; `None`: there is no such object, or it has
+    /// none.
     pub fn group_of(&self, namespace: &str, name: &str) -> Option<&GroupName> {
         self.groups.get(namespace)?.get(name)
     }
@@ -229,7 +235,8 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// An app that was published differently before: what it has to do, and what was learned of it, is not forgotten.
+/// An app that was published differently before: what it has to do, and what was learned of it, is
+/// not forgotten.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App { load: old.load.clone(), bare_path: old.bare_path.clone(), ..app }),

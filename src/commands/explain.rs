@@ -87,7 +87,8 @@ pub fn run(args: &Explain) -> u8 {
     DONE
 }
 
-/// The apps of the cluster as they are now. A gateway that runs may know more: the last good form of what is broken.
+/// The apps of the cluster as they are now. A gateway that runs may know more: the last good form
+/// of what is broken.
 fn of_cluster(
     Kubernetes { cluster, isolation, logs: _ }: Kubernetes,
     site: Arc<Site>,
@@ -147,7 +148,8 @@ pub fn explain(
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
     match parts.headers.get(header::ORIGIN) {
         Some(origin) => text += &format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes())),
-        // The gate treats it as the program that it is: a browser always says where it opened a WebSocket from.
+        // The gate treats it as the program that it is: a browser always says where it opened a
+        // WebSocket from.
         None if parts.headers.contains_key(header::UPGRADE) => {
             let host =
                 parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

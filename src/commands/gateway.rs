@@ -43,7 +43,8 @@ pub fn run(args: &GatewayArgs) -> u8 {
         }
     };
     let keys = settings.keys.clone();
-    // Beside the start; the thread ends by itself. Without one, whoever needs a key first waits for it.
+    // Beside the start; the thread ends by itself. Without one, whoever needs a key first waits for
+    // it.
     let _ = thread::Builder::new().name("randomness".into()).spawn(move || keys.prepare());
     match serve(settings, reload, inherited) {
         Ok(()) => DONE,

@@ -1,7 +1,9 @@
-//! A configuration file that is written anew while the gateway runs: put in force whole, or not at all.
+//! A configuration file that is written anew while the gateway runs: put in force whole, or not at
+//! all.
 //!
-//! The apps change without a restart. What cannot is named, and stays as it was at the start. The file is looked at now and
-//! then rather than watched: that works wherever it comes from, a ConfigMap that is swapped as a link included.
+//! The apps change without a restart. What cannot is named, and stays as it was at the start. The
+//! file is looked at now and then rather than watched: that works wherever it comes from, a
+//! ConfigMap that is swapped as a link included.
 
 use std::{
     cell::OnceCell,
@@ -54,8 +56,9 @@ impl Reload {
         }
     }
 
-    /// Puts the file in force when it has changed and stands still, or when somebody asks for it. One that cannot be used is
-    /// tried again and again: what it names may come later than the file itself.
+    /// Puts the file in force when it has changed and stands still, or when somebody asks for it.
+    /// One that cannot be used is tried again and again: what it names may come later than the file
+    /// itself.
     pub fn look(&mut self, running: &Running, asked: bool) {
         let text = fs::read_to_string(&self.path);
         let before = std::mem::replace(&mut self.seen, text.as_ref().ok().cloned());

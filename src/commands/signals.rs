@@ -4,8 +4,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::FAILED;
 
-/// Handlers that are registered. Until they are, each of these signals kills the process, so this comes before the first
-/// socket: as soon as the process answers, its supervisor may signal it.
+/// Handlers that are registered. Until they are, each of these signals kills the process, so this
+/// comes before the first socket: as soon as the process answers, its supervisor may signal it.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -33,7 +33,8 @@ impl Signals {
         Ok(Signals { hangup, ..Signals::register_stop()? })
     }
 
-    /// Registers SIGTERM and SIGINT; SIGHUP ends the process, as it should when its terminal is closed.
+    /// Registers SIGTERM and SIGINT; SIGHUP ends the process, as it should when its terminal is
+    /// closed.
     ///
     /// # Errors
     /// When the system refuses.

@@ -1,8 +1,9 @@
-//! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a loopback port.
+//! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a
+//! loopback port.
 //!
-//! Here: which apps there are, how one is started, and which answers what. What the apps say lives below:
-//! `page` makes answers out of the HTML files, `visitor` reads what the gateway told about the person,
-//! `whoami` and `team` fill their page, `chat` is the app with streams.
+//! Here: which apps there are, how one is started, and which answers what. What the apps say lives
+//! below: `page` makes answers out of the HTML files, `visitor` reads what the gateway told about
+//! the person, `whoami` and `team` fill their page, `chat` is the app with streams.
 
 mod chat;
 mod page;
@@ -43,7 +44,8 @@ pub enum Sample {
     Chat,
 }
 
-/// Starts an app on a free port of 127.0.0.1 and returns where it listens; `launcher` is where all are listed. It runs as long as the runtime.
+/// Starts an app on a free port of 127.0.0.1 and returns where it listens; `launcher` is where all
+/// are listed. It runs as long as the runtime.
 ///
 /// # Errors
 /// When no port can be had.
@@ -94,7 +96,8 @@ impl App {
         }
     }
 
-    /// Where all apps are: one up from an app on a path, on the site from an app on a host of its own.
+    /// Where all apps are: one up from an app on a path, on the site from an app on a host of its
+    /// own.
     fn home(&self, headers: &HeaderMap) -> &str {
         if headers.contains_key("x-forwarded-prefix") { "../" } else { &self.launcher }
     }
@@ -125,8 +128,8 @@ async fn attend(stream: TcpStream, app: App) {
     // Chat lines are short and somebody waits for them; without it they are only slower.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| async { Ok::<_, Infallible>(app.answer(request).await) });
-    // No time limit on idle connections: the gateway keeps them to use them again. A connection that fails
-    // concerns its peer only, and the peer knows.
+    // No time limit on idle connections: the gateway keeps them to use them again. A connection
+    // that fails concerns its peer only, and the peer knows.
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
 }
 

@@ -1,7 +1,9 @@
-//! A real OpenID provider in small: discovery, keys, authorization code with PKCE, refresh with rotation,
-//! userinfo, end-session, back-channel logout. For the demo and the tests; it asks for no password.
+//! A real OpenID provider in small: discovery, keys, authorization code with PKCE, refresh with
+//! rotation, userinfo, end-session, back-channel logout. For the demo and the tests; it asks for no
+//! password.
 //!
-//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint; here are its people and its state.
+//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint; here are its people
+//! and its state.
 
 pub mod http;
 pub mod keys;
@@ -127,7 +129,8 @@ impl Provider {
         &self.0.issuer
     }
 
-    /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`, `userinfo`.
+    /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`,
+    /// `userinfo`.
     pub fn calls(&self, endpoint: &str) -> u64 {
         self.state().calls.get(endpoint).copied().unwrap_or(0)
     }

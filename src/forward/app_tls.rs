@@ -1,7 +1,8 @@
-//! TLS towards one app: its own CA, name and pin, our certificate, and why a handshake came to nothing.
+//! TLS towards one app: its own CA, name and pin, our certificate, and why a handshake came to
+//! nothing.
 //!
-//! What was written for an app must all hold; nothing of it is a suggestion. Signatures, chains and names are
-//! verified by rustls alone: here is only decided which of them count.
+//! What was written for an app must all hold; nothing of it is a suggestion. Signatures, chains and
+//! names are verified by rustls alone: here is only decided which of them count.
 
 use std::{error::Error as StdError, io, sync::Arc};
 
@@ -75,13 +76,15 @@ pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, Unusable>
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(Unusable::ClientCertificate)
 }
 
-/// A certificate with a certain key; of a certain authority and with a certain name, where that was asked for.
+/// A certificate with a certain key; of a certain authority and with a certain name, where that was
+/// asked for.
 #[derive(Debug)]
 struct PinnedCertificate {
     pin: KeyPin,
     /// With a CA the pin is one condition more, and the certificate is looked at as any other.
     authority: Option<Arc<WebPkiServerVerifier>>,
-    /// Without a CA the name counts only where it was written: who signs for themselves often holds none.
+    /// Without a CA the name counts only where it was written: who signs for themselves often holds
+    /// none.
     must_hold_name: bool,
     provider: CryptoProvider,
 }
@@ -176,8 +179,9 @@ impl Distrust {
         tls_error(error).map_or(Distrust::Handshake, Distrust::of)
     }
 
-    /// Whether an error, on a connection that was open already, says that our certificate is not wanted: in TLS 1.3
-    /// an app looks at it only after we have begun to speak (RFC 8446 section 4.4.2.4).
+    /// Whether an error, on a connection that was open already, says that our certificate is not
+    /// wanted: in TLS 1.3 an app looks at it only after we have begun to speak (RFC 8446 section
+    /// 4.4.2.4).
     pub fn is_of_our_certificate(error: &(dyn StdError + 'static)) -> bool {
         tls_error(error).is_some_and(|error| Distrust::of(error) == Distrust::OurCertificate)
     }
@@ -205,7 +209,8 @@ impl Distrust {
     }
 }
 
-/// The alerts of RFC 8446 section 6.2 with which a server refuses the client's certificate; the first is for none.
+/// The alerts of RFC 8446 section 6.2 with which a server refuses the client's certificate; the
+/// first is for none.
 fn is_about_a_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,

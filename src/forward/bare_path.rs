@@ -1,4 +1,5 @@
-//! Learns from the redirects of an app whether it serves its path without a slash at the end (see `model::bare_path`).
+//! Learns from the redirects of an app whether it serves its path without a slash at the end (see
+//! `model::bare_path`).
 
 use http::{HeaderValue, header, response::Parts};
 

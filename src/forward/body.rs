@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{model::app::Protocol, session::usage::Usage};
 
-/// So many bytes of an answer are use by themselves, although nobody had to wait for them: its client may be slow.
+/// So many bytes of an answer are use by themselves, although nobody had to wait for them: its
+/// client may be slow.
 const USED: u64 = 64 * 1024;
 
 /// Where the body of a request comes from: the client now, or what it sent before.
@@ -80,7 +81,8 @@ pub struct Terms {
     pub usage: Option<Usage>,
     /// How slow it may be; `None`: as slow as it likes.
     pub pace: Option<Pace>,
-    /// Trailers are part of it (gRPC). Others are dropped: they would be headers that nobody judged.
+    /// Trailers are part of it (gRPC). Others are dropped: they would be headers that nobody
+    /// judged.
     pub keeps_trailers: bool,
     /// Counts what was too slow.
     pub metrics: Arc<ForwardMetrics>,
@@ -107,8 +109,9 @@ impl UploadState {
         self.0.as_ref().map_or(0, |shared| shared.sent.get())
     }
 
-    /// The answer is over. Broken off, or from an app of HTTP/2, whose streams end together, it takes the upload with it: nobody
-    /// watches it any more. Otherwise what still comes has the time of any body again.
+    /// The answer is over. Broken off, or from an app of HTTP/2, whose streams end together, it
+    /// takes the upload with it: nobody watches it any more. Otherwise what still comes has the
+    /// time of any body again.
     fn over(&self, whole: bool, protocol: Protocol) {
         let Some(shared) = &self.0 else { return };
         shared.answered.set(false);
@@ -260,7 +263,8 @@ impl Body for Upload {
     }
 }
 
-/// Trailers without anything that we say, or that concerns one connection only: nobody looks at them a second time.
+/// Trailers without anything that we say, or that concerns one connection only: nobody looks at
+/// them a second time.
 fn plain(trailers: HeaderMap) -> HeaderMap {
     let mut last = None;
     let named = trailers.into_iter().filter_map(|(name, value)| {
@@ -270,7 +274,8 @@ fn plain(trailers: HeaderMap) -> HeaderMap {
     named.filter(|(name, _)| request_headers::passes(name)).collect()
 }
 
-/// The body of an answer, towards the client. When it was read to its end the connection goes back to the pool.
+/// The body of an answer, towards the client. When it was read to its end the connection goes back
+/// to the pool.
 pub struct Download {
     inner: Incoming,
     lease: Option<Lease>,
@@ -306,8 +311,8 @@ pub enum DownloadCut {
 }
 
 impl Download {
-    /// `usage` is given for finite answers only: their progress is use, an endless stream is not. Nothing may come for
-    /// `gap`; `deadline` is that of the whole answer.
+    /// `usage` is given for finite answers only: their progress is use, an endless stream is not.
+    /// Nothing may come for `gap`; `deadline` is that of the whole answer.
     pub fn new(
         inner: Incoming,
         lease: Lease,
@@ -374,7 +379,8 @@ impl Body for Download {
             }
         }
         if let Some(Err(error)) = frame {
-            // What came before it is to reach the client first: that is written out while nothing is ready here.
+            // What came before it is to reach the client first: that is written out while nothing
+            // is ready here.
             this.broken = Some(DownloadCut::App(error));
             cx.waker().wake_by_ref();
             return Poll::Pending;

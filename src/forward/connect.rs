@@ -1,4 +1,5 @@
-//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP handshake of hyper.
+//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP
+//! handshake of hyper.
 
 use std::{
     io,
@@ -48,8 +49,9 @@ const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
 /// An app of HTTP/2 that answers no ping for this long is gone; it is pinged while requests wait.
 const PING_PATIENCE: Duration = Duration::from_secs(20);
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// What an app may send on one stream before its client took any of it, in bytes; and on all together so much that
-/// clients who take nothing hold up nobody else. h2 also measures by it how many tiny frames it keeps for them.
+/// What an app may send on one stream before its client took any of it, in bytes; and on all
+/// together so much that clients who take nothing hold up nobody else. h2 also measures by it how
+/// many tiny frames it keeps for them.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * STREAMS * STREAM_WINDOW;
 /// What is held of one upload that the app does not take, in bytes.
@@ -156,8 +158,9 @@ fn tuned(tcp: TcpStream) -> TcpStream {
     tcp
 }
 
-/// A socket whose queue is full says so at once (EAGAIN of connect(2)), where TCP waits for a place in it. An app
-/// that is merely busy is waited for here as there, until the deadline; no event tells of the place.
+/// A socket whose queue is full says so at once (EAGAIN of connect(2)), where TCP waits for a place
+/// in it. An app that is merely busy is waited for here as there, until the deadline; no event
+/// tells of the place.
 async fn to_socket(path: &Path) -> io::Result<UnixStream> {
     let mut pause = SHORTEST_PAUSE;
     loop {
@@ -169,15 +172,17 @@ async fn to_socket(path: &Path) -> io::Result<UnixStream> {
     }
 }
 
-/// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is sent twice. Each
-/// has its share of the time, so that one that vanished leaves some for the others.
+/// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is
+/// sent twice. Each has its share of the time, so that one that vanished leaves some for the
+/// others.
 async fn to_one_of(pods: &[SocketAddr], near: usize, patience: Duration) -> io::Result<TcpStream> {
     let tried = pods.len().min(MOST_TRIED);
     let share = patience / u32::try_from(tried.max(1)).unwrap_or(1);
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for pod in pods.iter().cycle().skip(near).take(tried) {
         match tokio::time::timeout(share, TcpStream::connect(pod)).await {
-            // A pod is never ourselves: our own listeners, that of operators among them, are nobody's app.
+            // A pod is never ourselves: our own listeners, that of operators among them, are
+            // nobody's app.
             Ok(Ok(tcp)) if is_own(&tcp) => last = io::ErrorKind::ConnectionRefused.into(),
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => last = error,
@@ -207,7 +212,8 @@ fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
     fault
 }
 
-/// Tells the app who is connected, when it wants to know (PROXY protocol, version 2): before TLS, as all that read it do.
+/// Tells the app who is connected, when it wants to know (PROXY protocol, version 2): before TLS,
+/// as all that read it do.
 async fn introduced<S: AsyncWrite + Unpin>(mut stream: S, app: &App, near: Near) -> Result<S, Fault> {
     if let Some(client) = near.client {
         let header = proxy_header(client);
@@ -216,8 +222,9 @@ async fn introduced<S: AsyncWrite + Unpin>(mut stream: S, app: &App, near: Near)
     Ok(stream)
 }
 
-/// Section 2.2 of the specification. What the client is connected to is not said: there may be a balancer before us, and an
-/// app has the forwarded headers for that. The destination is the unspecified address.
+/// Section 2.2 of the specification. What the client is connected to is not said: there may be a
+/// balancer before us, and an app has the forwarded headers for that. The destination is the
+/// unspecified address.
 fn proxy_header(client: SocketAddr) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21".to_vec();
     match client.ip().to_canonical() {
@@ -288,8 +295,9 @@ impl Speak<'_> {
     }
 }
 
-/// Drives a connection to its end, and looks whether it takes WebSockets when somebody wants to know. hyper tells nobody
-/// when the app's settings come, so it is asked again and again for a while.
+/// Drives a connection to its end, and looks whether it takes WebSockets when somebody wants to
+/// know. hyper tells nobody when the app's settings come, so it is asked again and again for a
+/// while.
 async fn drive<S>(mut connection: http2::Connection<S, Upload, OnThisThread>, websockets: Rc<WebSockets>)
 where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,

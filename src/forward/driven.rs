@@ -1,9 +1,9 @@
 //! A connection of HTTP/1.1 to an app that has no task of its own: whoever uses it moves it on.
 //!
-//! An answer then reaches its client within one wake-up of one task, instead of being handed from one to another. What the
-//! request and its answer wait for is the connection, and nothing else; so the channels between them are asked with a
-//! waker that wakes nobody, after the connection itself was asked. And what the connection is told by that is not told to
-//! the task that tells it.
+//! An answer then reaches its client within one wake-up of one task, instead of being handed from
+//! one to another. What the request and its answer wait for is the connection, and nothing else; so
+//! the channels between them are asked with a waker that wakes nobody, after the connection itself
+//! was asked. And what the connection is told by that is not told to the task that tells it.
 
 use std::{
     pin::{Pin, pin},
@@ -34,7 +34,8 @@ pub struct Driven {
     waker: Waker,
 }
 
-/// Wakes whoever uses the connection now. Atomic because wakers are; only one thread ever touches it.
+/// Wakes whoever uses the connection now. Atomic because wakers are; only one thread ever touches
+/// it.
 #[derive(Default)]
 struct Bell {
     user: AtomicWaker,
@@ -65,7 +66,8 @@ trait Connection {
 
 impl<T: Read + Write + Unpin + Send + 'static> Connection for http1::Connection<T, Upload> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns nobody.
+        // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns
+        // nobody.
         Pin::new(self).poll(cx).map(|_| ())
     }
 
@@ -85,7 +87,8 @@ impl Driven {
         Driven { sender, connection: Some(Box::new(connection)), bell, waker }
     }
 
-    /// From now on it goes on by itself: a WebSocket, or an upload that outlasts the head of its answer.
+    /// From now on it goes on by itself: a WebSocket, or an upload that outlasts the head of its
+    /// answer.
     pub fn go_on(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.spawn();
@@ -107,8 +110,8 @@ impl Driven {
         &mut self,
         request: Request<Upload>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<> {
-        // The budget of a task is spent on the connection. Should it end there, the connection wakes the task again; the
-        // channel behind it would wake nobody.
+        // The budget of a task is spent on the connection. Should it end there, the connection
+        // wakes the task again; the channel behind it would wake nobody.
         unconstrained(self.sender.try_send_request(request))
     }
 
@@ -149,8 +152,8 @@ impl Driven {
         }
     }
 
-    /// What came of the connection. Whatever that tells the connection it learns when it is moved on next, which is before
-    /// anybody waits.
+    /// What came of the connection. Whatever that tells the connection it learns when it is moved
+    /// on next, which is before anybody waits.
     fn ask<T>(&self, what: impl FnOnce(&mut Context<'_>) -> T) -> T {
         self.bell.quiet.store(true, Relaxed);
         let answer = what(&mut Context::from_waker(Waker::noop()));

@@ -13,7 +13,8 @@ pub enum Fault {
     /// No connection within the deadline.
     #[error("the app could not be reached in time")]
     ConnectTimeout,
-    /// TLS towards the app failed: one side did not believe the other, or they do not speak the same.
+    /// TLS towards the app failed: one side did not believe the other, or they do not speak the
+    /// same.
     #[error("the TLS connection to the app failed")]
     Tls(Distrust),
     /// What answers for a container is not its gateway.
@@ -22,7 +23,8 @@ pub enum Fault {
     /// The connection died before a whole response head came.
     #[error("the app closed the connection without an answer")]
     Died,
-    /// The same, on a used connection and without a single byte: a bodyless safe request may be repeated.
+    /// The same, on a used connection and without a single byte: a bodyless safe request may be
+    /// repeated.
     #[error("the app closed a used connection without an answer")]
     DiedUnanswered,
     /// No response head within the app's deadline.

@@ -1,5 +1,6 @@
-//! Counts the interim answers (1xx) that an app sends before its answer. hyper drops them, however many there are, and each
-//! costs almost nothing to send: without a bound an app could keep us reading for as long as it may take to answer.
+//! Counts the interim answers (1xx) that an app sends before its answer. hyper drops them, however
+//! many there are, and each costs almost nothing to send: without a bound an app could keep us
+//! reading for as long as it may take to answer.
 
 /// Interim answers to one request. One `100 Continue` and a few `103 Early Hints` are usual.
 pub const MAX_INTERIM: u32 = 100;

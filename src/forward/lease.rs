@@ -1,4 +1,5 @@
-//! A connection to an app for one request: a whole one of HTTP/1.1, or a stream among others on one of HTTP/2.
+//! A connection to an app for one request: a whole one of HTTP/1.1, or a stream among others on one
+//! of HTTP/2.
 
 use std::{
     error::Error,
@@ -57,7 +58,8 @@ pub struct Shared {
     pub websockets: Rc<WebSockets>,
 }
 
-/// Whether an app of HTTP/2 takes WebSockets (RFC 8441 section 3): known once it has told its settings.
+/// Whether an app of HTTP/2 takes WebSockets (RFC 8441 section 3): known once it has told its
+/// settings.
 #[derive(Debug)]
 pub struct WebSockets {
     /// Somebody wants to know.
@@ -118,8 +120,8 @@ impl Sender {
     }
 }
 
-/// A connection to an app, or a place on one. In one box from its opening to its end: it goes from hand to hand with every
-/// request.
+/// A connection to an app, or a place on one. In one box from its opening to its end: it goes from
+/// hand to hand with every request.
 pub struct Connection {
     /// Sends the request.
     pub sender: Sender,
@@ -143,7 +145,8 @@ pub struct Connection {
     pub since: std::time::Instant,
 }
 
-/// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may be used again.
+/// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may
+/// be used again.
 pub struct Lease {
     /// The connection.
     pub connection: Box<Connection>,
@@ -168,11 +171,13 @@ impl From<Fault> for Failed {
 impl Lease {
     /// Sends one request and waits for the head of its answer.
     ///
-    /// The app has at least the deadline, and at most twice that, from the last byte of the upload; while bytes
-    /// move it owes nothing. An upload that stands still for as long ends too, as the client's fault.
+    /// The app has at least the deadline, and at most twice that, from the last byte of the upload;
+    /// while bytes move it owes nothing. An upload that stands still for as long ends too, as the
+    /// client's fault.
     ///
     /// # Errors
-    /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came back.
+    /// [`Fault::DiedUnanswered`] only when the connection was used before and not one byte came
+    /// back.
     pub fn send<'u>(
         mut self,
         mut request: Request<Upload>,
@@ -200,7 +205,8 @@ impl Lease {
                         let Some(lease) = waiting.take() else { return Poll::Pending };
                         return Poll::Ready(lease.answered(answered, upload));
                     }
-                    // Bytes moved in this window, perhaps until just now: the app gets a whole window after them.
+                    // Bytes moved in this window, perhaps until just now: the app gets a whole
+                    // window after them.
                     Poll::Pending if upload.sent() > sent => {
                         sent = upload.sent();
                         connection.timer.set(Instant::now() + deadline);
@@ -241,7 +247,8 @@ impl Lease {
         let (heard, used_before) = (heard.load(Ordering::Relaxed), *used_before);
         let unanswered = match sender {
             Sender::Http1(_) => used_before && !heard,
-            // Others' answers come on the same connection: of this one's only what HTTP/2 says itself is known.
+            // Others' answers come on the same connection: of this one's only what HTTP/2 says
+            // itself is known.
             Sender::Http2(_) => used_before && was_not_taken(error),
         };
         if unanswered
@@ -283,8 +290,9 @@ impl Lease {
         }
     }
 
-    /// What a WebSocket keeps of it: of HTTP/1.1 nothing, for its bytes are all that is left of the connection, and what hyper
-    /// and a timer would hold for the next request is more than all the rest of it.
+    /// What a WebSocket keeps of it: of HTTP/1.1 nothing, for its bytes are all that is left of the
+    /// connection, and what hyper and a timer would hold for the next request is more than all the
+    /// rest of it.
     pub fn into_stream(self) -> Option<Shared> {
         match self.connection.sender {
             Sender::Http1(_) => None,
@@ -300,8 +308,8 @@ impl Lease {
     }
 }
 
-/// Whether the app says that it did nothing with a request: it refused the stream, or left before it (RFC 9113 sections
-/// 8.7 and 6.8).
+/// Whether the app says that it did nothing with a request: it refused the stream, or left before
+/// it (RFC 9113 sections 8.7 and 6.8).
 fn was_not_taken(error: &hyper::Error) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,4 +1,5 @@
-//! A body may not stand still for ever, nor trickle: how long the other side was waited for, and what came of it.
+//! A body may not stand still for ever, nor trickle: how long the other side was waited for, and
+//! what came of it.
 
 use std::{
     pin::Pin,
@@ -8,7 +9,8 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Slowness is judged only after so much waiting: before, a few packets that were lost look the same.
+/// Slowness is judged only after so much waiting: before, a few packets that were lost look the
+/// same.
 const BEFORE_JUDGED: Duration = Duration::from_secs(60);
 
 /// A timer that is kept and moved on, instead of made anew for everything that is waited for.
@@ -29,8 +31,8 @@ impl Timer {
         self.0.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
     }
 
-    /// Ready when that time has come. It is moved seldom: what is waited for again and again is waited for until later each
-    /// time, so that it goes off too soon, and then goes on.
+    /// Ready when that time has come. It is moved seldom: what is waited for again and again is
+    /// waited for until later each time, so that it goes off too soon, and then goes on.
     pub fn passes(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
         if sleep.deadline() > until {

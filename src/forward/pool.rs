@@ -1,7 +1,8 @@
 //! Connections to apps, kept for the next request; one pool per data thread.
 //!
-//! The key is the app as published: when an app is published anew, with another address or the same, its
-//! old connections are not used again. Last in, first out, so that few connections stay warm.
+//! The key is the app as published: when an app is published anew, with another address or the
+//! same, its old connections are not used again. Last in, first out, so that few connections stay
+//! warm.
 
 use std::{
     cell::{OnceCell, RefCell},
@@ -33,7 +34,8 @@ use crate::{
     ops::tls_client,
 };
 
-/// Requests at the same time on one connection of HTTP/2: one lost packet, or one that is closed, holds up all of them.
+/// Requests at the same time on one connection of HTTP/2: one lost packet, or one that is closed,
+/// holds up all of them.
 pub const STREAMS: u32 = 32;
 /// Connections that are kept for one app by one data thread.
 const MOST_KEPT: usize = 64;
@@ -61,8 +63,8 @@ pub struct Near {
 }
 
 struct OfApp {
-    /// Keeps the address that is the key from being given to another app, and not the app itself: others count
-    /// by that who still uses it.
+    /// Keeps the address that is the key from being given to another app, and not the app itself:
+    /// others count by that who still uses it.
     app: std::sync::Weak<App>,
     /// The youngest last.
     #[expect(clippy::vec_box, reason = "the box is lent to a request and comes back")]
@@ -87,7 +89,8 @@ impl Connection {
         self.sender.is_closed()
     }
 
-    /// Closed by the app, of which HTTP/1.1 says nothing; one of HTTP/2 says goodbye, and what it did not do.
+    /// Closed by the app, of which HTTP/1.1 says nothing; one of HTTP/2 says goodbye, and what it
+    /// did not do.
     fn went_away(&self) -> bool {
         match &self.sender {
             Sender::Http1(driven) => driven.is_closed(),
@@ -174,8 +177,9 @@ impl Pool {
         Some(Lease { connection, app: app.clone() })
     }
 
-    /// Whether the app has lately closed connections that were kept for it. What may not be sent twice is then sent on a new
-    /// one: on a kept one it could arrive together with the end, and nobody could say whether it was done.
+    /// Whether the app has lately closed connections that were kept for it. What may not be sent
+    /// twice is then sent on a new one: on a kept one it could arrive together with the end, and
+    /// nobody could say whether it was done.
     pub fn is_fickle(&self, app: &Arc<App>) -> bool {
         let mut apps = self.apps.borrow_mut();
         let Some(of_app) = apps.get_mut(&key(app)) else { return false };
@@ -205,7 +209,8 @@ impl Pool {
         }
     }
 
-    /// A place on a connection that many share: one that is kept, or that somebody else is opening just now, or a new one.
+    /// A place on a connection that many share: one that is kept, or that somebody else is opening
+    /// just now, or a new one.
     ///
     /// # Errors
     /// Those of [`Pool::connect`], whoever tried.
@@ -221,7 +226,8 @@ impl Pool {
             }
             let (mut result, opens) = self.opening(app);
             let Some(opens) = opens else {
-                // Dropped without a result by somebody who has gone: then it is open to others again.
+                // Dropped without a result by somebody who has gone: then it is open to others
+                // again.
                 match result.wait_for(Option::is_some).await.map(|told| *told) {
                     Ok(Some(Err(fault))) => return Err(fault),
                     Ok(Some(Ok(())) | None) | Err(_) => continue,
@@ -233,7 +239,8 @@ impl Pool {
         }
     }
 
-    /// What becomes of the connection that is being opened; with the one who tells it when nobody does so yet.
+    /// What becomes of the connection that is being opened; with the one who tells it when nobody
+    /// does so yet.
     fn opening(&self, app: &Arc<App>) -> (watch::Receiver<Opening>, Option<watch::Sender<Opening>>) {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
@@ -251,7 +258,8 @@ impl Pool {
     /// A new connection; to the pod that `near` names, or another one if that takes none.
     ///
     /// # Errors
-    /// Those of [`connect::open`]; [`Fault::Busy`] when there are as many as there may be, or as this client may have.
+    /// Those of [`connect::open`]; [`Fault::Busy`] when there are as many as there may be, or as
+    /// this client may have.
     pub async fn connect(
         self: &Rc<Self>,
         app: &Arc<App>,
@@ -315,7 +323,8 @@ impl Pool {
     pub fn expire(&self) {
         self.apps.borrow_mut().retain(|_, of_app| {
             of_app.tidy(self.settings.idle);
-            // What is known of an app that is still published is kept: its TLS configuration was read from files.
+            // What is known of an app that is still published is kept: its TLS configuration was
+            // read from files.
             let is_known = of_app.tls.is_some() || of_app.closed_one.is_some();
             !of_app.kept.is_empty() || (is_known && of_app.app.strong_count() > 0)
         });
@@ -364,8 +373,8 @@ impl OfApp {
         OfApp { app: Arc::downgrade(app), kept: Vec::new(), tls: None, closed_one: None, opening: None }
     }
 
-    /// Where the one is that was used last, of those that fit and take a request. Looks at no other than it has to: what is
-    /// older is tidied now and then.
+    /// Where the one is that was used last, of those that fit and take a request. Looks at no other
+    /// than it has to: what is older is tidied now and then.
     fn youngest(&mut self, near: Near, now: Instant, idle: Duration) -> Option<usize> {
         let mut at = self.kept.len();
         loop {

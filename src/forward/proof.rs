@@ -1,5 +1,5 @@
-//! Proving to a container's gateway who we are, and having it prove who it is: once a connection is open the
-//! certificate is known, and with it what must be shown and answered.
+//! Proving to a container's gateway who we are, and having it prove who it is: once a connection is
+//! open the certificate is known, and with it what must be shown and answered.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -41,7 +41,8 @@ impl Proof {
     /// Checks the answer, and takes the proof off it: it is not for clients.
     ///
     /// # Errors
-    /// [`Fault::WrongProof`]: whoever answers is not the container's gateway, and nothing of it is passed on.
+    /// [`Fault::WrongProof`]: whoever answers is not the container's gateway, and nothing of it is
+    /// passed on.
     pub fn check(&self, headers: &mut HeaderMap) -> Result<(), Fault> {
         let holds = {
             let mut given = headers.get_all(ANSWERED).iter();

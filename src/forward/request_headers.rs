@@ -1,6 +1,7 @@
 //! The headers of a request as an app gets them (behaviour rows 31-34).
 //!
-//! What the client's `Connection` nominates and every spelling of what we set is never taken over. Cookies and bodies aside, all other values pass byte for byte, in order.
+//! What the client's `Connection` nominates and every spelling of what we set is never taken over.
+//! Cookies and bodies aside, all other values pass byte for byte, in order.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -64,7 +65,8 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
-            // A page that was opened with a token in its address tells it here, with everything it loads.
+            // A page that was opened with a token in its address tells it here, with everything it
+            // loads.
             Fate::Pass if *name == header::REFERER && withholds_referer(value, app) => {}
             Fate::Pass => {
                 if !nominated.contains(name) {
@@ -87,8 +89,9 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
     out
 }
 
-/// The origin that the browser sees, to be told to an app under the name that the app knows itself by: with `rewrite_host` an
-/// app compares Origin and Referer with a Host that it was given by us. A foreign origin stays.
+/// The origin that the browser sees, to be told to an app under the name that the app knows itself
+/// by: with `rewrite_host` an app compares Origin and Referer with a Host that it was given by us.
+/// A foreign origin stays.
 struct OwnOrigin<'r> {
     public: WebOrigin,
     app: &'r App,
@@ -137,7 +140,8 @@ fn fate(name: &str) -> Fate {
         "authorization" => Fate::Authorization,
         "connection"
         | "keep-alive"
-        // Servers with a CGI interface would set HTTP_PROXY by it, which many libraries obey (httpoxy, CVE-2016-5385).
+        // Servers with a CGI interface would set HTTP_PROXY by it, which many libraries obey
+        // (httpoxy, CVE-2016-5385).
         | "proxy"
         | "proxy-connection"
         | "proxy-authenticate"
@@ -160,10 +164,11 @@ pub fn passes(name: &HeaderName) -> bool {
     matches!(fate(name.as_str()), Fate::Pass)
 }
 
-/// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every byte other
-/// than a letter or a digit is read as `-`. CGI, FastCGI and WSGI servers turn a name into a variable in that
-/// way (RFC 3875 section 4.1.18 asks for `-` alone, but some map every such byte to `_`), so
-/// `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in lower case.
+/// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every
+/// byte other than a letter or a digit is read as `-`. CGI, FastCGI and WSGI servers turn a name
+/// into a variable in that way (RFC 3875 section 4.1.18 asks for `-` alone, but some map every such
+/// byte to `_`), so `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in lower
+/// case.
 fn is_forged(name: &str) -> bool {
     if !matches!(name.as_bytes().first(), Some(b'x' | b'f' | b't' | b'c')) {
         return false;
@@ -182,7 +187,8 @@ fn is_forged(name: &str) -> bool {
 const FAMILIES: [&[u8]; 5] =
     [b"x-forwarded-", b"x-auth-request-", b"x-ludgate-", b"x-arvados-authorization", b"x-arvados-container-"];
 
-/// Names that are ours as a whole. The two framing fields themselves never get here: only their misspellings do.
+/// Names that are ours as a whole. The two framing fields themselves never get here: only their
+/// misspellings do.
 const EXACT: [&[u8]; 9] = [
     b"forwarded",
     b"x-forwarded",
@@ -195,8 +201,8 @@ const EXACT: [&[u8]; 9] = [
     b"transfer-encoding",
 ];
 
-/// The header names that the client's `Connection` nominates for removal. Names that `fate` decides are
-/// not affected: nobody can have Host, Cookie or our own headers removed.
+/// The header names that the client's `Connection` nominates for removal. Names that `fate` decides
+/// are not affected: nobody can have Host, Cookie or our own headers removed.
 struct Nominated(Vec<HeaderName>);
 
 impl Nominated {
@@ -221,7 +227,8 @@ impl Nominated {
     }
 }
 
-/// Removes the cookies that this app must not see; every other byte and the order stay. `None`: nothing is left.
+/// Removes the cookies that this app must not see; every other byte and the order stay. `None`:
+/// nothing is left.
 fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderValue> {
     let names = &context.site.cookies;
     let kind = context.permit.app().kind;
@@ -249,8 +256,8 @@ fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderVal
     if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
 }
 
-/// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would drop
-/// the body of a GET that says nothing.
+/// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would
+/// drop the body of a GET that says nothing.
 fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
     match arrival.framing {
         Framing::None => {}
@@ -272,7 +279,8 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
 mod tests {
     use super::*;
 
-    /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section 5.6.2).
+    /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110
+    /// section 5.6.2).
     const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
 
     fn is_dropped(name: &str) -> bool {

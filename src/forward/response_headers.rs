@@ -1,6 +1,6 @@
-//! The headers of an answer as the client gets them: hop-by-hop fields gone, cookies held to the app,
-//! nothing that would speak for the whole origin from one app on a path, and nothing that would speak for
-//! its neighbours from an app on a host of its own.
+//! The headers of an answer as the client gets them: hop-by-hop fields gone, cookies held to the
+//! app, nothing that would speak for the whole origin from one app on a path, and nothing that
+//! would speak for its neighbours from an app on a host of its own.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -32,8 +32,8 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
 }
 
-/// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or one
-/// length in canonical decimal, or none. Says whether that was possible.
+/// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or
+/// one length in canonical decimal, or none. Says whether that was possible.
 pub fn settle_framing(headers: &mut HeaderMap) -> bool {
     let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
     if matches!((values.next(), values.next()), (Some(value), None) if is_canonical(value)) {
@@ -69,8 +69,8 @@ fn is_canonical(length: &HeaderValue) -> bool {
     }
 }
 
-/// What of an answer is not simply passed on: most hold little of it, and one look at the names they have is cheaper than
-/// looking for each that they have not.
+/// What of an answer is not simply passed on: most hold little of it, and one look at the names
+/// they have is cheaper than looking for each that they have not.
 #[derive(Default)]
 struct Found {
     /// `Connection`.
@@ -130,8 +130,8 @@ fn strip_nominated(headers: &mut HeaderMap) {
     headers.remove(header::CONNECTION);
 }
 
-/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101 too: whoever
-/// sends the 101 adds `Upgrade` again.
+/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101
+/// too: whoever sends the 101 adds `Upgrade` again.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in [
         HeaderName::from_static("keep-alive"),
@@ -145,8 +145,8 @@ fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// An app on its own host owns its origin, and nothing beyond it: no word for hosts below or beside its own,
-/// and none about how the gateway is reached.
+/// An app on its own host owns its origin, and nothing beyond it: no word for hosts below or beside
+/// its own, and none about how the gateway is reached.
 fn keep_to_the_host(headers: &mut HeaderMap) {
     for name in [
         header::ALT_SVC,
@@ -168,8 +168,8 @@ fn keep_to_the_host(headers: &mut HeaderMap) {
     clear_own_data_only(headers);
 }
 
-/// `Clear-Site-Data: "cookies"` would clear those of every host under the same registrable domain, ours among
-/// them; cache and storage are the origin's own.
+/// `Clear-Site-Data: "cookies"` would clear those of every host under the same registrable domain,
+/// ours among them; cache and storage are the origin's own.
 fn clear_own_data_only(headers: &mut HeaderMap) {
     let name = HeaderName::from_static("clear-site-data");
     let kept: Vec<&'static str> = ["\"cache\"", "\"storage\"", "\"executionContexts\""]
@@ -219,7 +219,8 @@ fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
     ] {
         headers.remove(name);
     }
-    // A browser reads the value as a URL, in which dots hide behind `%2e` and blanks: only plain bytes pass.
+    // A browser reads the value as a URL, in which dots hide behind `%2e` and blanks: only plain
+    // bytes pass.
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~');
     let stays = |scope: &HeaderValue| {
         let below = scope.as_bytes().strip_prefix(app.mount.as_bytes());

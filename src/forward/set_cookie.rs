@@ -1,4 +1,5 @@
-//! `Set-Cookie` from apps: an app sets cookies for itself, not for its neighbours, and never ours (behaviour row 31).
+//! `Set-Cookie` from apps: an app sets cookies for itself, not for its neighbours, and never ours
+//! (behaviour row 31).
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -13,7 +14,8 @@ use crate::{
 /// Cookies an app may set in one answer.
 const MAX_SET: usize = 64;
 
-/// Rewrites every `Set-Cookie` of an answer; values and all attributes but Path and Domain pass as they are.
+/// Rewrites every `Set-Cookie` of an answer; values and all attributes but Path and Domain pass as
+/// they are.
 pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     if !headers.contains_key(header::SET_COOKIE) {
         return;

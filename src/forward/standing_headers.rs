@@ -1,4 +1,5 @@
-//! The headers that every request of one person to one app on one connection says alike: made once, and copied.
+//! The headers that every request of one person to one app on one connection says alike: made once,
+//! and copied.
 //!
 //! A copy of the whole map hashes no name; it is much cheaper than a dozen insertions.
 
@@ -42,7 +43,8 @@ const ROOM: usize = 32;
 #[derive(Default)]
 pub struct StandingHeaders(RefCell<Option<Said>>);
 
-/// The headers, and everything they were made of. Who is behind a proxy of ours changes with every request, and is not in them.
+/// The headers, and everything they were made of. Who is behind a proxy of ours changes with every
+/// request, and is not in them.
 struct Said {
     headers: HeaderMap,
     origin: WebOrigin,

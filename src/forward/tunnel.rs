@@ -1,5 +1,5 @@
-//! Carries the bytes of a WebSocket both ways, and ends it as a WebSocket ends: with a Close frame between two frames
-//! (RFC 6455 section 5.5.1), to the client and to the app.
+//! Carries the bytes of a WebSocket both ways, and ends it as a WebSocket ends: with a Close frame
+//! between two frames (RFC 6455 section 5.5.1), to the client and to the app.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,7 +26,8 @@ use crate::{
     streams::{Cut, CutReason},
 };
 
-/// Bytes held per direction at most, and only while they are written: most WebSockets say nothing for most of the time.
+/// Bytes held per direction at most, and only while they are written: most WebSockets say nothing
+/// for most of the time.
 const BUFFER: usize = 16 * 1024;
 
 thread_local! {
@@ -35,7 +36,8 @@ thread_local! {
 }
 /// After one side has ended, the other may go on for this long.
 const LINGER: Duration = Duration::from_secs(30);
-/// A frame under way may come to its end for this long, and both sides may take leave; then they are cut.
+/// A frame under way may come to its end for this long, and both sides may take leave; then they
+/// are cut.
 const POLITE: Duration = Duration::from_secs(1);
 
 /// What went through a tunnel.
@@ -119,8 +121,8 @@ impl Stop {
     }
 }
 
-/// Carries bytes until both sides have ended, one failed, the stream is cut, or the process stops. In the last two cases
-/// both sides are told, between frames, and then both are closed.
+/// Carries bytes until both sides have ended, one failed, the stream is cut, or the process stops.
+/// In the last two cases both sides are told, between frames, and then both are closed.
 pub async fn tunnel(
     client: OnUpgrade,
     (upstream, lease): (OnUpgrade, Lease),
@@ -140,8 +142,9 @@ pub async fn tunnel(
             let up = carry(client_read, upstream_write, Direction::ToApp(usage), &stop, &mut carried.up);
             let down = carry(upstream_read, client_write, Direction::ToClient, &stop, &mut carried.down);
             let (mut up, mut down) = (pin!(up), pin!(down));
-            // Half a close is honoured for a while; a side that never closes must not hold the other's socket.
-            // Once told to end, each takes leave by itself, whatever becomes of the other.
+            // Half a close is honoured for a while; a side that never closes must not hold the
+            // other's socket. Once told to end, each takes leave by itself, whatever becomes of the
+            // other.
             let goes_on = |result: io::Result<()>| {
                 result.or_else(|error| match stop.farewell.get() {
                     Some(_) => Ok(()),
@@ -213,8 +216,8 @@ async fn carry(
                 to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_)))).await?;
             }
             to.shutdown().await?;
-            // What comes still is not for the other side any more. Unread it would make the system reset the connection,
-            // and the farewell would be lost.
+            // What comes still is not for the other side any more. Unread it would make the system
+            // reset the connection, and the farewell would be lost.
             while !next(&mut from).await?.is_empty() {}
             return Ok(());
         }
@@ -223,7 +226,8 @@ async fn carry(
             () = stop.told.notified(), if farewell.is_none() => continue,
         };
         if read.is_empty() {
-            // Half a close is passed on as half a close; the other direction may still have something to say.
+            // Half a close is passed on as half a close; the other direction may still have
+            // something to say.
             return to.shutdown().await;
         }
         stop.heard.set(Instant::now());

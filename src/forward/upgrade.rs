@@ -23,11 +23,12 @@ use crate::{
 /// RFC 6455 section 1.3.
 const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Asks the app to switch. Only a valid 101 is one, or on HTTP/2 a success; any other answer is relayed.
+/// Asks the app to switch. Only a valid 101 is one, or on HTTP/2 a success; any other answer is
+/// relayed.
 ///
 /// # Errors
-/// As for any request; [`Fault::BadAnswer`] for a 101 that does not answer this handshake, [`Fault::NoWebSockets`] for an app
-/// of HTTP/2 that does not allow it.
+/// As for any request; [`Fault::BadAnswer`] for a 101 that does not answer this handshake,
+/// [`Fault::NoWebSockets`] for an app of HTTP/2 that does not allow it.
 pub async fn handshake(
     pool: &Rc<Pool>,
     app: &Arc<App>,

@@ -1,6 +1,7 @@
 //! One JSON line per request, written when the last byte was sent or the client went away.
 //!
-//! A [`Record`] is filled along the line and speaks when dropped. Never in it: query, cookies, tokens.
+//! A [`Record`] is filled along the line and speaks when dropped. Never in it: query, cookies,
+//! tokens.
 
 use std::{
     cell::{Cell, RefCell},
@@ -226,7 +227,8 @@ impl Drop for Record {
     }
 }
 
-/// Adds a field, escaped: control characters, quotes, and the characters that turn the text direction.
+/// Adds a field, escaped: control characters, quotes, and the characters that turn the text
+/// direction.
 fn field(line: &mut String, name: &str, value: &str) {
     if value.is_empty() {
         return;

@@ -1,7 +1,7 @@
 //! An Arvados token in the query of an address: taken out before anything else sees the address.
 //!
-//! Only its own pair is removed; every other byte stays. At a public port the query is the app's, unless what
-//! stands there has the form of a token.
+//! Only its own pair is removed; every other byte stays. At a public port the query is the app's,
+//! unless what stands there has the form of a token.
 
 use http::uri::PathAndQuery;
 
@@ -21,7 +21,8 @@ pub enum AddressToken {
     Several,
 }
 
-/// Takes the token out of a target that leads to a container, or may do so as far as anybody can say now.
+/// Takes the token out of a target that leads to a container, or may do so as far as anybody can
+/// say now.
 pub fn take(target: &mut PathAndQuery, here: &Here) -> Option<AddressToken> {
     let is_public = match here {
         Here::App(app) if app.container().is_some() => app.spec.access == Access::Public,

@@ -1,4 +1,5 @@
-//! The body of an answer: a page of ours, or what the app sends; with what must happen when it is over.
+//! The body of an answer: a page of ours, or what the app sends; with what must happen when it is
+//! over.
 
 use std::{
     pin::Pin,
@@ -27,7 +28,8 @@ pub struct Answer {
     record: Option<Box<Record>>,
     /// Of a stream among others, told what the client takes.
     exchange: Option<Rc<Exchange>>,
-    /// What of the last piece was not given yet: a stream gets small pieces, so that what its client takes is seen.
+    /// What of the last piece was not given yet: a stream gets small pieces, so that what its
+    /// client takes is seen.
     left: Bytes,
     /// The connection is not idle while the body lives.
     busy: Option<Busy>,
@@ -107,8 +109,8 @@ impl Watch {
         Watch::new(call.streams, call.cut, question)
     }
 
-    /// A response becomes a stream when it has to wait for the app, or has carried much: the many small
-    /// answers never touch the table.
+    /// A response becomes a stream when it has to wait for the app, or has carried much: the many
+    /// small answers never touch the table.
     fn list(&mut self) {
         if self.listed.is_none() {
             let question = self.question.clone();

@@ -47,8 +47,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Whether requests for this host may come here at all: a browser that holds a connection for one name may use it for
-    /// another, if the certificate speaks for both (RFC 9110 section 7.4). A proxy of ours may mix what it likes.
+    /// Whether requests for this host may come here at all: a browser that holds a connection for
+    /// one name may use it for another, if the certificate speaks for both (RFC 9110 section 7.4).
+    /// A proxy of ours may mix what it likes.
     pub fn is_for(&self, headers: &HeaderMap) -> bool {
         let (Some(shown), false) = (&self.shown, self.peer.trusted) else { return true };
         let Some(host) = headers.get(header::HOST) else { return false };

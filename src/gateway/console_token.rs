@@ -1,9 +1,9 @@
-//! The console's own sign-in as a credential: a cookie with an access token of our issuer, verified like a bearer token
-//! and never believed for being there (behaviour rows 20 and 21).
+//! The console's own sign-in as a credential: a cookie with an access token of our issuer, verified
+//! like a bearer token and never believed for being there (behaviour rows 20 and 21).
 //!
-//! It makes a session, which carries the token's time: after `recheck` a valid token on the request proves it again.
-//! Without one it counts no longer where membership or ownership matters, and goes on for apps of everybody who
-//! signs in.
+//! It makes a session, which carries the token's time: after `recheck` a valid token on the request
+//! proves it again. Without one it counts no longer where membership or ownership matters, and goes
+//! on for apps of everybody who signs in.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use crate::{
 };
 
 impl Gateway {
-    /// Whether a session counts at this app: one that stands on the console's token as long as that proves it.
+    /// Whether a session counts at this app: one that stands on the console's token as long as that
+    /// proves it.
     pub async fn is_proved(&self, live: &Live, presented: &Candidates<'_>, app: &App) -> bool {
         let sign_in = live.sign_in();
         let Some(known) = &sign_in.tokens.console else { return true };
@@ -47,8 +48,9 @@ impl Gateway {
         !is_old || app.spec.access == Access::User
     }
 
-    /// Whether a stream may go on that was opened by such a session, as far as membership or ownership matters. It
-    /// brings no new token, so the one that proved it last counts until it ends.
+    /// Whether a stream may go on that was opened by such a session, as far as membership or
+    /// ownership matters. It brings no new token, so the one that proved it last counts until it
+    /// ends.
     pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
         if sign_in.needs_proof() {
             return false;
@@ -58,8 +60,8 @@ impl Gateway {
             || self.clock.wall_seconds() < known.expires()
     }
 
-    /// The caller that the console's token proves, and the sign-in that stands on it. Two people who both hold are no
-    /// answer to who is asking.
+    /// The caller that the console's token proves, and the sign-in that stands on it. Two people
+    /// who both hold are no answer to who is asking.
     pub async fn by_console_token(&self, presented: &Candidates<'_>) -> Consulted {
         let mut proved: Option<Arc<SignIn>> = None;
         let mut unverifiable = false;

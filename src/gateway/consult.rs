@@ -1,5 +1,5 @@
-//! Who is asking: session cookie, then bearer token, then the console's token, then one of Arvados, then nobody
-//! (behaviour section 4).
+//! Who is asking: session cookie, then bearer token, then the console's token, then one of Arvados,
+//! then nobody (behaviour section 4).
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -78,7 +78,8 @@ impl Consulted {
         }
     }
 
-    /// What the caller gets. A refusal that a neighbour's cookie may have brought about is judged as nobody's.
+    /// What the caller gets. A refusal that a neighbour's cookie may have brought about is judged
+    /// as nobody's.
     ///
     /// # Errors
     /// What the caller gets instead of the app.
@@ -90,8 +91,9 @@ impl Consulted {
             .or_else(|_| decide::judge(arrival, &Caller::Anonymous, destination))
     }
 
-    /// Whether a refusal may be a neighbour's doing, who set a token of their own for the domain above both. Who
-    /// opens a page is then asked to sign in, and afterwards has a session that comes first.
+    /// Whether a refusal may be a neighbour's doing, who set a token of their own for the domain
+    /// above both. Who opens a page is then asked to sign in, and afterwards has a session that
+    /// comes first.
     fn may_be_planted(&self, arrival: &Arrival, site: &Site) -> bool {
         self.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in
     }
@@ -122,9 +124,9 @@ pub struct Asked<'r> {
 }
 
 impl Gateway {
-    /// Reads the credentials of a request, unless its app is public. Warm requests make no call and wait
-    /// for nothing; only a token signed with an unknown key has the provider asked, once in 30 s, and a token
-    /// of Arvados that was not seen lately the API server.
+    /// Reads the credentials of a request, unless its app is public. Warm requests make no call and
+    /// wait for nothing; only a token signed with an unknown key has the provider asked, once in 30
+    /// s, and a token of Arvados that was not seen lately the API server.
     ///
     /// # Errors
     /// [`Malformed::Cookies`].
@@ -134,7 +136,8 @@ impl Gateway {
         }
         let Asked { headers, arrival, .. } = asked;
         let (app, now) = (&asked.destination.app, self.clock.now());
-        // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused instead.
+        // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused
+        // instead.
         let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
         if cookies_speak
             && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
@@ -229,8 +232,8 @@ impl Gateway {
         by_cookies(arvados, tokens, site, client).await
     }
 
-    /// The caller of a session, once it may be believed. One that another replica has begun, and whose proof is older than
-    /// `recheck`, is proved again first where groups or ownership matter.
+    /// The caller of a session, once it may be believed. One that another replica has begun, and
+    /// whose proof is older than `recheck`, is proved again first where groups or ownership matter.
     async fn by_live(&self, live: &Live, app: &App) -> Consulted {
         let sign_in = live.sign_in();
         if app.spec.access == Access::User && sign_in.needs_proof() {
@@ -299,8 +302,9 @@ impl Gateway {
         if readable { refusal } else { Refusal { reason: Reason::UnknownApp, app: None } }
     }
 
-    /// Whether the Authorization header is a token that only we are to see, whoever asks for what: one of our
-    /// own issuer, and at a container one that has Arvados' unmistakable form or is known to be somebody's.
+    /// Whether the Authorization header is a token that only we are to see, whoever asks for what:
+    /// one of our own issuer, and at a container one that has Arvados' unmistakable form or is
+    /// known to be somebody's.
     pub fn authorization_is_ours(&self, headers: &HeaderMap, app: &App) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
         let ours = |oidc: &Arc<Oidc>| oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some();
@@ -354,8 +358,8 @@ impl Gateway {
     }
 }
 
-/// The caller that an Arvados token in `Authorization` proves. It makes no session. One that only looks like
-/// an old token, and is none, is the app's own business.
+/// The caller that an Arvados token in `Authorization` proves. It makes no session. One that only
+/// looks like an old token, and is none, is the app's own business.
 async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: IpAddr) -> Option<Consulted> {
     let value = headers.get(header::AUTHORIZATION)?;
     let (token, form) = tokens::of_authorization(value.as_bytes())?;
@@ -373,7 +377,8 @@ async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: Ip
     })
 }
 
-/// The caller that the tokens in cookies prove. Two people who both hold are no answer to who is asking.
+/// The caller that the tokens in cookies prove. Two people who both hold are no answer to who is
+/// asking.
 async fn by_cookies(
     arvados: &Arc<ArvadosTokens>,
     tokens: impl Iterator<Item = Secret>,
@@ -390,8 +395,8 @@ async fn by_cookies(
                 }
             }
             (Caller::Person { .. }, None) => proved = Some(consulted),
-            // An old cookie, or one that cannot be checked now, is no reason to refuse somebody who could sign
-            // in; where nobody can, it is.
+            // An old cookie, or one that cannot be checked now, is no reason to refuse somebody who
+            // could sign in; where nobody can, it is.
             (Caller::Unverifiable, None) if !site.signs_in => return Some(consulted),
             (Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
         }

@@ -1,8 +1,8 @@
-//! The one place where it is decided what a request gets. Pure: requests, `ludgate explain` and the tests
-//! ask the same functions.
+//! The one place where it is decided what a request gets. Pure: requests, `ludgate explain` and the
+//! tests ask the same functions.
 //!
-//! [`decide`] is [`locate`], which needs no caller, then [`judge`], which does, then [`reachable`]. The line
-//! calls them apart, because for a public app nobody asks who the caller is.
+//! [`decide`] is [`locate`], which needs no caller, then [`judge`], which does, then [`reachable`].
+//! The line calls them apart, because for a public app nobody asks who the caller is.
 
 use super::{
     decision::{Decision, Early, Reason, Refusal},
@@ -59,8 +59,8 @@ pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Re
     }
 }
 
-/// Whether the app is there to be reached: asked after whether the person may, so that nobody learns the
-/// state of what they may not see.
+/// Whether the app is there to be reached: asked after whether the person may, so that nobody
+/// learns the state of what they may not see.
 pub fn reachable(permit: Permit) -> Result<Permit, Early> {
     let state = permit.app().spec.state;
     let refuse = |reason| Err(Early::Refuse(Refusal { reason, app: Some(permit.app().clone()) }));

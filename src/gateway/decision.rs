@@ -1,4 +1,5 @@
-//! What a request gets, before it is a response. Which outcome comes before which is in `decide` alone.
+//! What a request gets, before it is a response. Which outcome comes before which is in `decide`
+//! alone.
 
 use std::sync::Arc;
 
@@ -257,7 +258,8 @@ impl Decision {
         }
     }
 
-    /// The status that follows from the decision alone; `None` where the app or an endpoint decides it.
+    /// The status that follows from the decision alone; `None` where the app or an endpoint decides
+    /// it.
     pub fn status(&self) -> Option<StatusCode> {
         match self {
             Decision::Forward(_) => None,

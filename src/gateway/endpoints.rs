@@ -150,7 +150,8 @@ impl Call<'_> {
         }
     }
 
-    /// Who the console's token says this is, unless another page had it sent, and the key of that token's record.
+    /// Who the console's token says this is, unless another page had it sent, and the key of that
+    /// token's record.
     pub fn signed_in_at_console(&self) -> Option<(Arc<Principal>, RecordKey)> {
         if self.arrival.provenance == Provenance::Foreign {
             return None;

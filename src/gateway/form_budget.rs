@@ -1,6 +1,7 @@
-//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout tokens. Clients may
-//! send them slowly, so the bytes that are held at once are bounded: for one person or client, and in all. People whose session is
-//! known have an account of their own, which anonymous clients cannot use up.
+//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout
+//! tokens. Clients may send them slowly, so the bytes that are held at once are bounded: for one
+//! person or client, and in all. People whose session is known have an account of their own, which
+//! anonymous clients cannot use up.
 
 use std::{
     collections::HashMap,
@@ -20,7 +21,8 @@ const KNOWN: usize = 16 << 20;
 const ANONYMOUS: usize = 4 << 20;
 /// For one person or client, in bytes: four of the largest forms.
 const EACH: usize = 1 << 20;
-/// For one person or client, at once, however small they are: a request that is waited for takes some memory too.
+/// For one person or client, at once, however small they are: a request that is waited for takes
+/// some memory too.
 const EACH_AT_ONCE: usize = 16;
 /// A body must be complete within this time.
 const DEADLINE: Duration = Duration::from_secs(10);

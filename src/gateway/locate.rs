@@ -1,4 +1,5 @@
-//! Which app a request is for, or what it gets without one: by the place it arrived at, then by its path.
+//! Which app a request is for, or what it gets without one: by the place it arrived at, then by its
+//! path.
 
 use http::{Method, StatusCode};
 
@@ -65,7 +66,8 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
                     status: StatusCode::TEMPORARY_REDIRECT,
                     location: site.url(&Place::Host(label), &with_query(&path[root..], arrival)),
                 }),
-                // Its host is taken by another: on the path it would share an origin it was to be kept from.
+                // Its host is taken by another: on the path it would share an origin it was to be
+                // kept from.
                 (Isolation::Host, None) => refuse(Reason::UnknownApp),
                 (Isolation::Path, _) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
             }

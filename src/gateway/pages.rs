@@ -138,8 +138,8 @@ pub struct SignOutPage<'p> {
     pub home: String,
 }
 
-/// Signed out here, and on the way to the provider. A redirect would be the form's, and browsers hold it to the form's own
-/// origin (`form-action`), wherever the provider sends it on to.
+/// Signed out here, and on the way to the provider. A redirect would be the form's, and browsers
+/// hold it to the form's own origin (`form-action`), wherever the provider sends it on to.
 #[derive(Template)]
 #[template(path = "signed_out.html")]
 pub struct SignedOutPage {
@@ -147,7 +147,8 @@ pub struct SignedOutPage {
     pub onward: String,
 }
 
-/// On the way to the provider: keeps what stands behind `#` in the address, which no server is told.
+/// On the way to the provider: keeps what stands behind `#` in the address, which no server is
+/// told.
 #[derive(Template)]
 #[template(path = "start.html")]
 pub struct StartPage {
@@ -187,7 +188,8 @@ pub fn policy_for_waiting(framed: bool) -> HeaderValue {
 }
 
 fn policy_text(framed: bool) -> String {
-    // The template engine drops the newline at the end of a file; the browser hashes what stands in the page.
+    // The template engine drops the newline at the end of a file; the browser hashes what stands in
+    // the page.
     let style = hash_source(STYLE.trim_end());
     let ancestors = if framed { "" } else { "; frame-ancestors 'none'" };
     format!("default-src 'none'; style-src {style}; form-action 'self'; base-uri 'none'{ancestors}")

@@ -1,4 +1,5 @@
-//! A form that somebody sent when their session was over: sealed, in the page that tells them so, and nowhere else.
+//! A form that somebody sent when their session was over: sealed, in the page that tells them so,
+//! and nowhere else.
 
 use askama::Template;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -14,8 +15,8 @@ use crate::{
     },
 };
 
-/// The end of the query of a form that comes again: to its own address, so that the app's cookies come along, and that what it
-/// answers is read from there.
+/// The end of the query of a form that comes again: to its own address, so that the app's cookies
+/// come along, and that what it answers is read from there.
 pub const MARK: &str = "ludgate-resume";
 /// The field that holds it then.
 pub const FIELD: &str = "ludgate-parked";
@@ -28,8 +29,9 @@ pub const MAX_AGE: i64 = 600;
 /// The clocks of two replicas may differ by so much, in seconds.
 const SKEW: i64 = 60;
 
-/// What the page does: has the person sign in in a window of its own, and then sends the form. Where no window opens, or one that
-/// cannot be seen, the form is sent as it is, and the page comes again if that was too early.
+/// What the page does: has the person sign in in a window of its own, and then sends the form.
+/// Where no window opens, or one that cannot be seen, the form is sent as it is, and the page comes
+/// again if that was too early.
 const SIGN_IN_FIRST: &str = "const form=document.querySelector('form');\
     form.querySelector('button').addEventListener('click',event=>{\
     event.preventDefault();\
@@ -112,7 +114,8 @@ pub fn page(
     };
     let mut response = with_script(respond::html(status, &page, false), SIGN_IN_FIRST);
     let headers = response.headers_mut();
-    // The app's answer may lead anywhere, and browsers hold that to where a page may send its forms.
+    // The app's answer may lead anywhere, and browsers hold that to where a page may send its
+    // forms.
     headers.insert(header::CONTENT_SECURITY_POLICY, pages::policy_for_forms(SIGN_IN_FIRST));
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"ludgate\""));

@@ -1,8 +1,8 @@
-//! The session that a connection brought last. A browser sends the same cookies with all that a page of an app loads, so they
-//! are taken apart and looked up once, and then only recognised.
+//! The session that a connection brought last. A browser sends the same cookies with all that a
+//! page of an app loads, so they are taken apart and looked up once, and then only recognised.
 //!
-//! Recognised by a hash under a key of the connection's own: what lies in memory leads to no cookie, and nobody can find another
-//! line that is taken for this one.
+//! Recognised by a hash under a key of the connection's own: what lies in memory leads to no
+//! cookie, and nobody can find another line that is taken for this one.
 
 use std::{
     cell::RefCell,

@@ -1,5 +1,5 @@
-//! The one place where decisions and faults become responses: pages for people, problem+json for programs,
-//! a reason and a request id for both.
+//! The one place where decisions and faults become responses: pages for people, problem+json for
+//! programs, a reason and a request id for both.
 
 use askama::Template;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
@@ -76,7 +76,8 @@ impl<'r> Audience<'r> {
         }
     }
 
-    /// The address that begins a sign-in and comes back; whole, so that it may be followed from anywhere.
+    /// The address that begins a sign-in and comes back; whole, so that it may be followed from
+    /// anywhere.
     fn start(&self) -> String {
         let place = self.place.unwrap_or(Place::Site);
         let back = return_to::address(&place, self.target, self.site);
@@ -249,8 +250,8 @@ pub struct Problem<'p> {
     pub title: &'p str,
     /// One sentence.
     pub sentence: &'p str,
-    /// The page is asked for again after so many seconds, unless that could do something twice. `None` where waiting would
-    /// not help.
+    /// The page is asked for again after so many seconds, unless that could do something twice.
+    /// `None` where waiting would not help.
     pub waits: Option<u8>,
     /// What the page's button says and where it leads, when the status alone does not tell.
     pub action: Option<(&'static str, String)>,
@@ -353,7 +354,8 @@ pub fn html(status: StatusCode, page: &impl Template, framed: bool) -> Response<
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     headers.insert(header::CONTENT_SECURITY_POLICY, policy(framed));
-    // Under `no-referrer` a browser sends `Origin: null` with the sign-out form, which no app may send either.
+    // Under `no-referrer` a browser sends `Origin: null` with the sign-out form, which no app may
+    // send either.
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     headers.insert(opener, HeaderValue::from_static("same-origin"));

@@ -1,5 +1,5 @@
-//! Where a browser may be sent back to after signing in or out: a path on the site, an address at another of
-//! our origins, or `/`.
+//! Where a browser may be sent back to after signing in or out: a path on the site, an address at
+//! another of our origins, or `/`.
 
 use crate::{
     identity::oidc::pending::MAX_RETURN,
@@ -10,16 +10,16 @@ use crate::{
 
 /// The path, or the whole address, to return to; anything that is not clearly ours becomes `/`.
 ///
-/// Accepted: a path on the site, or a URL of exactly an origin that we serve. A path begins with one slash
-/// that no reader takes for a host, and all holds only bytes that the path policy allows.
+/// Accepted: a path on the site, or a URL of exactly an origin that we serve. A path begins with
+/// one slash that no reader takes for a host, and all holds only bytes that the path policy allows.
 pub fn clean(asked: Option<&str>, site: &Site) -> String {
     let fitting = |asked: &&str| own_path(asked, site).is_some() || elsewhere(asked, site).is_some();
     let asked = asked.filter(fitting).unwrap_or("/");
     own_path(asked, site).unwrap_or(asked).to_owned()
 }
 
-/// The address of a target at a place, as [`clean`] takes it: a path on the site, else whole; what is too long
-/// to be carried along becomes the place's root.
+/// The address of a target at a place, as [`clean`] takes it: a path on the site, else whole; what
+/// is too long to be carried along becomes the place's root.
 pub fn address(place: &Place, target: &str, site: &Site) -> String {
     match place {
         Place::Site => target.to_owned(),
@@ -35,7 +35,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
     let path = without_fragment(whole)?;
     let fine = whole.len() <= MAX_RETURN
         && path.starts_with('/')
-        // `//host` and `/\host` are hosts to a browser; so may be what decodes to them in a sloppy app.
+        // `//host` and `/\host` are hosts to a browser; so may be what decodes to them in a sloppy
+        // app.
         && !path[1..].starts_with(['/', '\\'])
         && keeps_to_the_policy(path)
         && !starts_with_encoded_trick(path)
@@ -44,8 +45,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
     fine.then_some(whole)
 }
 
-/// The place and the target of an address at another of our origins; its authority is written exactly as we
-/// write it ourselves, so that there is one reading of it.
+/// The place and the target of an address at another of our origins; its authority is written
+/// exactly as we write it ourselves, so that there is one reading of it.
 pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
     if asked.len() > MAX_RETURN {
         return None;
@@ -60,7 +61,8 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
     (canonical && keeps_to_the_policy(sent) && !is_ours).then_some((place, target))
 }
 
-/// What a server is told of an address; `None` when what stands behind `#` is nothing that a browser writes there.
+/// What a server is told of an address; `None` when what stands behind `#` is nothing that a
+/// browser writes there.
 fn without_fragment(whole: &str) -> Option<&str> {
     let Some((sent, fragment)) = whole.split_once('#') else { return Some(whole) };
     let is_written =
@@ -73,7 +75,8 @@ fn keeps_to_the_policy(target: &str) -> bool {
         && path::check_below_root(&target[1..target.find('?').unwrap_or(target.len())]).is_ok()
 }
 
-/// `/%5ce`, `/%2fe`, `/%09/e`: an encoded slash, backslash or blank right at the start, in any depth.
+/// `/%5ce`, `/%2fe`, `/%09/e`: an encoded slash, backslash or blank right at the start, in any
+/// depth.
 fn starts_with_encoded_trick(path: &str) -> bool {
     let mut start: Vec<u8> = path.bytes().take(24).collect();
     for _ in 0..3 {

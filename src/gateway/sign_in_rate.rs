@@ -1,5 +1,6 @@
-//! How often one client may begin and complete sign-ins: each costs a sealed state, and a completed one calls to the
-//! provider and a record. Everything else that anonymous people may do costs nothing that lasts.
+//! How often one client may begin and complete sign-ins: each costs a sealed state, and a completed
+//! one calls to the provider and a record. Everything else that anonymous people may do costs
+//! nothing that lasts.
 
 use std::{net::IpAddr, num::NonZeroU32};
 
@@ -37,7 +38,8 @@ impl SignInRate {
         SignInRate { limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)) }
     }
 
-    /// Whether this client may now. Clients that a proxy does not name cannot be told apart, and are not counted.
+    /// Whether this client may now. Clients that a proxy does not name cannot be told apart, and
+    /// are not counted.
     pub fn admits(&self, client: Client) -> bool {
         client.limit_key.is_none_or(|key| self.limiter.check_key(&key).is_ok())
     }

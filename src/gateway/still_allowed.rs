@@ -144,7 +144,8 @@ impl MayRead {
         let mut groups =
             self.pod.apps().filter_map(|app| snapshot.group_of(&self.pod.namespace, app)).peekable();
         groups.peek().ok_or(None)?;
-        // Of all that the label may mean: whoever makes an app of a fitting name gains nothing by it.
+        // Of all that the label may mean: whoever makes an app of a fitting name gains nothing by
+        // it.
         if groups.all(|group| person.is_in(group)) { Ok(()) } else { Err(Some(Denied::NotInGroup)) }
     }
 

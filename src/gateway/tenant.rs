@@ -1,8 +1,9 @@
-//! Addresses whose tenant may change: a port of the range, and a registered name (behaviour row 10). What a
-//! browser keeps of the last tenant must not reach the next one, nor its scripts run under the next one's name.
+//! Addresses whose tenant may change: a port of the range, and a registered name (behaviour row
+//! 10). What a browser keeps of the last tenant must not reach the next one, nor its scripts run
+//! under the next one's name.
 //!
-//! A cookie of ours tells which tenant the browser knows. When it names another, the browser is told once to
-//! forget what it has, and comes back.
+//! A cookie of ours tells which tenant the browser knows. When it names another, the browser is
+//! told once to forget what it has, and comes back.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ use crate::{
 
 /// Bytes of expired cookies in one answer, over all paths: browsers bound a head.
 const MAX_EXPIRED: usize = 48 * 1024;
-/// What a browser keeps outlives its windows, so what tells whose it is must too: 400 days, the most there is.
+/// What a browser keeps outlives its windows, so what tells whose it is must too: 400 days, the
+/// most there is.
 const REMEMBERED: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Path segments for which cookies are expired.
 const MAX_DEPTH: usize = 16;
@@ -95,8 +97,8 @@ pub fn forget(
     response.headers_mut().append(header::SET_COOKIE, line.clone());
 }
 
-/// Every cookie of the request that is not ours for another address, at `/` and at every path above the
-/// request's: a browser does not say at which of them it was set.
+/// Every cookie of the request that is not ours for another address, at `/` and at every path above
+/// the request's: a browser does not say at which of them it was set.
 fn expired(headers: &http::HeaderMap, arrival: &Arrival, site: &Site) -> Vec<HeaderValue> {
     let own = site.cookies.app_at(&arrival.place);
     let mut names: Vec<&[u8]> = Vec::new();

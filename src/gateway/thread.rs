@@ -332,7 +332,8 @@ impl DataThread {
             gateway.sessions.touch(live, gateway.clock.at(asked));
         }
         let minted = match &live {
-            // The cookie would not come back to an address above its path, and each visit would make another session.
+            // The cookie would not come back to an address above its path, and each visit would
+            // make another session.
             Some(Live::SignIn(_)) if permit.destination().is_bare() => None,
             Some(live @ Live::SignIn(_)) => Box::pin(self.mint(live, permit, arrival, site)).await,
             Some(Live::App(_)) | None => None,
@@ -403,8 +404,8 @@ impl DataThread {
                         streams: self.streams.clone(),
                         idle: gateway.forward.stream_idle,
                     })),
-                    // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without it nothing
-                    // can be tunnelled, and the app's side closes with its handle.
+                    // hyper offers an upgrade on every HTTP/1.1 request that asks for one; without
+                    // it nothing can be tunnelled, and the app's side closes with its handle.
                     None => {
                         let audience = Audience::of(arrival, site, record_person(permit));
                         respond::fault(Fault::BadAnswer, permit.app(), audience, record).into()
@@ -415,8 +416,8 @@ impl DataThread {
         answer.with_cookie(new_cookie)
     }
 
-    /// The first authorised request of a browser to an app makes the app's session; the cookie goes with the
-    /// answer, and the request is not sent round in a circle for it.
+    /// The first authorised request of a browser to an app makes the app's session; the cookie goes
+    /// with the answer, and the request is not sent round in a circle for it.
     async fn mint(
         &self,
         live: &Live,
@@ -426,7 +427,8 @@ impl DataThread {
     ) -> Option<(Live, HeaderValue)> {
         let Live::SignIn(sign_in) = live else { return None };
         let place = &arrival.place;
-        // A token in the address of a foreign page's request is no reason for a session in this browser.
+        // A token in the address of a foreign page's request is no reason for a session in this
+        // browser.
         if arrival.provenance == Provenance::Foreign {
             return None;
         }

@@ -1,4 +1,5 @@
-//! A WebSocket from its 101 to its end: listed as a stream, cut when it may not go on, logged when it is over.
+//! A WebSocket from its 101 to its end: listed as a stream, cut when it may not go on, logged when
+//! it is over.
 
 use std::{rc::Rc, time::Duration};
 

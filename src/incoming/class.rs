@@ -90,7 +90,8 @@ pub fn classify(
     })
 }
 
-/// Whether a browser says that a form of a page of the same origin is sent, whose answer will be the next page.
+/// Whether a browser says that a form of a page of the same origin is sent, whose answer will be
+/// the next page.
 pub fn sends_form(parts: &Parts, fetch: &FetchMetadata<'_>) -> bool {
     let is_page = (fetch.mode, fetch.dest) == (Sent::Once(b"navigate"), Sent::Once(b"document"));
     parts.method == Method::POST && is_page && fetch.site == Sent::Once(b"same-origin")
@@ -100,8 +101,8 @@ pub fn sends_form(parts: &Parts, fetch: &FetchMetadata<'_>) -> bool {
 pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin) -> Provenance {
     let is_navigation = class == RequestClass::Navigation;
     match (fetch.site, origin) {
-        // The browser's own word, which no page can forge. `Origin: null` beside it is what a form sends from a
-        // page that asks for no referrer.
+        // The browser's own word, which no page can forge. `Origin: null` beside it is what a form
+        // sends from a page that asks for no referrer.
         (Sent::Once(b"same-origin" | b"none"), _) => Provenance::Own,
         (Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
         (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => Provenance::Own,
@@ -109,7 +110,8 @@ pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin
     }
 }
 
-/// Whether the Accept header asks for a page first: `text/html` named, and nothing named before or above it.
+/// Whether the Accept header asks for a page first: `text/html` named, and nothing named before or
+/// above it.
 pub fn prefers_html(headers: &HeaderMap) -> bool {
     let mut best: Option<(u32, bool)> = None;
     for line in headers.get_all(header::ACCEPT) {

@@ -1,6 +1,8 @@
-//! The Cookie header, as bytes: split on `;`, strip space and tab, compare names exactly, decode nothing.
+//! The Cookie header, as bytes: split on `;`, strip space and tab, compare names exactly, decode
+//! nothing.
 //!
-//! A cookie library would trim Unicode space or percent-decode and so turn a stranger's cookie into ours.
+//! A cookie library would trim Unicode space or percent-decode and so turn a stranger's cookie into
+//! ours.
 
 use http::{HeaderMap, header};
 
@@ -16,8 +18,9 @@ const MAX_COOKIES: usize = 100;
 const MAX_OURS: usize = 4096;
 /// Cookies of one name that are considered, where the browser protects the name (`__Host-`).
 const MAX_CANDIDATES: usize = 4;
-/// The app session on a path cannot have that prefix, so a page on a sibling host can set cookies of its name for the
-/// domain above both, and browsers send those with a longer path first. None of them may hide the real one.
+/// The app session on a path cannot have that prefix, so a page on a sibling host can set cookies
+/// of its name for the domain above both, and browsers send those with a longer path first. None of
+/// them may hide the real one.
 const MAX_APP_CANDIDATES: usize = MAX_COOKIES;
 /// Candidates that need no allocation.
 const INLINE: usize = 4;
@@ -96,12 +99,14 @@ pub fn scan<'h>(
                     limit = MAX_APP_CANDIDATES;
                     &mut found.app
                 }
-                // A sign-in lives on the site alone; under its name on another host stands a stranger's cookie.
+                // A sign-in lives on the site alone; under its name on another host stands a
+                // stranger's cookie.
                 name if is_site && name == names.sign_in.as_bytes() => &mut found.sign_in,
                 name if name == names.bind.as_bytes() => &mut found.bind,
                 name if !is_site && name == tenant.as_bytes() => &mut found.tenant,
                 name if !is_site && name == ARVADOS_TOKEN => &mut found.arvados,
-                // The console lives on the site; on another host it is whatever a neighbour put there.
+                // The console lives on the site; on another host it is whatever a neighbour put
+                // there.
                 name if is_site && names.is_access_token(name) => {
                     // The console's own: however long it is, it is no reason to refuse.
                     found.access_token.add(pair.value, limit);
@@ -115,8 +120,8 @@ pub fn scan<'h>(
             target.add(pair.value, limit);
         }
     }
-    // On a host of an app a neighbour may have planted them, for the domain above both: whoever refused them
-    // would lock people out. There only the size of the head bounds them.
+    // On a host of an app a neighbour may have planted them, for the domain above both: whoever
+    // refused them would lock people out. There only the size of the head bounds them.
     if is_site && count > MAX_COOKIES { Err(Malformed::Cookies) } else { Ok(found) }
 }
 

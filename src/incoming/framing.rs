@@ -5,8 +5,8 @@ use http::{HeaderMap, Version, header};
 use super::Malformed;
 use crate::model::arrival::Framing;
 
-/// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`. On HTTP/2 a body may
-/// come without any (RFC 9113 section 8.1); `ends` says that there is none.
+/// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`.
+/// On HTTP/2 a body may come without any (RFC 9113 section 8.1); `ends` says that there is none.
 pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing, Malformed> {
     expectation(headers)?;
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();

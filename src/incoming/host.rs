@@ -10,8 +10,8 @@ use crate::model::{
     site::{Site, WebOrigin},
 };
 
-/// Checks the Host header and the authority of an absolute-form target, and says which of our origins
-/// the request arrived at.
+/// Checks the Host header and the authority of an absolute-form target, and says which of our
+/// origins the request arrived at.
 pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Malformed::Host) };
@@ -30,8 +30,8 @@ pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
 /// Which of our origins an authority names.
 ///
 /// # Errors
-/// [`Malformed::Host`] for what is no authority, or ours at another port; [`Malformed::UnknownHost`] for
-/// somebody else's.
+/// [`Malformed::Host`] for what is no authority, or ours at another port;
+/// [`Malformed::UnknownHost`] for somebody else's.
 pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
     let origin = &site.origin;
     // As browsers write it; everything else is taken apart first.

@@ -1,8 +1,9 @@
-//! A request of HTTP/2 said as one of HTTP/1.1, so that everything behind reads one form only: the Host header from
-//! `:authority` (RFC 9113 section 8.3.1), one line of cookies (section 8.2.3), and a WebSocket as the upgrade that it is
-//! elsewhere (RFC 8441 section 4).
+//! A request of HTTP/2 said as one of HTTP/1.1, so that everything behind reads one form only: the
+//! Host header from `:authority` (RFC 9113 section 8.3.1), one line of cookies (section 8.2.3), and
+//! a WebSocket as the upgrade that it is elsewhere (RFC 8441 section 4).
 //!
-//! What h2 refuses by itself never comes here: upper case, connection-specific fields, lengths that do not hold.
+//! What h2 refuses by itself never comes here: upper case, connection-specific fields, lengths that
+//! do not hold.
 
 use aws_lc_rs::rand;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -63,7 +64,8 @@ fn join_cookies(parts: &mut Parts) {
     }
 }
 
-/// The handshake with the app is of HTTP/1.1, with a key of our own: on HTTP/2 there is none (RFC 8441 section 5).
+/// The handshake with the app is of HTTP/1.1, with a key of our own: on HTTP/2 there is none (RFC
+/// 8441 section 5).
 fn upgrade(parts: &mut Parts) -> Result<(), Malformed> {
     let protocol = parts.extensions.get::<Protocol>().ok_or(Malformed::Method)?;
     if protocol.as_ref() != b"websocket" {

@@ -1,13 +1,15 @@
-//! The path policy (behaviour rows 1 and 4): which bytes a path may hold, and that no reading of it climbs.
+//! The path policy (behaviour rows 1 and 4): which bytes a path may hold, and that no reading of it
+//! climbs.
 //!
 //! The path is never changed. It is forwarded as it came, or refused.
 
 use super::Malformed;
 
-/// Checks the bytes of a request target: a path beginning with `/`, then optionally `?` and a query.
+/// Checks the bytes of a request target: a path beginning with `/`, then optionally `?` and a
+/// query.
 ///
-/// The query is data for the app: any visible ASCII passes. The path is read by routers, ours and theirs,
-/// so everything that two of them could read differently is refused.
+/// The query is data for the app: any visible ASCII passes. The path is read by routers, ours and
+/// theirs, so everything that two of them could read differently is refused.
 pub fn check(target: &str) -> Result<(), Malformed> {
     let bytes = target.as_bytes();
     if bytes.first() != Some(&b'/') {
@@ -77,8 +79,9 @@ pub fn check_below_root(below: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Also with `%2e` read as a dot and `%2f` as no slash, as browsers and most URL libraries do: a segment
-/// `a%2fb` then counts once, and two `%2e%2e` climb where decoding everything would see three steps down.
+/// Also with `%2e` read as a dot and `%2f` as no slash, as browsers and most URL libraries do: a
+/// segment `a%2fb` then counts once, and two `%2e%2e` climb where decoding everything would see
+/// three steps down.
 fn climbs_in_any_reading(path: &[u8]) -> bool {
     if climbs(path) {
         return true;
@@ -96,8 +99,8 @@ fn climbs_in_any_reading(path: &[u8]) -> bool {
     climbs(&dotted)
 }
 
-/// Whether the segments ever lead above where they began. An empty segment counts as nothing, which is
-/// the stricter of the two readings in use.
+/// Whether the segments ever lead above where they began. An empty segment counts as nothing, which
+/// is the stricter of the two readings in use.
 fn climbs(path: &[u8]) -> bool {
     let mut depth = 0_i32;
     for segment in path.split(|byte| matches!(byte, b'/' | b'\\')) {

@@ -16,17 +16,21 @@ use super::{
 };
 use crate::ops::drain::DrainWatcher;
 
-/// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE, ENFILE).
-/// The connection stays in the queue, so without a pause the next try would fail at once, and so on.
+/// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE,
+/// ENFILE). The connection stays in the queue, so without a pause the next try would fail at once,
+/// and so on.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time for TCP handshakes that have begun when the listener stops. A client that starts one later retries after a second, as
-/// with any lost packet, and is refused then or reaches the process that takes over.
+/// Time for TCP handshakes that have begun when the listener stops. A client that starts one later
+/// retries after a second, as with any lost packet, and is refused then or reaches the process that
+/// takes over.
 const ACCEPT_DRAIN: Duration = Duration::from_millis(50);
-/// Drops a segment that begins a connection (SYN without ACK) and lets all others pass. The socket filter of a TCP listener sees
-/// segments from the TCP header on; its flags are in byte 13 (RFC 9293 section 3.1).
+/// Drops a segment that begins a connection (SYN without ACK) and lets all others pass. The socket
+/// filter of a TCP listener sees segments from the TCP header on; its flags are in byte 13 (RFC
+/// 9293 section 3.1).
 const NO_NEW_CONNECTIONS: [SockFilter; 5] = [
-    // Loads the byte at 13 (BPF_LD | BPF_B | BPF_ABS), keeps SYN and ACK of it (BPF_ALU | BPF_AND | BPF_K), compares with SYN
-    // alone (BPF_JMP | BPF_JEQ | BPF_K), and returns (BPF_RET | BPF_K) how many bytes pass.
+    // Loads the byte at 13 (BPF_LD | BPF_B | BPF_ABS), keeps SYN and ACK of it (BPF_ALU | BPF_AND |
+    // BPF_K), compares with SYN alone (BPF_JMP | BPF_JEQ | BPF_K), and returns (BPF_RET | BPF_K)
+    // how many bytes pass.
     SockFilter::new(0x30, 0, 0, 13),
     SockFilter::new(0x54, 0, 0, 0x02 | 0x10),
     SockFilter::new(0x15, 0, 1, 0x02),
@@ -36,8 +40,8 @@ const NO_NEW_CONNECTIONS: [SockFilter; 5] = [
 /// How often that is said in the log.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Takes connections until the drain; never ends before. Runs on one data thread. A listener that is shared with another
-/// process stays as it is.
+/// Takes connections until the drain; never ends before. Runs on one data thread. A listener that
+/// is shared with another process stays as it is.
 pub async fn accept(
     (listener, is_shared): (TcpListener, bool),
     settings: Rc<Settings>,
@@ -47,8 +51,8 @@ pub async fn accept(
     mut drain: DrainWatcher,
 ) {
     let serve_one = |stream: TcpStream, address: SocketAddr, drain: DrainWatcher| {
-        // Without a seat the stream is closed without an answer: an answer costs more than a full gateway
-        // can give. Who is introduced is counted under the address that will be named.
+        // Without a seat the stream is closed without an answer: an answer costs more than a full
+        // gateway can give. Who is introduced is counted under the address that will be named.
         let Some(seat) = seats.take() else { return };
         let seat = if settings.is_introduced(address) { Some(seat) } else { seat.of_client(address.ip()) };
         let Some(seat) = seat else { return };
@@ -84,8 +88,9 @@ pub async fn accept(
         // What waits there is for the process that goes on with it.
         return;
     }
-    // Closing a listener resets the connections in its accept queue. So new handshakes are filtered first, and the queue is
-    // emptied. Without the filter (a sandbox) a few connections may still be reset.
+    // Closing a listener resets the connections in its accept queue. So new handshakes are filtered
+    // first, and the queue is emptied. Without the filter (a sandbox) a few connections may still
+    // be reset.
     let _ = SockRef::from(&listener).attach_filter(&NO_NEW_CONNECTIONS);
     let mut end = pin!(sleep(ACCEPT_DRAIN));
     loop {

@@ -1,4 +1,5 @@
-//! One connection from its first byte to its first request: who introduces it, TLS, which HTTP it speaks.
+//! One connection from its first byte to its first request: who introduces it, TLS, which HTTP it
+//! speaks.
 
 use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
@@ -137,9 +138,10 @@ pub async fn connection(
     }
 }
 
-/// With the address of the client that a balancer names, before anything else is read. From here on that is
-/// the peer: also whether its forwarded headers are believed is asked of the named address. What a balancer
-/// carries was written by the client that it names, who is no proxy of ours because the balancer is one.
+/// With the address of the client that a balancer names, before anything else is read. From here on
+/// that is the peer: also whether its forwarded headers are believed is asked of the named address.
+/// What a balancer carries was written by the client that it names, who is no proxy of ours because
+/// the balancer is one.
 async fn introduced(
     mut arrived: Arrived<TcpStream>,
     settings: &Settings,
@@ -155,7 +157,8 @@ async fn introduced(
             let seat = arrived.seat.of_client(address.ip())?;
             return Some(Arrived { address, seat, ..arrived });
         }
-        // The balancer's own connection, or one whose client has no address: behind it there may be many.
+        // The balancer's own connection, or one whose client has no address: behind it there may be
+        // many.
         Ok(Ok(None)) => return Some(arrived),
         Ok(Err(Broken::Missing)) => Refused::ProxyHeaderMissing,
         Ok(Err(Broken::Malformed)) => Refused::ProxyHeaderMalformed,

@@ -1,11 +1,12 @@
 //! How many connections the limit of open files has room for.
 //!
-//! A gateway that runs out of descriptors can neither reach apps nor answer its operator. So it takes no more
-//! connections than leave room for one to an app each, and for what it needs itself.
+//! A gateway that runs out of descriptors can neither reach apps nor answer its operator. So it
+//! takes no more connections than leave room for one to an app each, and for what it needs itself.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept free of clients: the admin's connections, calls to the provider and API servers, files, and some.
+/// Kept free of clients: the admin's connections, calls to the provider and API servers, files, and
+/// some.
 const RESERVE: u64 = 64;
 /// What a data thread has open for itself: its listener, and what its runtime waits with.
 const RESERVE_PER_THREAD: u64 = 4;

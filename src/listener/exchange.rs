@@ -1,7 +1,7 @@
 //! One request and its answer, as the connection sees them: what can end them before their time.
 //!
-//! On HTTP/1.1 a connection carries one after the other and is closed with the one that must end; on HTTP/2 it carries
-//! many, and each ends by itself.
+//! On HTTP/1.1 a connection carries one after the other and is closed with the one that must end;
+//! on HTTP/2 it carries many, and each ends by itself.
 
 use std::{
     cell::{Cell, RefCell},
@@ -36,8 +36,8 @@ impl Exchange {
         self.offered.set(None);
     }
 
-    /// Resolves when the client has taken nothing of what was offered for so long. To be polled after whatever writes the
-    /// answer, in the same task: that is what wakes it.
+    /// Resolves when the client has taken nothing of what was offered for so long. To be polled
+    /// after whatever writes the answer, in the same task: that is what wakes it.
     async fn stalled(&self, patience: Duration) {
         let mut timer: Option<std::pin::Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
@@ -83,8 +83,8 @@ impl Exchanges {
 
 /// The streams of one HTTP/2 connection: runs each on this thread, until it is done or must end.
 ///
-/// hyper calls the service with a request and, before anything else, hands over the task that answers it; so what the
-/// service took last belongs to the task that comes next.
+/// hyper calls the service with a request and, before anything else, hands over the task that
+/// answers it; so what the service took last belongs to the task that comes next.
 #[derive(Clone, Debug)]
 pub struct Streams {
     coming: Rc<RefCell<Option<Rc<Exchange>>>>,
@@ -93,7 +93,8 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// None yet. A client may take nothing of an answer for so long; `stalls` counts those that were let go.
+    /// None yet. A client may take nothing of an answer for so long; `stalls` counts those that
+    /// were let go.
     pub fn new(patience: Duration, stalls: prometheus_client::metrics::counter::Counter) -> Streams {
         Streams { coming: Rc::default(), patience, stalls }
     }

@@ -1,4 +1,5 @@
-//! One connection once it speaks HTTP: hyper's server for the version, and everything that ends a connection.
+//! One connection once it speaks HTTP: hyper's server for the version, and everything that ends a
+//! connection.
 
 use std::{
     future::poll_fn,
@@ -23,7 +24,8 @@ use super::{
 };
 use crate::ops::drain::DrainWatcher;
 
-/// A client that answers no ping for this long is gone; it is pinged when nothing came for as long as `PING_EVERY`.
+/// A client that answers no ping for this long is gone; it is pinged when nothing came for as long
+/// as `PING_EVERY`.
 const PING_PATIENCE: Duration = Duration::from_secs(20);
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// What a client may send on one stream, and on all together, before we took any of it, in bytes.
@@ -31,8 +33,9 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// What is held of one answer that the client does not take, in bytes.
 const SEND_BUFFER: usize = 16 * 1024;
-/// Streams that a client opens and resets at once, of which we have not heard yet (CVE-2023-44487), and streams that it has
-/// us reset (CVE-2025-8671): more than so many end the connection with ENHANCE_YOUR_CALM.
+/// Streams that a client opens and resets at once, of which we have not heard yet (CVE-2023-44487),
+/// and streams that it has us reset (CVE-2025-8671): more than so many end the connection with
+/// ENHANCE_YOUR_CALM.
 const RESETS_BY_CLIENT: usize = 20;
 const RESETS_BY_US: usize = 256;
 /// Header fields of a request that hyper takes when nothing is said.
@@ -86,7 +89,8 @@ impl<S: Serve> Serving<'_, S> {
         };
         let mut http1 = http1::Builder::new();
         if settings.head_fields != HYPERS_FIELDS {
-            // Said, it is made room for anew with each head, also when it is what hyper takes anyway.
+            // Said, it is made room for anew with each head, also when it is what hyper takes
+            // anyway.
             http1.max_headers(settings.head_fields);
         }
         let connection = http1
@@ -133,10 +137,11 @@ impl<S: Serve> Serving<'_, S> {
                     metrics.deadlines.missed(missed.as_str());
                     return;
                 }
-                // The next answer says `Connection: close`; who asks for nothing more is closed when we stop.
+                // The next answer says `Connection: close`; who asks for nothing more is closed
+                // when we stop.
                 Ok(Some(Aside::Leaving)) => pulse.leave(),
-                // A request may be on its way on a connection that was accepted and has brought none: it is answered, and
-                // waited for no longer than for any first byte.
+                // A request may be on its way on a connection that was accepted and has brought
+                // none: it is answered, and waited for no longer than for any first byte.
                 Ok(Some(Aside::Stopping)) if pulse.is_fresh() => pulse.leave(),
                 Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
                 Ok(Some(Aside::Cut) | None) => return,
@@ -167,7 +172,8 @@ impl<S: Serve> Serving<'_, S> {
             pulse: pulse.clone(),
             exchanges: Exchanges::Each(streams.clone()),
         };
-        // On a balancer's connection there are many people: one whose upload is not taken must not hold up the others.
+        // On a balancer's connection there are many people: one whose upload is not taken must not
+        // hold up the others.
         let all = settings.streams.saturating_mul(STREAM_WINDOW).clamp(CONNECTION_WINDOW, 1 << 30);
         let window = if settings.h2c { all } else { CONNECTION_WINDOW };
         let connection = http2::Builder::new(streams)
@@ -200,7 +206,8 @@ impl<S: Serve> Serving<'_, S> {
                             connection.as_mut().graceful_shutdown();
                         }
                         Missed::NextRequest => {
-                            // Two GOAWAYs with a ping between them: what is on its way is still answered.
+                            // Two GOAWAYs with a ping between them: what is on its way is still
+                            // answered.
                             connection.as_mut().graceful_shutdown();
                             while tokio::time::timeout(PING_PATIENCE, connection.as_mut()).await.is_err() {
                                 // A request that crossed the farewell is answered first.

@@ -1,5 +1,6 @@
-//! Sockets that somebody opened for us and handed over when the process was started (the protocol of systemd: `LISTEN_FDS`
-//! and `LISTEN_PID`). They outlive the process: what waits in their queue is served by the next one.
+//! Sockets that somebody opened for us and handed over when the process was started (the protocol
+//! of systemd: `LISTEN_FDS` and `LISTEN_PID`). They outlive the process: what waits in their queue
+//! is served by the next one.
 
 use std::{
     io,
@@ -29,7 +30,8 @@ impl Inherited {
         Ok(Inherited(sockets))
     }
 
-    /// Takes what listens on this address, and makes of it one for each thread. `None`: nothing does.
+    /// Takes what listens on this address, and makes of it one for each thread. `None`: nothing
+    /// does.
     ///
     /// # Errors
     /// When there are no descriptors left.

@@ -1,4 +1,5 @@
-//! HTTP/2 without TLS: known by its first bytes, which no request of HTTP/1.1 begins with (RFC 9113 section 3.4).
+//! HTTP/2 without TLS: known by its first bytes, which no request of HTTP/1.1 begins with (RFC 9113
+//! section 3.4).
 
 use std::{
     io,

@@ -1,8 +1,8 @@
 //! The PROXY protocol: a balancer in front names the client before the first byte of TLS or HTTP.
 //!
-//! Only peers of `proxy_protocol_from` are asked for it, and they must send it: whether there is a header is
-//! never guessed from what came (section 5 of the specification). Exactly the header is taken from the
-//! socket, not a byte of what follows. [`parse`] knows the two formats.
+//! Only peers of `proxy_protocol_from` are asked for it, and they must send it: whether there is a
+//! header is never guessed from what came (section 5 of the specification). Exactly the header is
+//! taken from the socket, not a byte of what follows. [`parse`] knows the two formats.
 
 mod parse;
 
@@ -32,7 +32,8 @@ pub async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, Broken> 
         let parsed = parse(header.get(..seen).unwrap_or_default())?;
         let take = match parsed {
             Parsed::Complete { length, .. } => length,
-            // All of it is header. Taken now, so that the next look waits for more instead of spinning.
+            // All of it is header. Taken now, so that the next look waits for more instead of
+            // spinning.
             Parsed::Incomplete => seen,
         };
         let part = header.get_mut(held..take).unwrap_or_default();

@@ -1,7 +1,9 @@
-//! What a connection is waiting for, and since when: one timer for each connection, none for a request.
+//! What a connection is waiting for, and since when: one timer for each connection, none for a
+//! request.
 //!
-//! hyper has no deadline for the first byte, none for an idle connection that differs from that of a head, and none at
-//! all on HTTP/2; so all of them are kept here, and hyper is given no timer for HTTP/1.1.
+//! hyper has no deadline for the first byte, none for an idle connection that differs from that of
+//! a head, and none at all on HTTP/2; so all of them are kept here, and hyper is given no timer for
+//! HTTP/1.1.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -61,8 +63,8 @@ impl Missed {
     }
 }
 
-/// Of one connection. Atomic because hyper wants upgradable connections to be `Send`; only one thread ever touches it.
-/// Times are milliseconds since the beginning.
+/// Of one connection. Atomic because hyper wants upgradable connections to be `Send`; only one
+/// thread ever touches it. Times are milliseconds since the beginning.
 #[derive(Debug)]
 pub struct Pulse {
     began: Instant,
@@ -189,8 +191,8 @@ impl Drop for Busy {
     }
 }
 
-/// What is given to hyper in place of a head that is refused: no field name or target has a NUL, so that hyper answers 400,
-/// counts it as malformed and closes.
+/// What is given to hyper in place of a head that is refused: no field name or target has a NUL, so
+/// that hyper answers 400, counts it as malformed and closes.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// A stream whose bytes are heard, and on HTTP/1.1 checked.
@@ -222,7 +224,8 @@ impl<S> Heard<S> {
         Heard { checked: Some(StrictHead::default()), ..self }
     }
 
-    /// Checks what was just read: bytes that nothing may be made of do not reach hyper, nor does anything behind them.
+    /// Checks what was just read: bytes that nothing may be made of do not reach hyper, nor does
+    /// anything behind them.
     fn check(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> Poll<std::io::Result<()>> {
         let Some(check) = &mut self.checked else { return Poll::Ready(Ok(())) };
         if self.pulse.is_tunnel.load(Relaxed) {

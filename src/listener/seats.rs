@@ -1,7 +1,8 @@
-//! How many connections may be open: all together, and those of one client. A seat is given back by drop.
+//! How many connections may be open: all together, and those of one client. A seat is given back by
+//! drop.
 //!
-//! Counted when a connection is accepted and when it ends, for all data threads together; a request touches
-//! nothing of this.
+//! Counted when a connection is accepted and when it ends, for all data threads together; a request
+//! touches nothing of this.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -32,8 +33,8 @@ pub struct Seats {
     /// Proxies: behind one address there are many clients.
     uncounted: Vec<IpNet>,
     open: AtomicUsize,
-    /// How many each client has; never zero. Which table a client is in is nothing it can choose: the hasher
-    /// has random keys.
+    /// How many each client has; never zero. Which table a client is in is nothing it can choose:
+    /// the hasher has random keys.
     clients: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
     told: AtomicBool,
@@ -73,7 +74,8 @@ impl Seats {
 
     fn table(&self, client: &IpAddr) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         let shard = usize::try_from(self.hasher.hash_one(client) % SHARDS as u64).unwrap_or(0);
-        // Nothing that is done under the lock can panic, and a count is right after every step of it.
+        // Nothing that is done under the lock can panic, and a count is right after every step of
+        // it.
         self.clients[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 

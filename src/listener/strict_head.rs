@@ -1,13 +1,16 @@
-//! Rejects HTTP/1.1 heads that hyper accepts and that a proxy in front may parse differently: two parsers that disagree about
-//! where a message ends allow request smuggling. The bytes are checked before hyper sees them.
+//! Rejects HTTP/1.1 heads that hyper accepts and that a proxy in front may parse differently: two
+//! parsers that disagree about where a message ends allow request smuggling. The bytes are checked
+//! before hyper sees them.
 //!
-//! - A line ends with CR LF. hyper also takes a LF alone, behind which a field could hide from a proxy that keeps it in a
-//!   value (RFC 9112 section 2.2 lets a recipient choose).
-//! - `Content-Length` and `Transfer-Encoding` do not come together (section 6.1 lets a server refuse that).
-//! - A `#` is no part of a request target (section 3.2); hyper would cut it off, and what was judged would not be what came.
+//! - A line ends with CR LF. hyper also takes a LF alone, behind which a field could hide from a
+//!   proxy that keeps it in a value (RFC 9112 section 2.2 lets a recipient choose).
+//! - `Content-Length` and `Transfer-Encoding` do not come together (section 6.1 lets a server
+//!   refuse that).
+//! - A `#` is no part of a request target (section 3.2); hyper would cut it off, and what was
+//!   judged would not be what came.
 //!
-//! The framing of bodies is followed too, to find the next head. A request with ambiguous framing is refused, and the
-//! connection is closed.
+//! The framing of bodies is followed too, to find the next head. A request with ambiguous framing
+//! is refused, and the connection is closed.
 
 use memchr::{memchr, memchr_iter};
 
@@ -64,7 +67,8 @@ pub(super) struct Violation {
 }
 
 impl StrictHead {
-    /// Checks bytes that were just read. Gives back whether the connection must end with this request.
+    /// Checks bytes that were just read. Gives back whether the connection must end with this
+    /// request.
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<bool, Violation> {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -104,7 +108,8 @@ impl StrictHead {
         *self = StrictHead { state: State::Off, ..StrictHead::default() };
     }
 
-    /// Whole lines of heads from an index on; gives back where it stopped: behind the head of a body, or at the end.
+    /// Whole lines of heads from an index on; gives back where it stopped: behind the head of a
+    /// body, or at the end.
     fn head_lines(&mut self, bytes: &[u8], from: usize) -> Result<usize, Violation> {
         let rest = bytes.get(from..).unwrap_or_default();
         let wrong = |at: usize| Violation { at: from + at, in_head: true };

@@ -1,7 +1,8 @@
 //! TLS towards clients: rustls, with certificates from files that may be replaced while it runs.
 //!
-//! Which of several certificates a client is shown its server name decides (SNI, RFC 6066 section 3); who asks for none
-//! that is here gets the first, and an answer that fits no certificate is the client's to refuse.
+//! Which of several certificates a client is shown its server name decides (SNI, RFC 6066 section
+//! 3); who asks for none that is here gets the first, and an answer that fits no certificate is the
+//! client's to refuse.
 
 use std::{
     fmt, fs, io,
@@ -87,8 +88,8 @@ pub struct Files {
 pub struct Certificates {
     files: Vec<Files>,
     current: ArcSwap<Vec<Arc<CertifiedKey>>>,
-    /// What the files held when they were last looked at, so that nothing is read into what did not change. Locked by
-    /// the one task that looks.
+    /// What the files held when they were last looked at, so that nothing is read into what did not
+    /// change. Locked by the one task that looks.
     seen: Mutex<Digest>,
 }
 
@@ -101,8 +102,9 @@ impl fmt::Debug for Certificates {
 }
 
 impl Settings {
-    /// The server's side with the certificates of these files; the first is for whoever names none of the others. Clients
-    /// must show a certificate of the authorities in the file `clients`, if there is one.
+    /// The server's side with the certificates of these files; the first is for whoever names none
+    /// of the others. Clients must show a certificate of the authorities in the file `clients`, if
+    /// there is one.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -120,7 +122,8 @@ impl Settings {
         };
         let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-        // Sealed by a key of this process that changes every six hours; a ticket is good for the name it was made for.
+        // Sealed by a key of this process that changes every six hours; a ticket is good for the
+        // name it was made for.
         if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
             config.ticketer = ticketer;
         }
@@ -129,11 +132,12 @@ impl Settings {
 }
 
 impl Certificates {
-    /// Looks at the files again: changed ones are shown from the next handshake on. Gives back whether they changed.
+    /// Looks at the files again: changed ones are shown from the next handshake on. Gives back
+    /// whether they changed.
     ///
     /// # Errors
-    /// When what is there now for a certificate cannot be used, half-written files among it: then the old one is shown, and
-    /// the others are renewed all the same. Said once for each content.
+    /// When what is there now for a certificate cannot be used, half-written files among it: then
+    /// the old one is shown, and the others are renewed all the same. Said once for each content.
     pub fn renew(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, read) = look(&self.files);
@@ -176,8 +180,9 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Whether a request for this host may come on the connection: it was made for that name, or the certificate speaks for
-    /// it as well (RFC 9113 section 9.1.1). An address in numbers is asked for by no name.
+    /// Whether a request for this host may come on the connection: it was made for that name, or
+    /// the certificate speaks for it as well (RFC 9113 section 9.1.1). An address in numbers is
+    /// asked for by no name.
     pub fn is_for(&self, host: &str) -> bool {
         self.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(host))
             || (self.name.is_none() && host.parse::<std::net::IpAddr>().is_ok())
@@ -240,7 +245,8 @@ fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey
     }
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
-    // That they belong together is checked: of files that are being replaced one may be the old one.
+    // That they belong together is checked: of files that are being replaced one may be the old
+    // one.
     let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
     made.map(Arc::new).map_err(|error| TlsError::Unusable { file: name(), error })
 }

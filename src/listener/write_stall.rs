@@ -1,5 +1,5 @@
-//! A client that takes nothing of its answer for too long is let go: otherwise it would hold a connection to the app, and
-//! memory, for as long as it likes.
+//! A client that takes nothing of its answer for too long is let go: otherwise it would hold a
+//! connection to the app, and memory, for as long as it likes.
 
 use std::{
     io::{self, IoSlice},

@@ -1,6 +1,7 @@
 //! What a label below the apps' domain may name (behaviour row 7). Nothing is looked up here.
 //!
-//! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a name.
+//! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a
+//! name.
 
 use std::fmt;
 

@@ -28,7 +28,8 @@ pub fn pod_of_log(path: &str) -> Option<&str> {
     (pod.len() <= 253 && pod.split('.').all(label)).then_some(pod)
 }
 
-/// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing, or the app.
+/// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing,
+/// or the app.
 pub fn on_host(path: &str) -> Option<Route<'static>> {
     match path {
         ENTER => Some(Route::Endpoint(Endpoint::Enter)),

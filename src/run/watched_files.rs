@@ -1,4 +1,5 @@
-//! Files that other programs replace while the gateway runs: certificates, session keys, the handoff file.
+//! Files that other programs replace while the gateway runs: certificates, session keys, the
+//! handoff file.
 
 use std::{
     path::{Path, PathBuf},
@@ -49,8 +50,9 @@ pub(super) async fn renew_keys(keys: Arc<KeyRing>, clock: Clock) {
     }
 }
 
-/// Looks at the files of the certificates again and again. They are few and small, and looking works wherever they come
-/// from; being told would not (a Secret that Kubernetes mounts is swapped as a link, a network's file by nobody here).
+/// Looks at the files of the certificates again and again. They are few and small, and looking
+/// works wherever they come from; being told would not (a Secret that Kubernetes mounts is swapped
+/// as a link, a network's file by nobody here).
 pub(super) async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<ListenerMetrics>) {
     metrics.certificates_fine.set(1);
     loop {

@@ -1,4 +1,5 @@
-//! What was written: a spanned TOML tree with the environment over it, read key by key, every mistake collected.
+//! What was written: a spanned TOML tree with the environment over it, read key by key, every
+//! mistake collected.
 
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 

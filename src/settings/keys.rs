@@ -1,5 +1,5 @@
-//! Every key there is: its kind, its default and what it is for. The file reader, the reference and the
-//! printed configuration all speak from this one table.
+//! Every key there is: its kind, its default and what it is for. The file reader, the reference and
+//! the printed configuration all speak from this one table.
 
 mod apps;
 mod gateway;
@@ -115,8 +115,8 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
     [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS].into_iter().flatten()
 }
 
-/// Keys that belong to the contract and that this version does not serve yet: named, so that nobody takes
-/// them for a slip of the pen, and refused, so that nobody believes them to be in force.
+/// Keys that belong to the contract and that this version does not serve yet: named, so that nobody
+/// takes them for a slip of the pen, and refused, so that nobody believes them to be in force.
 pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> =

@@ -13,7 +13,8 @@ pub fn commented_file() -> String {
     );
     for section in SECTIONS {
         let _ = write!(out, "\n# {}\n", section.purpose);
-        // The tables without defaults stand as comments: as they are, they would name a provider and an app.
+        // The tables without defaults stand as comments: as they are, they would name a provider
+        // and an app.
         let (header, off) = match section.name {
             "apps" => ("[[apps]]".to_owned(), true),
             name @ ("identity" | "kubernetes" | "arvados") => (format!("[{name}]"), true),

@@ -1,4 +1,5 @@
-//! What it means: the written file becomes each room's own settings. What cannot be meant is a mistake.
+//! What it means: the written file becomes each room's own settings. What cannot be meant is a
+//! mistake.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

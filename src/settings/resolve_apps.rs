@@ -1,4 +1,5 @@
-//! The static catalogue: `[[apps]]` tables become app specs. One that cannot be meant is a mistake, never skipped.
+//! The static catalogue: `[[apps]]` tables become app specs. One that cannot be meant is a mistake,
+//! never skipped.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -91,7 +92,8 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 
 fn access(text: &str) -> Result<Access, String> {
     match Access::parse(text) {
-        // What nobody understands would deny everybody at run time; here somebody can still mend it.
+        // What nobody understands would deny everybody at run time; here somebody can still mend
+        // it.
         Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
         rule @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins) => {
             Ok(rule)

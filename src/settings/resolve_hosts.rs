@@ -1,4 +1,5 @@
-//! The other origins beside the site: hosts of apps, and ports of containers on a host that has nothing else.
+//! The other origins beside the site: hosts of apps, and ports of containers on a host that has
+//! nothing else.
 
 use std::path::Path;
 

@@ -95,8 +95,8 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
     Some(settings)
 }
 
-/// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`. What is wrong with it never
-/// repeats it: there may be a password in it.
+/// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`.
+/// What is wrong with it never repeats it: there may be a password in it.
 fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str> {
     let url = Url::parse(address).map_err(|_| "is no URL")?;
     if url.query().is_some() || url.fragment().is_some() {

@@ -1,5 +1,5 @@
-//! What an app's table says about TLS towards it. Files are read and tried out here: what could only fail when
-//! somebody opens the app is a mistake now.
+//! What an app's table says about TLS towards it. Files are read and tried out here: what could
+//! only fail when somebody opens the app is a mistake now.
 
 use std::{fs, path::Path, sync::Arc};
 

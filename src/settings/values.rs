@@ -61,8 +61,8 @@ pub fn upstream(text: &str) -> Result<Upstream, String> {
     Ok(Upstream { scheme, host: host.into(), port })
 }
 
-/// Reads the path of a unix socket. Other programs write more behind it, or escape what is in it: none of that is
-/// guessed at.
+/// Reads the path of a unix socket. Other programs write more behind it, or escape what is in it:
+/// none of that is guessed at.
 fn socket(path: &str) -> Result<&str, String> {
     let Some(below) = path.strip_prefix('/') else {
         return Err("must be unix: and an absolute path".into());

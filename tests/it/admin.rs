@@ -1,4 +1,5 @@
-//! The admin listener: probes and metrics open, the rest behind a token, nothing of it on the public listener.
+//! The admin listener: probes and metrics open, the rest behind a token, nothing of it on the
+//! public listener.
 
 use ludgate::model::{access::Access, secret::Secret};
 

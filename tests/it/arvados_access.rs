@@ -1,4 +1,5 @@
-//! Who may reach which port of which container, by whichever name (behaviour rows 18 and 46, section 9).
+//! Who may reach which port of which container, by whichever name (behaviour rows 18 and 46,
+//! section 9).
 
 use serde_json::json;
 
@@ -112,7 +113,8 @@ async fn a_container_of_two_submitters_is_for_admins_alone() {
     let shared = cluster.container(&[&cluster.alice, &cluster.bob]).await;
     let twice = cluster.container(&[&cluster.alice, &cluster.alice]).await;
     let at = |uuid: &str| cluster.url(format!("{uuid}-8080"), "/x");
-    // Both submitted a request and so may read the record: they are told that it is not theirs alone.
+    // Both submitted a request and so may read the record: they are told that it is not theirs
+    // alone.
     for (who, status) in [(&cluster.alice, 403), (&cluster.bob, 403), (&cluster.admin, 200)] {
         assert_eq!(cluster.ask("GET", &at(&shared.uuid), Some(who)).await.status(), status);
     }

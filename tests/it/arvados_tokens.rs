@@ -1,5 +1,5 @@
-//! Tokens of Arvados as credentials: in an address, a cookie or a header; what becomes of them, and of the
-//! sessions that stand on them (behaviour rows 20 and 21, section 9).
+//! Tokens of Arvados as credentials: in an address, a cookie or a header; what becomes of them, and
+//! of the sessions that stand on them (behaviour rows 20 and 21, section 9).
 
 use std::time::Duration;
 
@@ -161,7 +161,8 @@ async fn on_a_public_port_the_query_is_the_app_s_but_for_what_has_the_form_of_a_
         let answer = cluster.visitor().send("GET", &url, From::Fetch, "", b"").await;
         assert_eq!((answer.status(), answer.all("set-cookie").len()), (200, 0));
         assert_eq!(cluster.app.last().target(), seen);
-        // A page is shown under a clean address, or its scripts and all that it loads would tell the token.
+        // A page is shown under a clean address, or its scripts and all that it loads would tell
+        // the token.
         let answer = cluster.visitor().open(&url).await;
         assert!(answer.all("set-cookie").is_empty());
         match target == seen {

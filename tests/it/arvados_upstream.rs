@@ -1,4 +1,5 @@
-//! Between us and the container: the proof of both sides, streams, WebSockets, connections that are kept.
+//! Between us and the container: the proof of both sides, streams, WebSockets, connections that are
+//! kept.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `<prefix>/<id>` without a slash at the end: for an app that insists on it there is no circle of redirects; and what an app with
-//! `rewrite_host` is told of the page that asks.
+//! `<prefix>/<id>` without a slash at the end: for an app that insists on it there is no circle of
+//! redirects; and what an app with `rewrite_host` is told of the page that asks.
 
 use crate::support::{browser::From, world::World};
 

@@ -1,5 +1,5 @@
-//! The demo in a real browser: the launcher, an app on its path, the same app on its own host, a chat over a
-//! WebSocket there, signing out.
+//! The demo in a real browser: the launcher, an app on its path, the same app on its own host, a
+//! chat over a WebSocket there, signing out.
 
 use std::net::SocketAddr;
 

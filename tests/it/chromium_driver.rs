@@ -1,4 +1,5 @@
-//! The driver of the real browser itself: what it says of pages, cookies and scripts is so, and it leaves nothing.
+//! The driver of the real browser itself: what it says of pages, cookies and scripts is so, and it
+//! leaves nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -142,7 +143,8 @@ async fn no_process_of_a_browser_is_left_when_it_is_closed_or_dropped() {
         } else {
             drop(chromium);
         }
-        // One that was killed lets go of its files, which `drop` waits for, an instant before it is gone.
+        // One that was killed lets go of its files, which `drop` waits for, an instant before it is
+        // gone.
         let gone = async {
             while ids.iter().any(|id| runs(*id)) {
                 tokio::time::sleep(Duration::from_millis(5)).await;

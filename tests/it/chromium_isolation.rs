@@ -1,4 +1,5 @@
-//! A real browser between apps on hosts of their own: what one app does, no other app and not the site notices.
+//! A real browser between apps on hosts of their own: what one app does, no other app and not the
+//! site notices.
 
 use crate::support::{
     chromium::{Chromium, Cookie},
@@ -178,7 +179,8 @@ async fn an_app_that_floods_the_cookie_jar_locks_nobody_out_of_its_neighbours() 
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("grp", "/page"), "alice").await;
     sign_in(&browser, &secure, &secure.host("evil", "/page"), "alice").await;
-    // As many as a browser holds for all hosts below one registrable domain; all of them go to every neighbour.
+    // As many as a browser holds for all hosts below one registrable domain; all of them go to
+    // every neighbour.
     browser.run("for (let n = 0; n < 400; n++) document.cookie = `flood${n}=1; Domain=svc.test; Path=/; Secure; Priority=High`").await;
     let page = secure.host("grp", "/page");
     browser.open(&page).await;

@@ -1,4 +1,5 @@
-//! A real browser at a port that changes hands: what the last tenant's pages left must not meet the next one.
+//! A real browser at a port that changes hands: what the last tenant's pages left must not meet the
+//! next one.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! In a real browser, the page that is shown while an app is away: it stays as it is until the app answers, and is the app then.
+//! In a real browser, the page that is shown while an app is away: it stays as it is until the app
+//! answers, and is the app then.
 
 use std::net::TcpListener;
 

@@ -1,5 +1,6 @@
-//! The machine's wall clock jumps under a running process (security.md Q22), by libfaketime: sessions neither end nor live on by
-//! it, what others have signed is judged by it, and nothing panics.
+//! The machine's wall clock jumps under a running process (security.md Q22), by libfaketime:
+//! sessions neither end nor live on by it, what others have signed is judged by it, and nothing
+//! panics.
 
 use std::{path::PathBuf, process::Command};
 
@@ -22,8 +23,8 @@ fn left_out() -> bool {
     skip
 }
 
-/// What the wrapper of libfaketime would preload: its build with a lock (`-m`). Without one, a thread can see the machine's time
-/// while another reads the file.
+/// What the wrapper of libfaketime would preload: its build with a lock (`-m`). Without one, a
+/// thread can see the machine's time while another reads the file.
 fn library() -> PathBuf {
     let wrapped = Command::new("faketime").args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
     let wrapped = wrapped.expect("faketime: tests/install.sh installs it").stdout;
@@ -101,7 +102,8 @@ async fn q22_a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
         let mut other = site.browser();
         let start = other.open("/apps/usr/").await;
         let landed = other.sign_in_from(&start, "alice").await;
-        // What the provider signs now is not of this time, unless the clocks differ by less than a minute.
+        // What the provider signs now is not of this time, unless the clocks differ by less than a
+        // minute.
         let expected = if by == "+30" { 303 } else { 400 };
         assert_eq!(landed.status(), expected, "{by}: {}", landed.text());
     }

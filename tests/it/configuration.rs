@@ -1,4 +1,5 @@
-//! Configuration: every mistake at once, generated files fresh, examples that parse, commands that say so.
+//! Configuration: every mistake at once, generated files fresh, examples that parse, commands that
+//! say so.
 
 use std::{fs, path::Path, process::Command};
 

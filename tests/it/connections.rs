@@ -1,5 +1,6 @@
-//! `limits.connections` and `limits.connections_per_client`: up to the limit and not one more, and one more
-//! when one has ended. Whoever is over it is closed without an answer; the others notice nothing.
+//! `limits.connections` and `limits.connections_per_client`: up to the limit and not one more, and
+//! one more when one has ended. Whoever is over it is closed without an answer; the others notice
+//! nothing.
 
 use crate::support::{
     message::{Message, PATIENCE},

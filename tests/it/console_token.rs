@@ -1,5 +1,5 @@
-//! `identity.access_token_cookie`: the console's own token as a credential, verified like a bearer token and never
-//! believed for being there (behaviour rows 20, 21 and 31).
+//! `identity.access_token_cookie`: the console's own token as a credential, verified like a bearer
+//! token and never believed for being there (behaviour rows 20, 21 and 31).
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use crate::support::{
     world::World,
 };
 
-/// Everything as in the usual world, where `accessToken` is a secret of the console, and now a credential too.
+/// Everything as in the usual world, where `accessToken` is a secret of the console, and now a
+/// credential too.
 async fn sidecar() -> World {
     let change = |settings: &mut ludgate::settings::Settings| {
         let site = std::sync::Arc::get_mut(&mut settings.site).expect("nobody else has it yet");
@@ -195,7 +196,8 @@ async fn signing_out_here_ends_what_the_token_began_in_every_browser_of_that_per
     let done = one.send("POST", "/oauth2/sign_out", From::Navigation, &origin, body.as_bytes()).await;
     assert_eq!(done.status(), 303, "{}", done.text());
     assert!(one.value("phapplication-session-id").is_none(), "its cookies go");
-    // The console's token is gone too, as when the console signs out: nothing is left of the session.
+    // The console's token is gone too, as when the console signs out: nothing is left of the
+    // session.
     other.jar.remove(&("accessToken".to_owned(), "/".to_owned()));
     assert_eq!(fetch(&mut other, "usr").await.status(), 401);
     assert_eq!(fetch(&mut bob, "usr").await.status(), 200, "his goes on");

@@ -156,7 +156,8 @@ async fn a_planted_app_cookie_does_not_switch_the_session() {
         let answer = world.exchange(&format!("GET /apps/grp/x HTTP/1.1\r\n{head}\r\n")).await;
         assert_eq!(answer.status(), 302, "{line}");
     }
-    // Those that come first, for their longer path, neither hide the real one nor have another made.
+    // Those that come first, for their longer path, neither hide the real one nor have another
+    // made.
     let (own, sign_in) = (session(&alice), alice.value("ludgate").expect("a sign-in"));
     let before = world.running.gateway.sessions.count();
     for count in [4, 5, 30] {

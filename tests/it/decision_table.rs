@@ -1,4 +1,5 @@
-//! access × caller × class × method: what every cell gets, by a real request and by `explain`, which must agree.
+//! access × caller × class × method: what every cell gets, by a real request and by `explain`,
+//! which must agree.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Q17, V112: file descriptors run short. The real binary in a process of its own, with a limit of its own.
+//! Q17, V112: file descriptors run short. The real binary in a process of its own, with a limit of
+//! its own.
 
 use std::{
     collections::HashSet,
@@ -127,7 +128,8 @@ async fn v112_a_process_without_descriptors_neither_ends_nor_spins_and_recovers_
     let threads = u64::try_from(threads).expect("a number");
     let more = failures(&mut operator, first + 4 * threads).await - first;
     let pauses = u64::try_from(since.elapsed().as_millis() / 50).expect("a number");
-    // Each thread fails at once, and then once for every pause that is over; one more for the clock.
+    // Each thread fails at once, and then once for every pause that is over; one more for the
+    // clock.
     assert!(more <= threads * (pauses + 2), "{more} failures in {:?}: it spins", since.elapsed());
     drop(held);
     let freed = Instant::now();

@@ -1,7 +1,9 @@
-//! Fidelity (behaviour.md, "byte-exact"): generated requests and answers, once straight to the app and once through the
-//! gateway. The app must see the same, and the client must get the same, but for what section 7 lists.
+//! Fidelity (behaviour.md, "byte-exact"): generated requests and answers, once straight to the app
+//! and once through the gateway. The app must see the same, and the client must get the same, but
+//! for what section 7 lists.
 //!
-//! `make test-long` runs more of them; a failure names the number of its case, which is all that made it.
+//! `make test-long` runs more of them; a failure names the number of its case, which is all that
+//! made it.
 
 use std::{
     collections::BTreeMap,

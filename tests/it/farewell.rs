@@ -1,4 +1,5 @@
-//! A WebSocket that must end is told so, between two frames, and so is the app; the process that stops does the same.
+//! A WebSocket that must end is told so, between two frames, and so is the app; the process that
+//! stops does the same.
 
 use std::time::Duration;
 
@@ -61,7 +62,8 @@ impl Both {
     }
 }
 
-/// What an app's side is left with: the code of a masked Close frame at its end, and what stood before it.
+/// What an app's side is left with: the code of a masked Close frame at its end, and what stood
+/// before it.
 fn close_of(bytes: &[u8]) -> (Vec<u8>, u16) {
     // The last word, and all of it: the bytes of a masked payload are any.
     let is_it = |at: &usize| {

@@ -23,7 +23,8 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
         "nothing is sent twice: {}",
         form.text()
     );
-    // The promise is 50 ms; here only that no deadline was waited for. The figure stands in the benches.
+    // The promise is 50 ms; here only that no deadline was waited for. The figure stands in the
+    // benches.
     let asked = Instant::now();
     let problem = world.browser().fetch("/apps/dead/").await;
     assert!(asked.elapsed() < Duration::from_secs(2), "no deadline is waited for");

@@ -1,5 +1,5 @@
-//! One client that takes as much as it can get: of memory before anybody is asked who they are, of an app's attention, of the
-//! session store. Everybody else notices nothing.
+//! One client that takes as much as it can get: of memory before anybody is asked who they are, of
+//! an app's attention, of the session store. Everybody else notices nothing.
 
 use std::time::Duration;
 
@@ -100,7 +100,8 @@ async fn what_nobody_signed_in_sends_is_not_collected() {
     ] {
         let mut all = JoinSet::new();
         for _ in 0..40 {
-            // 100 streams of 40 connections, some 5 MiB on each: 200 MiB in all, if they were taken.
+            // 100 streams of 40 connections, some 5 MiB on each: 200 MiB in all, if they were
+            // taken.
             all.spawn(async move {
                 let _ = tokio::time::timeout(Duration::from_secs(4), pour(port, path, 100, 5 << 20)).await;
             });
@@ -110,8 +111,8 @@ async fn what_nobody_signed_in_sends_is_not_collected() {
             peak = peak.max(resident(&process));
         }
         let grown = peak.saturating_sub(before) >> 20;
-        // Four thousand requests at once take their place, in a build for tests more than twice that of a release; what they
-        // send would be 200 MiB.
+        // Four thousand requests at once take their place, in a build for tests more than twice
+        // that of a release; what they send would be 200 MiB.
         assert!(grown < 64, "{path}: {grown} MiB more");
         assert_eq!(Raw::exchange(([127, 0, 0, 1], port).into(), &request).await.status(), 401);
     }

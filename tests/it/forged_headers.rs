@@ -1,5 +1,6 @@
-//! Header names that an app server could read as the gateway's own: every spelling is removed, from every client and over
-//! every HTTP version. Then the same with a real server that runs CGI scripts.
+//! Header names that an app server could read as the gateway's own: every spelling is removed, from
+//! every client and over every HTTP version. Then the same with a real server that runs CGI
+//! scripts.
 
 use std::process::{Child, Command, Stdio};
 
@@ -16,7 +17,8 @@ use crate::{
     },
 };
 
-/// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section 5.6.2).
+/// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section
+/// 5.6.2).
 const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
 /// Names that speak for us, or for a proxy.
 const OURS: [&str; 17] = [
@@ -40,7 +42,8 @@ const OURS: [&str; 17] = [
 ];
 const FORGED: &str = "root-CANARY";
 
-/// Every name in every spelling that is not its own, and `Proxy`, by which a CGI server would set `HTTP_PROXY`.
+/// Every name in every spelling that is not its own, and `Proxy`, by which a CGI server would set
+/// `HTTP_PROXY`.
 fn spellings() -> Vec<String> {
     let mut all = vec!["Proxy".to_owned()];
     for name in OURS {

@@ -1,5 +1,5 @@
-//! Who the client is behind a proxy of ours: read from the end of the chain, in every form that proxies write, and never a
-//! way around a limit.
+//! Who the client is behind a proxy of ours: read from the end of the chain, in every form that
+//! proxies write, and never a way around a limit.
 
 use std::process::{Child, Command, Stdio};
 

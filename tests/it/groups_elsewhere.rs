@@ -1,4 +1,5 @@
-//! Groups that a token has no room for: it says that they are elsewhere, and they are read where the configuration says.
+//! Groups that a token has no room for: it says that they are elsewhere, and they are read where
+//! the configuration says.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! gRPC through the gateway, with a real client and a real server (tonic): all four kinds of calls, deadlines,
-//! cancellation both ways, and refusals in the words that its clients read.
+//! gRPC through the gateway, with a real client and a real server (tonic): all four kinds of calls,
+//! deadlines, cancellation both ways, and refusals in the words that its clients read.
 
 use std::{
     pin::Pin,
@@ -112,7 +112,8 @@ async fn app(echo: Echo) -> Http2App {
     .await
 }
 
-/// A world with gRPC on hosts of its own: `calls` for everybody, `closed` for a group, `gone` where nobody listens.
+/// A world with gRPC on hosts of its own: `calls` for everybody, `closed` for a group, `gone` where
+/// nobody listens.
 async fn world(echo: Echo) -> World {
     let app = app(echo).await;
     let toml: String = [("calls", "public", app.address().port()), ("closed", "group:phusers", app.address().port()), ("gone", "public", 9)]
@@ -269,7 +270,8 @@ async fn a_call_ends_with_its_session_in_both_directions() {
     let mut answers = client.streaming(request, METHOD, Plain).await.expect("begun").into_inner();
     send.send(Bytes::from_static(b"one")).expect("sent");
     assert_eq!(answers.message().await.expect("whole"), Some(Bytes::from_static(b"one")));
-    // The token that proved her expires: the stream ends, and nothing that she sends now reaches the app.
+    // The token that proved her expires: the stream ends, and nothing that she sends now reaches
+    // the app.
     world.hands.advance(std::time::Duration::from_secs(11 * 60));
     let ended = tokio::time::timeout(PATIENCE, answers.message()).await.expect("in time");
     assert!(ended.is_err(), "{ended:?}");

@@ -97,7 +97,8 @@ async fn row_7_a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_th
     ] {
         assert_eq!(get(&world, &on(&label), "/x", "").await.0, status, "{label:?}");
     }
-    // The published port is public and tells nobody anything; the app that bears its name keeps its path.
+    // The published port is public and tells nobody anything; the app that bears its name keeps its
+    // path.
     assert_eq!(get(&world, &on("web-8080"), "/there?q=%2F", "").await.0, 200);
     assert_eq!(world.backend("web").last().target(), "/there?q=%2F");
     assert_eq!(get(&world, &world.host, "/apps/web-8080/x", "").await.0, 200);
@@ -165,7 +166,8 @@ async fn an_app_on_its_own_host_says_nothing_for_its_neighbours() {
     for gone in ["alt-svc", "set-login", "x-hop", "keep-alive"] {
         assert!(answer.header(gone).is_none(), "{gone}");
     }
-    // Its own origin is its own: but not the cookies, which it would clear for every host beside it.
+    // Its own origin is its own: but not the cookies, which it would clear for every host beside
+    // it.
     let cleared = answer.header("clear-site-data").expect("what is its own");
     assert!(
         cleared.contains("\"cache\"") && !cleared.contains('*') && !cleared.contains("cookies"),

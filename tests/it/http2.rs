@@ -1,4 +1,5 @@
-//! HTTP/2 from clients: the same line, the same decisions, and an app that cannot tell (security.md 0.2 and 2.5).
+//! HTTP/2 from clients: the same line, the same decisions, and an app that cannot tell (security.md
+//! 0.2 and 2.5).
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! HTTP/2 frames that no client should send: each ends its stream or its connection with the code that RFC 9113 names, and
-//! never reaches an app. The sections are those of the RFC; V101-V106 are rows of security.md.
+//! HTTP/2 frames that no client should send: each ends its stream or its connection with the code
+//! that RFC 9113 names, and never reaches an app. The sections are those of the RFC; V101-V106 are
+//! rows of security.md.
 
 use crate::support::{
     http2::{
@@ -19,7 +20,8 @@ const REFUSED: u32 = 7;
 const COMPRESSION: u32 = 9;
 const CALM: u32 = 11;
 
-/// What a case ends with. h2 says PROTOCOL_ERROR where section 4.3 would have COMPRESSION_ERROR; both end the connection.
+/// What a case ends with. h2 says PROTOCOL_ERROR where section 4.3 would have COMPRESSION_ERROR;
+/// both end the connection.
 enum Ends {
     /// The connection, with this code; or with it gone without a word, where the RFC allows that.
     Connection(&'static [u32]),
@@ -375,7 +377,8 @@ async fn a_head_that_is_too_large_is_431() {
         client.send(&Frame::new(kind, flags | last, 1, piece)).await;
     }
     let answer = client.until(|frame| frame.stream == 1).await.expect("an answer");
-    // `:status` 431 as a literal with the name of index 8: 48, and three digits in two bytes of Huffman code.
+    // `:status` 431 as a literal with the name of index 8: 48, and three digits in two bytes of
+    // Huffman code.
     assert_eq!((answer.kind, answer.payload.first()), (HEADERS, Some(&0x48)), "{answer:?}");
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;

@@ -1,5 +1,5 @@
-//! Against a real Kubernetes API server, with exactly the rights that config/rbac grants, and with apps whose addresses
-//! are not of this machine: `make test-kube` runs these, `make test` does not.
+//! Against a real Kubernetes API server, with exactly the rights that config/rbac grants, and with
+//! apps whose addresses are not of this machine: `make test-kube` runs these, `make test` does not.
 
 mod logs;
 mod many;

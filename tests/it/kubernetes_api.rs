@@ -21,7 +21,8 @@ use crate::support::{
 const SOME: usize = 600;
 const MANY: usize = 10_000;
 
-/// `app-0` to all but one; those of even numbers are public, the others have a scope that nobody knows.
+/// `app-0` to all but one; those of even numbers are public, the others have a scope that nobody
+/// knows.
 fn fill(api: &KubernetesApi, count: usize) {
     for number in 0..count {
         let scope = if number % 2 == 0 { "public" } else { "nobody-knows" };
@@ -123,7 +124,8 @@ async fn ten_thousand_apps_are_listed_anew_slowly_and_no_one_of_five_hundred_a_s
     let mut pace = tokio::time::interval(Duration::from_millis(2));
     pace.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let (began, mut asked, mut listed) = (Instant::now(), 0_usize, 0_usize);
-    // A page is let through for every fifty requests: the list lasts as long as two seconds of them.
+    // A page is let through for every fifty requests: the list lasts as long as two seconds of
+    // them.
     while listed < pages || asked < 1200 {
         pace.tick().await;
         asked += 1;

@@ -1,5 +1,5 @@
-//! Objects that no API server should serve, or that it serves although they make no sense: each harms itself alone,
-//! keeps its last good form, and is told of.
+//! Objects that no API server should serve, or that it serves although they make no sense: each
+//! harms itself alone, keeps its last good form, and is told of.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,8 @@ use crate::support::{
     world::{APPS as OWN, World},
 };
 
-/// What is written, what is told of it, and the decision while it stands there for an app that was public before.
+/// What is written, what is told of it, and the decision while it stands there for an app that was
+/// public before.
 type Malformed = (&'static str, Value, &'static str, &'static str);
 
 fn with(change: impl FnOnce(&mut Value)) -> Value {
@@ -131,7 +132,8 @@ async fn what_was_malformed_from_the_beginning_is_no_app_until_it_is_mended() {
         api.put(APPS, HUB, object);
         api.app("well", "public", json!({}));
         let world = api.world("").await;
-        // An access rule that nobody understands is no reason against the rest: it is an app that denies everybody.
+        // An access rule that nobody understands is no reason against the rest: it is an app that
+        // denies everybody.
         let only_denied = told == "everybody is denied";
         let without = if only_denied { expected } else { "404 unknown_app" };
         assert_eq!(decision(&world, "sick").await, without, "{what}");

@@ -1,5 +1,5 @@
-//! The Kubernetes API is away, or silent: the last state stays in force, its age is told, and what changed meanwhile
-//! bites right after (Q5, Q6).
+//! The Kubernetes API is away, or silent: the last state stays in force, its age is told, and what
+//! changed meanwhile bites right after (Q5, Q6).
 
 use std::time::{Duration, Instant};
 

@@ -91,7 +91,8 @@ async fn an_address_that_pods_of_two_apps_claim_is_neithers_until_that_is_settle
     let world = api.gateway(&format!("namespaces = {namespaces:?}")).await;
     world.until(|snapshot| snapshot.is_complete()).await;
     assert_eq!(problems(&world).await, []);
-    // An address goes to another pod before the slice of its last one says so; in one namespace, or in two.
+    // An address goes to another pod before the slice of its last one says so; in one namespace, or
+    // in two.
     for (namespace, thief) in [("first", "two"), ("second", "three")] {
         put(namespace, thief, json!([pod("192.0.2.1", "new"), pod("192.0.2.8", "other")]));
         until_pods(&world, thief, &["192.0.2.8:5000"]).await;

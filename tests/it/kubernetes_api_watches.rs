@@ -1,4 +1,5 @@
-//! Watches of a Kubernetes API that goes wrong: an event is never skipped, the past never comes back (Q6).
+//! Watches of a Kubernetes API that goes wrong: an event is never skipped, the past never comes
+//! back (Q6).
 
 use std::time::{Duration, Instant};
 
@@ -190,9 +191,11 @@ async fn whatever_goes_wrong_again_and_again_the_api_is_asked_a_few_times_a_seco
             let began = Instant::now();
             api.until_count(asked, ROUNDS).await;
             let took = began.elapsed();
-            // Pauses of at least 0.2, 0.4, 0.8 and 1.6 seconds, or one of a second for every watch that ends.
+            // Pauses of at least 0.2, 0.4, 0.8 and 1.6 seconds, or one of a second for every watch
+            // that ends.
             assert!(took >= Duration::from_millis(2900), "{what}: {ROUNDS} times in {took:?}");
-            // Five tries of one kind, each with a discovery of two requests, a list and a watch; as many for the other.
+            // Five tries of one kind, each with a discovery of two requests, a list and a watch; as
+            // many for the other.
             assert!(api.calls().len() <= ROUNDS * 8, "{what}: {:#?}", api.calls());
         });
     }

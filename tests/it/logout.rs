@@ -1,5 +1,6 @@
-//! behaviour.md row 27: sign-out that somebody else decides: the provider (back-channel, front-channel), an operator; and ours
-//! that goes on to the provider. Everything that the sign-in opened ends with it.
+//! behaviour.md row 27: sign-out that somebody else decides: the provider (back-channel,
+//! front-channel), an operator; and ours that goes on to the provider. Everything that the sign-in
+//! opened ends with it.
 
 use ludgate::model::secret::Secret;
 use serde_json::{Value, json};

@@ -1,9 +1,10 @@
-//! security.md 0.2, HTTP/1: what the table says must be done with bytes that no well-behaved client sends.
-//! After every case the oracles hold, and the next good request works.
+//! security.md 0.2, HTTP/1: what the table says must be done with bytes that no well-behaved client
+//! sends. After every case the oracles hold, and the next good request works.
 
 use crate::support::{raw::Raw, world::World};
 
-/// Sends bytes on one connection; the answer's status and whether the connection was closed after it.
+/// Sends bytes on one connection; the answer's status and whether the connection was closed after
+/// it.
 async fn send(world: &World, bytes: &[u8]) -> (u16, bool) {
     let mut raw = Raw::connect(world.running.address).await;
     raw.send(bytes).await;
@@ -124,7 +125,8 @@ async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
     }
     let all = String::from_utf8(good.clone()).expect("ASCII").replace("\r\n", "\n");
     assert_eq!(send(&world, all.as_bytes()).await, (400, true));
-    // A length that hides from who keeps a LF in a value; and the same on a connection that was good so far.
+    // A length that hides from who keeps a LF in a value; and the same on a connection that was
+    // good so far.
     let hidden = "GET /apps/pub/c HTTP/1.1\r\nHost: HOST\r\nX: y\nContent-Length: 54\r\n\r\nGET /apps/pub/smuggled HTTP/1.1\r\nHost: HOST\r\n\r\n";
     for before in [
         "",

@@ -1,5 +1,5 @@
-//! Nothing typed is lost: a form that comes when the session is over is given back, sealed, in a page, and sent once when its person
-//! has signed in again.
+//! Nothing typed is lost: a form that comes when the session is over is given back, sealed, in a
+//! page, and sent once when its person has signed in again.
 
 use std::time::Duration;
 

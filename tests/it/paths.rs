@@ -104,7 +104,8 @@ async fn row_4_a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
     }
     assert!(tried > 400, "{tried}");
     assert_eq!(world.backend("grp").count(), 0, "nothing of it reached the app it climbed to");
-    // What did reach the public app is below it for every reader: a browser's own parser says so too.
+    // What did reach the public app is below it for every reader: a browser's own parser says so
+    // too.
     for seen in world.backend("pub").seen() {
         let url = url::Url::parse(&format!("http://gw.test{}", seen.target())).expect("a URL");
         assert!(url.path().starts_with("/apps/pub/"), "{}", seen.target());

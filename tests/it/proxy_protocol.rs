@@ -1,5 +1,6 @@
-//! `listen.proxy_protocol_from`: a balancer must say who connected, nobody else may, and what it says is the
-//! client for logs, apps, limits and trust. 127.0.0.2 is the balancer here, 127.0.0.1 anybody else.
+//! `listen.proxy_protocol_from`: a balancer must say who connected, nobody else may, and what it
+//! says is the client for logs, apps, limits and trust. 127.0.0.2 is the balancer here, 127.0.0.1
+//! anybody else.
 
 use std::time::Duration;
 

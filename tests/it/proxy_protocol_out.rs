@@ -1,4 +1,5 @@
-//! `apps.proxy_protocol`: an app that asks for it is told by each connection who is on it, and a connection is one client's.
+//! `apps.proxy_protocol`: an app that asks for it is told by each connection who is on it, and a
+//! connection is one client's.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,6 @@
-//! JupyterLab, MLflow and Next.js in a real browser, at a path and on a host, configured as docs/apps.md and the README say.
-//! On its own (`make test-apps`), since the apps are large: tests/real/apps/install.sh puts them there.
+//! JupyterLab, MLflow and Next.js in a real browser, at a path and on a host, configured as
+//! docs/apps.md and the README say. On its own (`make test-apps`), since the apps are large:
+//! tests/real/apps/install.sh puts them there.
 
 use std::{
     os::unix::process::CommandExt,
@@ -306,7 +307,8 @@ async fn no_page_of_ours_has_a_serious_accessibility_problem() {
     assert_eq!(serious(&house.browser).await, none, "the launcher for a visitor");
     house.browser.open(&site("/oauth2/sign_in")).await;
     assert_eq!(serious(&house.browser).await, none, "the page that offers to sign in");
-    // Signed in, an app that is away; then a refusal, the launcher with apps of others, and the way out.
+    // Signed in, an app that is away; then a refusal, the launcher with apps of others, and the way
+    // out.
     house.open(&house.path("dead", "/")).await;
     assert!(house.browser.source().await.contains("502 "), "{}", house.browser.source().await);
     assert_eq!(serious(&house.browser).await, none, "an app that is away");

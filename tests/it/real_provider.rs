@@ -1,4 +1,5 @@
-//! The sign-in suite against a second, certified provider: npm `oidc-provider`, as `make test` installs it.
+//! The sign-in suite against a second, certified provider: npm `oidc-provider`, as `make test`
+//! installs it.
 
 use std::{collections::BTreeMap, process::Stdio};
 
@@ -41,8 +42,9 @@ fn what_it_does(process: u32) -> String {
 }
 
 impl OidcProvider {
-    /// A Node.js that has said nothing for half a minute is ended and started anew, at most twice, and
-    /// what it was doing is printed: seen once among some hundred starts, with nothing of ours under way yet.
+    /// A Node.js that has said nothing for half a minute is ended and started anew, at most twice,
+    /// and what it was doing is printed: seen once among some hundred starts, with nothing of ours
+    /// under way yet.
     async fn start(host: &str, algorithm: &str) -> OidcProvider {
         for _ in 0..3 {
             let (mut process, mut lines) = Self::spawn(host, algorithm);
@@ -216,7 +218,8 @@ async fn an_access_token_of_the_certified_provider_is_a_credential() {
         return;
     }
     let (world, provider) = world("RS256").await;
-    // The code is taken from the browser on its way back and exchanged here, to get at an access token.
+    // The code is taken from the browser on its way back and exchanged here, to get at an access
+    // token.
     let mut browser = world.browser();
     let verifier = "a-verifier-of-at-least-forty-three-characters-0123456789";
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, verifier.as_bytes());

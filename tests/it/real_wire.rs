@@ -1,4 +1,5 @@
-//! Real programs on both sides: h2load, nghttp and slowhttptest as clients, nginx and Apache as apps.
+//! Real programs on both sides: h2load, nghttp and slowhttptest as clients, nginx and Apache as
+//! apps.
 
 use std::{
     path::Path,
@@ -155,7 +156,8 @@ async fn until_open(port: u16) {
 /// Status line, fields and body.
 type Told = (String, Vec<(String, Vec<u8>)>, Vec<u8>);
 
-/// An answer without what differs from one to the next by itself, or is said of one connection only.
+/// An answer without what differs from one to the next by itself, or is said of one connection
+/// only.
 fn told(mut message: Message) -> Told {
     message.headers.retain(|(name, _)| {
         !matches!(&*name.to_ascii_lowercase(), "date" | "connection" | "keep-alive" | "transfer-encoding")

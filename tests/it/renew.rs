@@ -1,4 +1,5 @@
-//! Nothing typed is lost: what stands behind `#` survives a sign-in, and a page renews its session without being left.
+//! Nothing typed is lost: what stands behind `#` survives a sign-in, and a page renews its session
+//! without being left.
 
 use crate::support::{browser::From, chromium::Chromium, origins::Origins, secure::Secure, world::World};
 

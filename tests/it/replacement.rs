@@ -1,5 +1,5 @@
-//! One process takes the place of another while people use it: with sockets that outlive both (LISTEN_FDS), and on a port
-//! that they share for a while.
+//! One process takes the place of another while people use it: with sockets that outlive both
+//! (LISTEN_FDS), and on a port that they share for a while.
 
 use std::{
     net::TcpListener,
@@ -29,7 +29,8 @@ fn process(folder: &Path, text: &str, socket: Option<&TcpListener>) -> Running {
         None => Command::new(env!("CARGO_BIN_EXE_ludgate")),
         Some(socket) => {
             let mut shell = Command::new("sh");
-            // Descriptor 3 is the first that is handed over; the shell becomes the process that is named.
+            // Descriptor 3 is the first that is handed over; the shell becomes the process that is
+            // named.
             shell.arg("-c").arg("exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"");
             shell.arg(env!("CARGO_BIN_EXE_ludgate"));
             shell.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));

@@ -1,5 +1,6 @@
-//! Who can write to Redis puts back what was deleted there: a session that was signed out does not come to life with it, and
-//! one whose proof is old counts for nothing that depends on groups until the person is proved again.
+//! Who can write to Redis puts back what was deleted there: a session that was signed out does not
+//! come to life with it, and one whose proof is old counts for nothing that depends on groups until
+//! the person is proved again.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What the session store keeps, and for how long: the same in memory and in Redis, where every second request goes to another
-//! gateway (behaviour rows 22 and 29).
+//! What the session store keeps, and for how long: the same in memory and in Redis, where every
+//! second request goes to another gateway (behaviour rows 22 and 29).
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,8 @@ impl House {
         self.first.hands.advance(by);
     }
 
-    /// Waits until a fetch gets this here and there: what ends with one ends with the other within two seconds.
+    /// Waits until a fetch gets this here and there: what ends with one ends with the other within
+    /// two seconds.
     async fn until(&self, browser: &mut Browser, expected: [u16; 2]) {
         let until = Instant::now() + Duration::from_secs(2);
         let mut got = self.fetch(browser, "/apps/usr/x").await;

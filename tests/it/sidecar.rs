@@ -1,4 +1,5 @@
-//! In front of a console that has a login of its own: it notices nothing, and the apps below it none of its secrets.
+//! In front of a console that has a login of its own: it notices nothing, and the apps below it
+//! none of its secrets.
 
 mod client;
 mod exactly;

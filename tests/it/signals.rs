@@ -1,4 +1,5 @@
-//! SIGTERM and SIGHUP at any time, also right after the start and under load; and memory that cannot be dumped.
+//! SIGTERM and SIGHUP at any time, also right after the start and under load; and memory that
+//! cannot be dumped.
 
 use std::{
     io::ErrorKind,

@@ -1,4 +1,5 @@
-//! behaviour.md row 38: which app is believed to be it, who we are to it, and that nothing is sent otherwise.
+//! behaviour.md row 38: which app is believed to be it, who we are to it, and that nothing is sent
+//! otherwise.
 
 use std::{net::SocketAddr, path::Path};
 
@@ -102,7 +103,8 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
         (&expired_app, ca.clone(), Some("upstream_tls")),
         (&expired_app, ca.clone() + &pin(&expired), Some("upstream_tls")),
         (&expired_app, pin(&expired), None),
-        // With a pin alone nobody need have signed; a name that was written down counts all the same.
+        // With a pin alone nobody need have signed; a name that was written down counts all the
+        // same.
         (&own_app, String::new(), Some("upstream_tls_ca")),
         (&own_app, pin(&own), None),
         (&own_app, pin(&nameless), Some("upstream_tls_pin")),

@@ -1,4 +1,5 @@
-//! behaviour.md rows 37, 38, 43 and 44 at a unix socket: nobody there, somebody new there, a queue that is full.
+//! behaviour.md rows 37, 38, 43 and 44 at a unix socket: nobody there, somebody new there, a queue
+//! that is full.
 
 use std::{os::unix::net::UnixListener as StdListener, process::Command, time::Duration};
 
@@ -68,7 +69,8 @@ async fn row_37_an_app_that_was_started_anew_gets_the_next_get_and_no_post_twice
     assert_eq!(raw.answer().await.expect("an answer").status(), 502);
     assert_eq!((old.last().target(), backend.count()), ("/apps/app/pay", 0), "never sent twice");
     for round in 0..20 {
-        // A connection is kept; then the app goes without closing it, and another one takes its place.
+        // A connection is kept; then the app goes without closing it, and another one takes its
+        // place.
         assert_eq!(get(&mut raw, &world, "/apps/app/warm").await, 200, "{round}");
         backend.die();
         let (old, warmed) = (backend.clone(), backend.count());

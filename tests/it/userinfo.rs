@@ -1,5 +1,6 @@
-//! A provider that delivers name and e-mail address at userinfo, as the code flow has it (OpenID Connect Core section 5.4):
-//! apps get them all the same, at sign-in and when the person is asked about again.
+//! A provider that delivers name and e-mail address at userinfo, as the code flow has it (OpenID
+//! Connect Core section 5.4): apps get them all the same, at sign-in and when the person is asked
+//! about again.
 
 use std::time::Duration;
 

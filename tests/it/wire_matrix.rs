@@ -1,5 +1,5 @@
-//! behaviour.md rows 36, 38 and 39 as one table: whatever a client speaks, and whatever an app speaks over whatever it
-//! listens on, the same comes out at both ends.
+//! behaviour.md rows 36, 38 and 39 as one table: whatever a client speaks, and whatever an app
+//! speaks over whatever it listens on, the same comes out at both ends.
 
 use http::Request;
 use http_body_util::{BodyExt, StreamBody};

@@ -1,5 +1,6 @@
-//! One request from a client to an app and back, one after the other on one thread: through nothing, through hyper that looks at
-//! nothing, and through the gateway. The client and the app allocate nothing, so that what is counted is the proxy's.
+//! One request from a client to an app and back, one after the other on one thread: through
+//! nothing, through hyper that looks at nothing, and through the gateway. The client and the app
+//! allocate nothing, so that what is counted is the proxy's.
 
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 

@@ -8,7 +8,8 @@ use serde::Deserialize;
 
 use super::object::Object;
 
-/// Longest event, in bytes. The API keeps no object over 1.5 MiB; as JSON it can be several times as long.
+/// Longest event, in bytes. The API keeps no object over 1.5 MiB; as JSON it can be several times
+/// as long.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
 /// Why a watch cannot go on from where it was, so that everything has to be listed anew.
@@ -88,9 +89,9 @@ impl Changes {
         Ok(Changes { body: response.into_body(), buffer: Vec::new(), searched: 0 })
     }
 
-    /// The next event, and its version. `None`: the watch is over, as every watch is some day. Half a line at its end
-    /// is no event: what it would have said is told again by the watch that follows, since the version is still the
-    /// one before.
+    /// The next event, and its version. `None`: the watch is over, as every watch is some day. Half
+    /// a line at its end is no event: what it would have said is told again by the watch that
+    /// follows, since the version is still the one before.
     ///
     /// # Errors
     /// When an event cannot be read, or says that the watch failed.
@@ -112,7 +113,8 @@ impl Changes {
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap_or(Bytes::new())),
-                // However a connection ends, the next watch goes on behind the last event that came whole.
+                // However a connection ends, the next watch goes on behind the last event that came
+                // whole.
                 Some(Err(_)) | None => return Ok(None),
             }
         }

@@ -1,5 +1,6 @@
-//! The custom resources that Ludgate reads: `PhApplication`, an app and who may reach it, and `PhAppTemplate`, what
-//! such apps are made from. Their definitions are made of these types, so the two cannot drift apart.
+//! The custom resources that Ludgate reads: `PhApplication`, an app and who may reach it, and
+//! `PhAppTemplate`, what such apps are made from. Their definitions are made of these types, so the
+//! two cannot drift apart.
 
 pub mod application;
 pub mod template;
@@ -16,7 +17,8 @@ pub fn definitions() -> [CustomResourceDefinition; 2] {
     [PhApplication::crd(), PhAppTemplate::crd()]
 }
 
-/// A part that belongs to Kubernetes and is accepted whole: whatever this cluster's version knows, and more.
+/// A part that belongs to Kubernetes and is accepted whole: whatever this cluster's version knows,
+/// and more.
 fn whole(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }

@@ -1,5 +1,5 @@
-//! Which pods of a Service are ready, as its EndpointSlices tell: read leniently, so that one with something
-//! unknown in it harms nobody else.
+//! Which pods of a Service are ready, as its EndpointSlices tell: read leniently, so that one with
+//! something unknown in it harms nobody else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +11,8 @@ use super::object::Object;
 const GROUP: &str = "discovery.k8s.io";
 /// Names the Service that a slice belongs to.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// Where clouds answer with the machine's own credentials, beside the link-local address that most of them use.
+/// Where clouds answer with the machine's own credentials, beside the link-local address that most
+/// of them use.
 const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
@@ -27,7 +28,8 @@ pub struct Slice {
     pub service: String,
     /// Its ready pods.
     pub pods: Vec<Pod>,
-    /// The ports they listen on, with the names that the Service gives them; empty where it gives none.
+    /// The ports they listen on, with the names that the Service gives them; empty where it gives
+    /// none.
     pub ports: Vec<(String, u16)>,
 }
 
@@ -82,10 +84,12 @@ pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
     })
 }
 
-/// Reads a slice. `None`: it belongs to no Service, or cannot be read, and then has no pod anybody could be sent to.
+/// Reads a slice. `None`: it belongs to no Service, or cannot be read, and then has no pod anybody
+/// could be sent to.
 pub fn read(object: &Object) -> Option<Slice> {
     let service = object.labels().get(SERVICE_LABEL)?.clone();
-    // Addresses only: a name would have to be looked up, and whoever can change what it says would choose.
+    // Addresses only: a name would have to be looked up, and whoever can change what it says would
+    // choose.
     if object.address_type.as_str().is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
         return None;
     }
@@ -103,7 +107,8 @@ pub fn read(object: &Object) -> Option<Slice> {
         endpoint.conditions.ready != Some(false) && endpoint.conditions.terminating != Some(true)
     };
     let pods = endpoints.unwrap_or_default().into_iter().filter(ready).filter_map(|endpoint| {
-        // Those behind the first are fungible with it, says the API; kube-proxy takes the first too.
+        // Those behind the first are fungible with it, says the API; kube-proxy takes the first
+        // too.
         let address = endpoint.addresses.first()?.parse::<IpAddr>().ok()?.to_canonical();
         if !may_be_a_pod(&address) {
             tracing::warn!(slice = object.name_any(), %address, "ignored an address that no pod can have");
@@ -120,8 +125,8 @@ pub fn read(object: &Object) -> Option<Slice> {
     Some(Slice { service, pods, ports: ports.collect() })
 }
 
-/// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or what answers
-/// there for a cloud with the machine's credentials.
+/// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or
+/// what answers there for a cloud with the machine's credentials.
 fn may_be_a_pod(address: &IpAddr) -> bool {
     if METADATA.contains(address) {
         return false;
@@ -136,10 +141,12 @@ fn may_be_a_pod(address: &IpAddr) -> bool {
                 || *v4 == Ipv4Addr::BROADCAST)
         }
         IpAddr::V6(v6) => {
-            // Those that carry one of IPv4: mapped by NAT64, by 6to4, or in the old way. Loopback is among the last.
+            // Those that carry one of IPv4: mapped by NAT64, by 6to4, or in the old way. Loopback
+            // is among the last.
             let [first, second, third, ..] = v6.segments();
-            // AWS keeps this whole prefix for services of the machine: instance metadata (::254), credentials of EKS
-            // Pod Identity (::23), DNS (::253), time (::123). New ones appear in it.
+            // AWS keeps this whole prefix for services of the machine: instance metadata (::254),
+            // credentials of EKS Pod Identity (::23), DNS (::253), time (::123). New ones appear in
+            // it.
             let is_aws_service = (first, second) == (0xfd00, 0xec2);
             let carries_v4 = (first, second) == (0x64, 0xff9b)
                 || first == 0x2002

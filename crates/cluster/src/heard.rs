@@ -1,4 +1,5 @@
-//! When each watch last heard from the API. That of one kind going well says nothing of another: the oldest counts.
+//! When each watch last heard from the API. That of one kind going well says nothing of another:
+//! the oldest counts.
 
 use std::{
     sync::{

@@ -1,5 +1,5 @@
-//! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never keep half a truth, and the custom
-//! resources (`crd`).
+//! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never keep half a
+//! truth, and the custom resources (`crd`).
 //!
 //! Invariant: nothing here writes to Kubernetes.
 
@@ -87,8 +87,8 @@ impl Cluster {
             None => Config::incluster()?,
         };
         config.connect_timeout = Some(CONNECT);
-        // Whoever asks decides when it is worth asking again: the client would wait for minutes, or for as long as a
-        // server tells it to.
+        // Whoever asks decides when it is worth asking again: the client would wait for minutes, or
+        // for as long as a server tells it to.
         config.default_retry = false;
         // What is followed may be silent for hours.
         let patient = ClientBuilder::try_from(config.clone())?.build();

@@ -1,5 +1,5 @@
-//! An object of the API, read as little as is needed: nothing in it makes it unreadable, and of what is large and of
-//! no use here nothing is kept.
+//! An object of the API, read as little as is needed: nothing in it makes it unreadable, and of
+//! what is large and of no use here nothing is kept.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -11,8 +11,8 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// Nothing that is of use lies deeper in a part of an object: `svcTemplate.spec.ports[0].name` of a spec. Of the pod's
-/// template, which is most of it, next to nothing is kept.
+/// Nothing that is of use lies deeper in a part of an object: `svcTemplate.spec.ports[0].name` of a
+/// spec. Of the pod's template, which is most of it, next to nothing is kept.
 const DEEPEST: usize = 6;
 
 /// An object. What it does not have is null.
@@ -72,8 +72,9 @@ fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     Part { left: DEEPEST }.deserialize(from)
 }
 
-/// Reads JSON down to a depth; what lies deeper is null. Templates hold whatever their author likes, and the JSON
-/// reader gives up 128 levels down: with it a whole list would be lost, and everybody's changes, for one object.
+/// Reads JSON down to a depth; what lies deeper is null. Templates hold whatever their author
+/// likes, and the JSON reader gives up 128 levels down: with it a whole list would be lost, and
+/// everybody's changes, for one object.
 #[derive(Clone, Copy)]
 struct Part {
     left: usize,

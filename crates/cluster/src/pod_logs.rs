@@ -22,7 +22,8 @@ use super::{
 
 /// The API has this long for a pod, or the head of a log.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Logs that are asked for and read at once, by all and by one person: each is a connection to the API server.
+/// Logs that are asked for and read at once, by all and by one person: each is a connection to the
+/// API server.
 const MOST: usize = 64;
 const MOST_OF_ONE: usize = 4;
 
@@ -55,7 +56,8 @@ pub struct PodOfApp {
 }
 
 impl PodOfApp {
-    /// The PhApplications that the label may name. Where both exist, nobody can tell whose pod it is.
+    /// The PhApplications that the label may name. Where both exist, nobody can tell whose pod it
+    /// is.
     pub fn apps(&self) -> impl Iterator<Item = &str> {
         [Some(&*self.label), self.label.strip_prefix(SERVICE_PREFIX)].into_iter().flatten()
     }

@@ -1,7 +1,8 @@
-//! Watches one kind of object in one namespace, for ever: list, changes, and again from the beginning whenever
-//! something may have been missed.
+//! Watches one kind of object in one namespace, for ever: list, changes, and again from the
+//! beginning whenever something may have been missed.
 //!
-//! Invariant: what cannot be read is never skipped. An event that was lost could be somebody's access.
+//! Invariant: what cannot be read is never skipped. An event that was lost could be somebody's
+//! access.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -24,8 +25,8 @@ use super::{
     object::Object,
 };
 
-/// The first pause after a failure, and the longest; each is drawn out to up to twice as long. What was revoked while
-/// the API was away has to bite within five seconds of its return.
+/// The first pause after a failure, and the longest; each is drawn out to up to twice as long. What
+/// was revoked while the API was away has to bite within five seconds of its return.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 /// A run that lasted this long was a good one.
 const STEADY: Duration = Duration::from_secs(10);
@@ -124,7 +125,8 @@ impl Watch {
             let Ended::Failed(error) = ended else { return };
             first = false;
             self.failed(&error, &mut said);
-            // A run counts as good when it lasted: what fails right after each list must not be listed for ever.
+            // A run counts as good when it lasted: what fails right after each list must not be
+            // listed for ever.
             if began.elapsed() > STEADY {
                 pauses = builder.build();
             }
@@ -152,15 +154,17 @@ impl Watch {
         loop {
             let earliest = Instant::now() + LEAST;
             version = self.follow(&api, version).await?;
-            // Watches end, and the next goes on from there; one that ends at once must not be asked for at once.
+            // Watches end, and the next goes on from there; one that ends at once must not be asked
+            // for at once.
             sleep_until(earliest).await;
         }
     }
 
     /// Tells everything there is, and gives back of when that is.
     ///
-    /// The first list may be what the server has in memory, which it gives in one piece and in half the time; if that is a
-    /// moment old, the watch tells the rest. Later ones are of now: nobody shall be let in by what was revoked before.
+    /// The first list may be what the server has in memory, which it gives in one piece and in half
+    /// the time; if that is a moment old, the watch tells the rest. Later ones are of now: nobody
+    /// shall be let in by what was revoked before.
     async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
         self.tell(Told::Begin).await?;
         let of_now = ListParams::default().limit(PAGE);
@@ -193,12 +197,14 @@ impl Watch {
         let request = request.map_err(kube::Error::BuildRequest)?;
         let mut changes = self.in_time(Changes::open(self.cluster.client(), request)).await?;
         self.heard.note();
-        // Silence for too long is an end as good as any: what was said meanwhile comes with the next watch.
+        // Silence for too long is an end as good as any: what was said meanwhile comes with the
+        // next watch.
         while let Ok(change) = timeout(settings.patience(), changes.next()).await {
             let Some((change, at)) = change? else { break };
             self.heard.note();
             match change {
-                // Versions of one kind of object can be compared as numbers. What came already is in force.
+                // Versions of one kind of object can be compared as numbers. What came already is
+                // in force.
                 Change::Put(_) | Change::Gone(_) if at == version => continue,
                 Change::Put(_) | Change::Gone(_) | Change::Bookmark if is_older(&at, &version) => {
                     return Err(Broken::Older(at, version).into());

@@ -1,4 +1,5 @@
-//! Who people are: sessions, sign-in at the OpenID provider, and bearer tokens. Nothing here knows a gateway.
+//! Who people are: sessions, sign-in at the OpenID provider, and bearer tokens. Nothing here knows
+//! a gateway.
 
 pub mod oidc;
 pub mod rechecks;

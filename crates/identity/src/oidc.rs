@@ -1,7 +1,8 @@
 //! The OpenID Connect client: authorization code with PKCE, state and nonce; nothing else.
 //!
 //! `provider` knows the provider and its keys, `pending` what the browser carries while it is away,
-//! `sign_in` exchanges the code, `userinfo` adds what the ID token does not say, `refresh` asks again later, `claims` turns tokens into a person, `bearer` judges API tokens.
+//! `sign_in` exchanges the code, `userinfo` adds what the ID token does not say, `refresh` asks
+//! again later, `claims` turns tokens into a person, `bearer` judges API tokens.
 
 pub mod bearer;
 pub mod claims;

@@ -1,5 +1,6 @@
-//! Membership stays fresh (behaviour row 26): who is signed in is asked about again every `recheck`, in the background, once
-//! for all requests that notice it. A group that was taken away ends what it opened; a silent provider changes nothing.
+//! Membership stays fresh (behaviour row 26): who is signed in is asked about again every
+//! `recheck`, in the background, once for all requests that notice it. A group that was taken away
+//! ends what it opened; a silent provider changes nothing.
 
 use std::{
     sync::{
@@ -30,8 +31,8 @@ const SILENCES: u32 = 8;
 /// for this long.
 const REST: Duration = Duration::from_secs(10);
 
-/// A request waits so long for the proof of a session that another replica has begun, and looks this often whether it is
-/// there: another request, or another replica, may be asking.
+/// A request waits so long for the proof of a session that another replica has begun, and looks
+/// this often whether it is there: another request, or another replica, may be asking.
 const PROOF_DEADLINE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -42,7 +43,8 @@ enum Asked {
     Here,
     /// Another one, just now.
     Elsewhere,
-    /// No provider call: the shared store is unavailable, or its connection is too new to be trusted.
+    /// No provider call: the shared store is unavailable, or its connection is too new to be
+    /// trusted.
     Nowhere,
 }
 
@@ -83,7 +85,8 @@ impl Rechecks {
         }
     }
 
-    /// Has the provider asked about a person again, when that is due; whoever noticed is not kept waiting.
+    /// Has the provider asked about a person again, when that is due; whoever noticed is not kept
+    /// waiting.
     pub fn when_due(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
         let (now, recheck) = (self.clock.now(), self.sessions.recheck());
         if !sign_in.is_proof_due(now, recheck) {
@@ -105,8 +108,9 @@ impl Rechecks {
         });
     }
 
-    /// Waits until the person of a sign-in is proved that was loaded from the shared store with an old proof. Gives back
-    /// whether it counts now; if not, it has ended, or the provider cannot be asked.
+    /// Waits until the person of a sign-in is proved that was loaded from the shared store with an
+    /// old proof. Gives back whether it counts now; if not, it has ended, or the provider cannot be
+    /// asked.
     pub async fn prove(self: &Arc<Self>, sign_in: &Arc<SignIn>) -> bool {
         let (this, asked) = (self.clone(), sign_in.clone());
         // To its end even when the browser goes away: the refresh token may work only once.
@@ -176,7 +180,8 @@ impl Rechecks {
     async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
         let again = self.oidc.ask_again(sign_in, &self.sessions).await;
         if sign_in.is_ended() {
-            // A sign-out during the call revoked the old refresh token; the new one is revoked here.
+            // A sign-out during the call revoked the old refresh token; the new one is revoked
+            // here.
             self.oidc.revoke(sign_in).await;
         }
         sign_in.note_unprovable(matches!(again, Again::Unusable(_)));
@@ -216,8 +221,8 @@ impl Rechecks {
         }
     }
 
-    /// Waits for those who are being asked about, for a while, and asks about nobody afterwards: for a process that stops. The
-    /// token that comes of an answer must be kept.
+    /// Waits for those who are being asked about, for a while, and asks about nobody afterwards:
+    /// for a process that stops. The token that comes of an answer must be kept.
     pub async fn finish(&self) {
         let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(LAST_ANSWERS, self.turns.acquire_many(all)).await;

@@ -1,8 +1,9 @@
 //! Sign-ins and app sessions: who somebody is, for how long, and for which app.
 //!
-//! A session says who, never may. Records hold their own deadlines (`record`), the memory store only
-//! bounds their number (`store`), replicas share them (`shared`, `load`, `redis`), cookies carry a random id (`cookie`), and what must survive in the
-//! browser between two requests is sealed (`keys`).
+//! A session says who, never may. Records hold their own deadlines (`record`), the memory store
+//! only bounds their number (`store`), replicas share them (`shared`, `load`, `redis`), cookies
+//! carry a random id (`cookie`), and what must survive in the browser between two requests is
+//! sealed (`keys`).
 
 pub mod bind;
 pub mod carry;

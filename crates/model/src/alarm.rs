@@ -1,4 +1,5 @@
-//! Tells the data threads that something changed which may end streams: a session, an access rule, the catalogue.
+//! Tells the data threads that something changed which may end streams: a session, an access rule,
+//! the catalogue.
 
 use std::sync::Arc;
 

@@ -11,7 +11,8 @@ use super::{
     upstream_tls::UpstreamTls, uuid::Uuid,
 };
 
-/// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS label.
+/// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS
+/// label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppId(Arc<str>);
 
@@ -21,7 +22,8 @@ impl AppId {
         is_app_id(text.as_bytes()).then(|| AppId(text.into()))
     }
 
-    /// The name of one published port of this app. The colon stands in no id, so it is no other app's name.
+    /// The name of one published port of this app. The colon stands in no id, so it is no other
+    /// app's name.
     pub fn with_port(&self, port: u16) -> AppId {
         AppId(format!("{}:{port}", self.0).into())
     }
@@ -74,7 +76,8 @@ pub enum UpstreamScheme {
     Https,
     /// Plain HTTP/1.1 over the unix socket at this path.
     Unix(Arc<Path>),
-    /// Plain HTTP/1.1 with the ready pods of a Kubernetes Service, whose name the host is: never looked up.
+    /// Plain HTTP/1.1 with the ready pods of a Kubernetes Service, whose name the host is: never
+    /// looked up.
     Pods(Arc<[SocketAddr]>),
     /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
     Container(Arc<ContainerGateway>),
@@ -86,7 +89,8 @@ pub enum Protocol {
     /// HTTP/1.1.
     #[default]
     Http1,
-    /// HTTP/2: with TLS agreed on by ALPN, without it known beforehand (RFC 9113 section 3.3). What gRPC needs.
+    /// HTTP/2: with TLS agreed on by ALPN, without it known beforehand (RFC 9113 section 3.3). What
+    /// gRPC needs.
     Http2,
 }
 
@@ -102,8 +106,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// At a unix socket. It has no name of its own, and a Host header must say one (RFC 9112 section 3.2): the
-    /// machine's for itself, as everybody does who speaks HTTP over such sockets.
+    /// At a unix socket. It has no name of its own, and a Host header must say one (RFC 9112
+    /// section 3.2): the machine's for itself, as everybody does who speaks HTTP over such sockets.
     pub fn unix(path: &Path) -> Upstream {
         Upstream { scheme: UpstreamScheme::Unix(path.into()), host: "localhost".into(), port: 0 }
     }
@@ -296,8 +300,8 @@ impl AppSpec {
         }
     }
 
-    /// One published port of this app, as an app; `None` where the app has no ports and this one is nowhere
-    /// else. It must not lead to the app itself, whose access rule is another.
+    /// One published port of this app, as an app; `None` where the app has no ports and this one is
+    /// nowhere else. It must not lead to the app itself, whose access rule is another.
     pub fn port(&self, published: &PublishedPort) -> Option<AppSpec> {
         let port = published.port;
         let title = self.name.as_deref().unwrap_or(self.id.as_str());

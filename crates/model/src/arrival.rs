@@ -1,4 +1,5 @@
-//! A request as the gateway understands it: parsed once by `incoming`, judged and forwarded as parsed.
+//! A request as the gateway understands it: parsed once by `incoming`, judged and forwarded as
+//! parsed.
 
 use http::{Method, uri::PathAndQuery};
 
@@ -33,8 +34,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// A person opening an address that `incoming` has checked: what the site judges before it hands
-    /// somebody over to another of our origins.
+    /// A person opening an address that `incoming` has checked: what the site judges before it
+    /// hands somebody over to another of our origins.
     pub fn of_navigation(place: Place, target: PathAndQuery) -> Arrival {
         Arrival {
             method: Method::GET,
@@ -55,9 +56,9 @@ impl Arrival {
         self.framing == Framing::None && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
-    /// Whether a browser shows a page under the address of this request: its scripts see that address, and all it
-    /// loads tells it, so that a token must not stay there. A frame of a foreign page would have no session
-    /// afterwards: it is answered as it is.
+    /// Whether a browser shows a page under the address of this request: its scripts see that
+    /// address, and all it loads tells it, so that a token must not stay there. A frame of a
+    /// foreign page would have no session afterwards: it is answered as it is.
     pub fn shows_address(&self) -> bool {
         match self.class {
             RequestClass::Navigation => true,

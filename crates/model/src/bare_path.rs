@@ -1,8 +1,10 @@
-//! Whether an app serves `<prefix>/<id>` without a slash at the end, as a web framework with a base path may insist on
-//! (Next.js with `basePath` redirects the address with the slash to the one without).
+//! Whether an app serves `<prefix>/<id>` without a slash at the end, as a web framework with a base
+//! path may insist on (Next.js with `basePath` redirects the address with the slash to the one
+//! without).
 //!
-//! Usually that address leads to the one with the slash, below which relative links work. For an app that redirects back, the two
-//! redirects would be a circle: what it wants is learned from its first redirect.
+//! Usually that address leads to the one with the slash, below which relative links work. For an
+//! app that redirects back, the two redirects would be a circle: what it wants is learned from its
+//! first redirect.
 
 use std::sync::{
     Arc,

@@ -16,7 +16,8 @@ pub enum Caller {
         /// What proved it.
         credential: Credential,
     },
-    /// A token of our own issuer, or of Arvados, that does not hold: refused, never forwarded (behaviour row 20).
+    /// A token of our own issuer, or of Arvados, that does not hold: refused, never forwarded
+    /// (behaviour row 20).
     BadToken,
     /// Credentials that could not be checked now; nothing is decided on a guess.
     Unverifiable,

@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv6Addr};
 pub struct Client {
     /// For logs, and for the headers that apps get.
     pub address: IpAddr,
-    /// What limits are counted under. `None`: a trusted proxy that names no client, behind which there may be many.
+    /// What limits are counted under. `None`: a trusted proxy that names no client, behind which
+    /// there may be many.
     pub limit_key: Option<IpAddr>,
 }
 

@@ -23,7 +23,8 @@ impl Moment {
     }
 }
 
-/// The process begins so many milliseconds after the first moment there is, so that what began before it has one, too.
+/// The process begins so many milliseconds after the first moment there is, so that what began
+/// before it has one, too.
 const BEFORE: u64 = 1 << 40;
 
 /// A duration in whole milliseconds.

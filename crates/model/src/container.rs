@@ -1,5 +1,5 @@
-//! The gateway in front of an Arvados container: where it is told which port is meant, and the secret that
-//! lets each side prove to the other who it is.
+//! The gateway in front of an Arvados container: where it is told which port is meant, and the
+//! secret that lets each side prove to the other who it is.
 
 use std::fmt;
 

@@ -56,7 +56,8 @@ impl CookieNames {
         }
     }
 
-    /// With the cookie in which the console keeps its access token: a credential, and one more of its secrets.
+    /// With the cookie in which the console keeps its access token: a credential, and one more of
+    /// its secrets.
     pub fn with_access_token(mut self, name: &str) -> CookieNames {
         let lower = name.to_ascii_lowercase();
         self.console.extend([format!("{lower}.sig").into(), lower.into()]);
@@ -69,7 +70,8 @@ impl CookieNames {
         self.access_token.as_ref().is_some_and(|ours| ours.as_bytes() == name)
     }
 
-    /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds the port.
+    /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds
+    /// the port.
     pub fn app_at(&self, place: &Place) -> Cow<'_, str> {
         match place {
             Place::Site => Cow::Borrowed(&self.app),

@@ -1,6 +1,7 @@
 //! Where a request goes: one app, and the part of the target that lies below its root.
 //!
-//! This value is what `authorize` judges and what `forward` sends; nobody reads the request line again.
+//! This value is what `authorize` judges and what `forward` sends; nobody reads the request line
+//! again.
 
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ impl Destination {
         Destination { app, target, root }
     }
 
-    /// Whether it is the mount itself: the cookie of an app session, whose path ends with a slash, does not reach it.
+    /// Whether it is the mount itself: the cookie of an app session, whose path ends with a slash,
+    /// does not reach it.
     pub fn is_bare(&self) -> bool {
         self.root == self.target.path().len()
     }

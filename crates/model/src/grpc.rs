@@ -39,7 +39,8 @@ fn timeout(value: &HeaderValue) -> Option<Duration> {
     }
 }
 
-/// The code of gRPC for a status of HTTP ("HTTP to gRPC Status Code Mapping"), but for our own deadline.
+/// The code of gRPC for a status of HTTP ("HTTP to gRPC Status Code Mapping"), but for our own
+/// deadline.
 pub fn code(status: StatusCode) -> u16 {
     match status {
         StatusCode::BAD_REQUEST => 13,

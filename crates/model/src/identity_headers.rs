@@ -12,7 +12,8 @@ const GROUPS_LIMIT: usize = 8 * 1024;
 /// The separator of the list, and the escape itself, cannot stand in a name.
 const IN_A_GROUP: &AsciiSet = &CONTROLS.add(b',').add(b'%');
 const IN_A_TEXT: &AsciiSet = &CONTROLS.add(b'%');
-/// Blanks at the ends would be trimmed by whoever reads the header, and one name would become another.
+/// Blanks at the ends would be trimmed by whoever reads the header, and one name would become
+/// another.
 const WITH_BLANKS: &AsciiSet = &CONTROLS.add(b',').add(b'%').add(b' ');
 
 /// The values of `X-Forwarded-User`, `-Email`, `-Preferred-Username` and `-Groups`.

@@ -1,7 +1,8 @@
 //! Concurrency limits of one app, over all data threads.
 //!
-//! One client gets at most a share of each limit, so that the app stays usable for the others. Holders are recorded only
-//! above an eighth of a share: below that no client can exceed its share, and a request costs two atomic operations.
+//! One client gets at most a share of each limit, so that the app stays usable for the others.
+//! Holders are recorded only above an eighth of a share: below that no client can exceed its share,
+//! and a request costs two atomic operations.
 
 use std::{
     collections::HashMap,
@@ -41,8 +42,8 @@ struct Holders {
 /// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Slot {
-    /// A request with a body whose answer has not begun. The delay may be the client's, so it does not use a slot of
-    /// [`Slot::Waiting`].
+    /// A request with a body whose answer has not begun. The delay may be the client's, so it does
+    /// not use a slot of [`Slot::Waiting`].
     Uploading,
     /// A request without a body whose answer has not begun: the app is still working on it.
     Waiting,
@@ -152,7 +153,8 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Whether another may use it from now on: a kept connection that goes from one client to the next.
+    /// Whether another may use it from now on: a kept connection that goes from one client to the
+    /// next.
     pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
         self.give_up();
         self.note(self.counts.counter(self.slot).load(Relaxed).saturating_sub(1), limit, holder)
@@ -169,7 +171,8 @@ impl Taken {
         }
     }
 
-    /// Notes whose it is, if there are so many that it matters; `before`: how many others there are.
+    /// Notes whose it is, if there are so many that it matters; `before`: how many others there
+    /// are.
     fn note(&self, before: usize, limit: Limit, holder: Holder<'_>) -> bool {
         if before < limit.unnoted() || limit.each >= limit.all || holder == Holder::Unknown {
             return true;

@@ -1,5 +1,6 @@
-//! Rate limit for look-ups of unknown ids: each client has a token bucket for look-ups that find nothing. Successful look-ups
-//! are free. Requests over the limit fail at once; clients do not share tokens.
+//! Rate limit for look-ups of unknown ids: each client has a token bucket for look-ups that find
+//! nothing. Successful look-ups are free. Requests over the limit fail at once; clients do not
+//! share tokens.
 
 use std::{
     net::IpAddr,
@@ -45,8 +46,8 @@ struct Client {
     since: Moment,
 }
 
-/// Permits one look-up. Dropped without [`Attempt::found`], it spends a token: a client that goes away before the answer has cost
-/// the server as much.
+/// Permits one look-up. Dropped without [`Attempt::found`], it spends a token: a client that goes
+/// away before the answer has cost the server as much.
 pub struct Attempt {
     client: Arc<Mutex<Client>>,
     found: bool,
@@ -59,7 +60,8 @@ impl LookupLimit {
         LookupLimit { clients, quota, clock }
     }
 
-    /// Leave for one look-up; `None`: this client has too many under way, or too many that found nothing.
+    /// Leave for one look-up; `None`: this client has too many under way, or too many that found
+    /// nothing.
     pub fn attempt(&self, client: IpAddr) -> Option<Attempt> {
         let now = self.clock.now();
         let fresh = || Arc::new(Mutex::new(Client { under_way: 0, spent: 0, told: false, since: now }));

@@ -1,4 +1,5 @@
-//! The origins that requests arrive at: the site, a host of its own for an app, or one port of the range.
+//! The origins that requests arrive at: the site, a host of its own for an app, or one port of the
+//! range.
 //!
 //! Every place is an origin of its own to a browser; a session of one counts at no other.
 

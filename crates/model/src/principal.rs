@@ -5,7 +5,8 @@ use super::{
     identity_headers::{GroupsHeader, IdentityHeaders},
 };
 
-/// A person of the configured issuer. Identity is issuer and subject; an e-mail address authorises nothing.
+/// A person of the configured issuer. Identity is issuer and subject; an e-mail address authorises
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Principal {
     /// The `sub` claim.

@@ -1,5 +1,6 @@
-//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here only, and overwritten when
-//! it is dropped. Copies that libraries make on the way to a socket are beyond us.
+//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here
+//! only, and overwritten when it is dropped. Copies that libraries make on the way to a socket are
+//! beyond us.
 
 use std::fmt;
 

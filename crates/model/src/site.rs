@@ -1,4 +1,5 @@
-//! The origin that people see, the paths on it that are ours, and the other origins that apps may have.
+//! The origin that people see, the paths on it that are ours, and the other origins that apps may
+//! have.
 
 use std::{fmt, sync::Arc};
 
@@ -81,8 +82,8 @@ pub struct Site {
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
     pub welcome: Option<Box<str>>,
-    /// Apps have hosts of their own, one label below this name, such as `apps.example.com`; scheme and port are
-    /// the site's. Lower case, no dot at either end.
+    /// Apps have hosts of their own, one label below this name, such as `apps.example.com`; scheme
+    /// and port are the site's. Lower case, no dot at either end.
     pub apps_domain: Option<Box<str>>,
     /// Ports of containers on a host that has nothing else.
     pub ports: Option<PortRange>,
@@ -94,8 +95,8 @@ pub struct Site {
     pub console: Option<Arc<App>>,
     /// Whose cookies are whose.
     pub cookies: CookieNames,
-    /// How this site names itself in `Via`; seen again, a request goes in circles. Replicas share it, other
-    /// sites have another.
+    /// How this site names itself in `Via`; seen again, a request goes in circles. Replicas share
+    /// it, other sites have another.
     pub via: HeaderValue,
 }
 
@@ -110,7 +111,8 @@ pub struct PortRange {
     pub last: u16,
 }
 
-/// `X-Forwarded-Proto`, `-Host`, `-Port` as apps get them: the same for every request to one origin.
+/// `X-Forwarded-Proto`, `-Host`, `-Port` as apps get them: the same for every request to one
+/// origin.
 #[derive(Clone, Debug)]
 pub struct ForwardedConstants {
     /// `http` or `https`.

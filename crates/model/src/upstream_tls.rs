@@ -1,4 +1,5 @@
-//! What TLS towards an app must hold, and what is shown to the app: said per app, for its https upstreams.
+//! What TLS towards an app must hold, and what is shown to the app: said per app, for its https
+//! upstreams.
 //!
 //! Only values, read and checked; `trust` makes them count.
 
@@ -10,11 +11,12 @@ use rustls::pki_types::ServerName;
 
 use super::secret::Secret;
 
-/// Whom the app must prove to be, and who we are to it. The default is as for any site: the system's
-/// authorities, and the upstream's host.
+/// Whom the app must prove to be, and who we are to it. The default is as for any site: the
+/// system's authorities, and the upstream's host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// PEM file content of the CA that signed the app's certificate; `None`: the system's, or with a pin none.
+    /// PEM file content of the CA that signed the app's certificate; `None`: the system's, or with
+    /// a pin none.
     pub ca: Option<Arc<[u8]>>,
     /// Asked for (SNI), and held by the certificate; `None`: the upstream's host.
     pub server_name: Option<ServerName<'static>>,
@@ -26,8 +28,8 @@ pub struct UpstreamTls {
 
 /// The SHA-256 of a SubjectPublicKeyInfo in DER, as `pin-sha256` of RFC 7469 section 2.4 has it.
 ///
-/// Of the key and not of the certificate: a certificate is renewed every few weeks, mostly by a machine and for
-/// the same key, and a pin that breaks with each renewal is soon taken out.
+/// Of the key and not of the certificate: a certificate is renewed every few weeks, mostly by a
+/// machine and for the same key, and a pin that breaks with each renewal is soon taken out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPin([u8; 32]);
 
@@ -38,7 +40,8 @@ impl KeyPin {
         bytes.try_into().ok().map(KeyPin)
     }
 
-    /// Whether this is the key, given as SubjectPublicKeyInfo in DER. It is public: nothing hangs on time.
+    /// Whether this is the key, given as SubjectPublicKeyInfo in DER. It is public: nothing hangs
+    /// on time.
     pub fn holds(&self, public_key: &[u8]) -> bool {
         digest::digest(&digest::SHA256, public_key).as_ref() == self.0
     }

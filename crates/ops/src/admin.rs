@@ -1,4 +1,5 @@
-//! The admin listener: probes and metrics for everybody who reaches it; routes that a process registers need a token.
+//! The admin listener: probes and metrics for everybody who reaches it; routes that a process
+//! registers need a token.
 //!
 //! Never on the public listener. Runs on the control runtime; a slow scrape delays no request.
 
@@ -67,7 +68,8 @@ impl AdminServer {
         AdminServer { registry, ready, phase, token, routes: Vec::new(), statuses: Vec::new() }
     }
 
-    /// Adds a route that needs the token. Without a token there is no such route. A route for GET serves HEAD too.
+    /// Adds a route that needs the token. Without a token there is no such route. A route for GET
+    /// serves HEAD too.
     #[must_use]
     pub fn route<F: Future<Output = Reply> + Send + 'static>(
         mut self,
@@ -141,7 +143,8 @@ impl AdminServer {
         }
     }
 
-    /// The token, and a Host that no page of a browser can bring here by its own name (DNS rebinding).
+    /// The token, and a Host that no page of a browser can bring here by its own name (DNS
+    /// rebinding).
     fn admits(&self, request: &Request<()>) -> bool {
         let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
         let is_address = host.is_some_and(|host| {

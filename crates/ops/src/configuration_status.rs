@@ -1,4 +1,5 @@
-//! Says whether the configuration that was read last is in force: in a metric, and on the verbose readiness probe.
+//! Says whether the configuration that was read last is in force: in a metric, and on the verbose
+//! readiness probe.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

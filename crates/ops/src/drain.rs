@@ -1,5 +1,5 @@
-//! Stopping: everybody is told, first that it will happen and then that it does, and the process waits for those who hold
-//! a guard, up to a deadline.
+//! Stopping: everybody is told, first that it will happen and then that it does, and the process
+//! waits for those who hold a guard, up to a deadline.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! Calls to servers that are no apps: bounded in time, size and number; no redirects; https, or http on loopback.
+//! Calls to servers that are no apps: bounded in time, size and number; no redirects; https, or
+//! http on loopback.
 
 use std::time::Duration;
 

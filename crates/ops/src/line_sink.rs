@@ -42,8 +42,8 @@ impl LineSink {
             .spawn(move || {
                 for message in messages {
                     match message {
-                        // A closed standard output must not end the gateway; the lines are lost, as they would
-                        // be anyway.
+                        // A closed standard output must not end the gateway; the lines are lost, as
+                        // they would be anyway.
                         Message::Batch(batch) => {
                             let _ = output.write_all(&batch).and_then(|()| output.flush());
                         }

@@ -1,4 +1,5 @@
-//! Diagnostics through `tracing`: JSON lines on standard error. The request log goes its own way (`lines`).
+//! Diagnostics through `tracing`: JSON lines on standard error. The request log goes its own way
+//! (`lines`).
 
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
@@ -11,7 +12,8 @@ pub struct Settings {
     pub level: String,
 }
 
-/// Whether the filter can be read. A bare word must be a level: as a target it would silence all others.
+/// Whether the filter can be read. A bare word must be a level: as a target it would silence all
+/// others.
 pub fn is_level(text: &str) -> bool {
     let is_fine = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
     text.split(',').all(is_fine) && EnvFilter::try_new(text).is_ok()
@@ -20,8 +22,9 @@ pub fn is_level(text: &str) -> bool {
 /// Installs the subscriber; a second call changes nothing (tests run many gateways in one process).
 pub fn start(settings: &Settings) {
     let filter = EnvFilter::try_new(&settings.level).unwrap_or_else(|_| EnvFilter::new("info"));
-    // Who signed in and out is no matter of verbosity. The client would write down whole answers that it cannot read,
-    // with the environment of every pod in them; what is wrong we say ourselves.
+    // Who signed in and out is no matter of verbosity. The client would write down whole answers
+    // that it cannot read, with the environment of every pod in them; what is wrong we say
+    // ourselves.
     let own = ["audit=info", "kube_client=off"].into_iter().filter_map(|directive| directive.parse().ok());
     let filter = own.fold(filter, EnvFilter::add_directive);
     let _ = tracing_subscriber::fmt()

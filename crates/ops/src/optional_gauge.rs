@@ -1,4 +1,5 @@
-//! A gauge that is not there until it has a value: an alert on `== 0` must not fire for what is not configured.
+//! A gauge that is not there until it has a value: an alert on `== 0` must not fire for what is not
+//! configured.
 
 use std::sync::{
     Arc,

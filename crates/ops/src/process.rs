@@ -1,5 +1,5 @@
-//! The parts that every kind of process has beside its own work: metrics, readiness, drain, the status of its configuration,
-//! and the admin server that shows them.
+//! The parts that every kind of process has beside its own work: metrics, readiness, drain, the
+//! status of its configuration, and the admin server that shows them.
 
 use ludgate_model::secret::Secret;
 

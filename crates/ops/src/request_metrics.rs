@@ -44,7 +44,8 @@ pub struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Registers the metrics of a server whose requests have these classes. The last class stands for any other.
+    /// Registers the metrics of a server whose requests have these classes. The last class stands
+    /// for any other.
     pub fn register(registry: &Registry, classes: &'static [&'static str]) -> RequestMetrics {
         let metrics = RequestMetrics {
             requests: Family::default(),

@@ -17,7 +17,8 @@ pub struct NoCertificate;
 /// The client's side of TLS.
 ///
 /// # Errors
-/// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the system's.
+/// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the
+/// system's.
 pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
     Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots(ca)?).with_no_client_auth()))
 }
@@ -44,9 +45,9 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     Ok(roots)
 }
 
-/// The client's side of TLS where the certificate says nothing: it is signed by nobody, and the caller has it
-/// proved by other means before a byte of an answer is used. That the other side holds the certificate's key
-/// is verified as ever.
+/// The client's side of TLS where the certificate says nothing: it is signed by nobody, and the
+/// caller has it proved by other means before a byte of an answer is used. That the other side
+/// holds the certificate's key is verified as ever.
 pub fn of_any_certificate() -> Arc<ClientConfig> {
     let verifier = Arc::new(AnyCertificate(Arc::new(aws_lc_rs::default_provider())));
     Arc::new(

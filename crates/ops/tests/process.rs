@@ -1,4 +1,5 @@
-//! A process that is no gateway: it has probes, metrics, logs, a route of its own and a drain, by `ludgate-ops` alone.
+//! A process that is no gateway: it has probes, metrics, logs, a route of its own and a drain, by
+//! `ludgate-ops` alone.
 
 #![allow(clippy::expect_used, reason = "a test's helper fails the test")]
 
@@ -24,7 +25,8 @@ struct Worker {
     work: JoinHandle<()>,
 }
 
-/// All that a kind of process writes by itself: its room's metrics, a condition for being ready, a route, its work.
+/// All that a kind of process writes by itself: its room's metrics, a condition for being ready, a
+/// route, its work.
 async fn start() -> Worker {
     logging::start(&logging::Settings { requests: false, level: "info".into() });
     let process = Process::new();

@@ -1,5 +1,5 @@
-//! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only that one, and
-//! is told.
+//! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only
+//! that one, and is told.
 
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -53,7 +53,8 @@ pub struct Form {
     pub first_page: Option<Box<str>>,
 }
 
-/// What an object says about who and when: always taken as it was written last, whatever else is wrong there.
+/// What an object says about who and when: always taken as it was written last, whatever else is
+/// wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Now {
     /// Who may reach it.
@@ -75,8 +76,8 @@ enum Phase {
 }
 
 impl Form {
-    /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody stopped it, is what
-    /// they want.
+    /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody
+    /// stopped it, is what they want.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
         match (self.now.phase, self.now.stop, has_ready_pods) {
             (Phase::Stopped, _, _) => AppState::Stopped,
@@ -88,8 +89,9 @@ impl Form {
         }
     }
 
-    /// The pods' port that serves `httpPort`: the one that the Service calls by its name. The numbers here are the pods'
-    /// and that of `httpPort` is the Service's, so they are compared only where nothing else is said.
+    /// The pods' port that serves `httpPort`: the one that the Service calls by its name. The
+    /// numbers here are the pods' and that of `httpPort` is the Service's, so they are compared
+    /// only where nothing else is said.
     pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
         let is_it = |(name, port): &&(String, u16)| match &self.port_name {
             Some(wanted) => name == wanted,
@@ -99,8 +101,9 @@ impl Form {
     }
 }
 
-/// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach it, and whether it
-/// is to run: that is always as it stands there now, and what is not understood denies.
+/// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach
+/// it, and whether it is to run: that is always as it stands there now, and what is not understood
+/// denies.
 pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
     let now = now(object);
     let problem = problem_of(&now.access);
@@ -230,8 +233,8 @@ fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     Ok((path != "/").then(|| path.into()))
 }
 
-/// A text as people may be shown it: without control characters or what turns the direction of the text round, and
-/// not too long.
+/// A text as people may be shown it: without control characters or what turns the direction of the
+/// text round, and not too long.
 fn shown(text: &str, most: usize) -> String {
     let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let clean = text

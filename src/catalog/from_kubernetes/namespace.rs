@@ -46,8 +46,8 @@ impl<T: PartialEq> Kept<T> {
         Kept { now: HashMap::new(), coming: HashMap::new(), known: false }
     }
 
-    /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept before. Gives back
-    /// whether something changed that counts.
+    /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept
+    /// before. Gives back whether something changed that counts.
     pub fn hear(&mut self, told: Told, read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>) -> bool {
         match told {
             Told::Begin => {

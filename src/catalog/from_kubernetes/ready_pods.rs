@@ -1,4 +1,5 @@
-//! Where the ready pods of each app listen, in all namespaces together: an address is one pod's in the whole cluster.
+//! Where the ready pods of each app listen, in all namespaces together: an address is one pod's in
+//! the whole cluster.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -11,7 +12,8 @@ use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::Slice};
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
     of_service: HashMap<Service<'n>, Vec<&'n Slice>>,
-    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows which.
+    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows
+    /// which.
     contested: HashSet<SocketAddr>,
 }
 
@@ -45,7 +47,8 @@ impl<'n> ReadyPods<'n> {
                     let claim = (service, &**uid);
                     match claims.entry(address) {
                         Entry::Vacant(first) => drop(first.insert(vec![claim])),
-                        // Each with each: a pod may be in two Services, and then the ghost of either.
+                        // Each with each: a pod may be in two Services, and then the ghost of
+                        // either.
                         Entry::Occupied(mut others) if !others.get().contains(&claim) => {
                             let stranger =
                                 |other: &(Service<'_>, &str)| other.0 != claim.0 && other.1 != claim.1;
@@ -62,8 +65,8 @@ impl<'n> ReadyPods<'n> {
         ReadyPods { of_service, contested }
     }
 
-    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a pod has an
-    /// address of each.
+    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a
+    /// pod has an address of each.
     pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
         let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self.of_service.get(&(namespace, &*service)).map(Vec::as_slice).unwrap_or_default();

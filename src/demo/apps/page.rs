@@ -40,8 +40,8 @@ pub enum Scripts {
     Own,
 }
 
-/// Fills the places `{{name}}`, and `{{style}}` with the common style. A place without a piece stays empty;
-/// what was put in is not searched for places again.
+/// Fills the places `{{name}}`, and `{{style}}` with the common style. A place without a piece
+/// stays empty; what was put in is not searched for places again.
 pub fn fill(template: &str, pieces: &[(&str, Piece<'_>)]) -> String {
     let mut page = String::with_capacity(template.len() + STYLE.len() + 1024);
     let mut rest = template;

@@ -1,6 +1,7 @@
 //! The sample app for the members of a group: it greets the person and lists their groups.
 //!
-//! The page is `team.html`. That only members come here is the gateway's doing; nothing is checked in here.
+//! The page is `team.html`. That only members come here is the gateway's doing; nothing is checked
+//! in here.
 
 use http::HeaderMap;
 

@@ -1,7 +1,8 @@
 //! What the gateway told an app about the person who asks.
 //!
-//! The gateway writes these headers itself and removes whatever came from outside under their names, so an
-//! app behind it believes them. How they are shown is decided in `whoami`, `team` and `chat`.
+//! The gateway writes these headers itself and removes whatever came from outside under their
+//! names, so an app behind it believes them. How they are shown is decided in `whoami`, `team` and
+//! `chat`.
 
 use std::borrow::Cow;
 
@@ -23,7 +24,8 @@ pub const IDENTITY: [HeaderName; 5] = [PREFERRED_USERNAME, USER, EMAIL, GROUPS, 
 
 /// Characters of a name that are shown; the rest would only push other things off the page.
 const NAME_LIMIT: usize = 64;
-/// For somebody of whom nothing was told, such as a developer who calls the app without the gateway.
+/// For somebody of whom nothing was told, such as a developer who calls the app without the
+/// gateway.
 const NOBODY: &str = "somebody";
 
 /// The name to call the person by.
@@ -53,8 +55,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, str>> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
 }
 
-/// The gateway encodes a name only if it cannot be sent as it is, so `100%20sure` may be a name. Decoded is
-/// therefore only what would have been encoded.
+/// The gateway encodes a name only if it cannot be sent as it is, so `100%20sure` may be a name.
+/// Decoded is therefore only what would have been encoded.
 fn readable(sent: &str) -> String {
     match percent_decode_str(sent).decode_utf8() {
         Ok(decoded) if !could_be_sent(&decoded) => decoded.replace(char::is_control, " "),

@@ -133,7 +133,8 @@ impl Provider {
         })
     }
 
-    /// Checks the client and its redirect URI before anything is sent anywhere; then asks who it is.
+    /// Checks the client and its redirect URI before anything is sent anywhere; then asks who it
+    /// is.
     fn authorize(&self, query: &str) -> Answer {
         let value = |name: &str| parameter(query.as_bytes(), name);
         let redirect_uri = value("redirect_uri").unwrap_or_default();

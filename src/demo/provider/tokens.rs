@@ -134,7 +134,8 @@ impl Provider {
         }))
     }
 
-    /// Forgets a refresh token and all that came of the same sign-in (RFC 7009). One it does not know is no error.
+    /// Forgets a refresh token and all that came of the same sign-in (RFC 7009). One it does not
+    /// know is no error.
     ///
     /// # Errors
     /// When it is not the client that asks.

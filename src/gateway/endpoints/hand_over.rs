@@ -1,8 +1,9 @@
-//! From the site to another of our origins, without a cookie that both could read (behaviour row 8).
+//! From the site to another of our origins, without a cookie that both could read (behaviour row
+//! 8).
 //!
-//! The host sends an anonymous person to the site ([`Call::lead_to_site`]); the site, once it knows who they
-//! are and that they may, gives the browser a ticket ([`Call::hand_over`]); the host takes it and sets its own
-//! cookie ([`Call::enter`]).
+//! The host sends an anonymous person to the site ([`Call::lead_to_site`]); the site, once it knows
+//! who they are and that they may, gives the browser a ticket ([`Call::hand_over`]); the host takes
+//! it and sets its own cookie ([`Call::enter`]).
 
 use std::sync::Arc;
 
@@ -76,14 +77,16 @@ impl Call<'_> {
         let mut response = respond::redirect(StatusCode::FOUND, &location);
         set_cookie(&mut response, bind.line);
         if !self.cookies().unwrap_or_default().app.is_empty() {
-            // A session that is over leaves no cookie behind: from the site it could not be taken away.
+            // A session that is over leaves no cookie behind: from the site it could not be taken
+            // away.
             let name = site.cookies.app_at(&self.arrival.place);
             set_cookie(&mut response, cookie::clear(&name, "/", site.origin.secure));
         }
         response
     }
 
-    /// On the site: the person is known. If they may reach the target, the browser gets a ticket for it.
+    /// On the site: the person is known. If they may reach the target, the browser gets a ticket
+    /// for it.
     pub async fn hand_over(
         &self,
         sign_in: &Arc<SignIn>,
@@ -101,7 +104,8 @@ impl Call<'_> {
                 record.decision = "deny";
                 record.reason = refusal.reason.as_str();
                 record.app.clone_from(&refusal.app);
-                // Whoever signed in here has no token of the other system that could show what they may see.
+                // Whoever signed in here has no token of the other system that could show what they
+                // may see.
                 let refusal = self.gateway.veil_refusal(refusal, None).await;
                 return respond::refusal(&refusal, audience, record);
             }
@@ -155,7 +159,8 @@ impl Call<'_> {
         }
     }
 
-    /// On the other origin: takes the ticket, sets this origin's own cookie, and goes on to what was asked for.
+    /// On the other origin: takes the ticket, sets this origin's own cookie, and goes on to what
+    /// was asked for.
     pub async fn enter(&self, record: &mut Record) -> Response<Answer> {
         let gateway = self.gateway;
         let (site, place) = (self.snapshot.site(), &self.arrival.place);

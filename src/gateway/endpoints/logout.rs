@@ -1,4 +1,5 @@
-//! Sign-out that the provider tells of: back-channel, from server to server, and front-channel, in a frame of its own page.
+//! Sign-out that the provider tells of: back-channel, from server to server, and front-channel, in
+//! a frame of its own page.
 
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::json;
@@ -16,7 +17,8 @@ use crate::{
 const MAX_FORM: usize = 64 * 1024;
 
 impl Call<'_> {
-    /// Back-Channel Logout 1.0 section 2.5: 200 when it was done, also when there was nobody to sign out; 400 otherwise.
+    /// Back-Channel Logout 1.0 section 2.5: 200 when it was done, also when there was nobody to
+    /// sign out; 400 otherwise.
     pub async fn backchannel_logout(&self, body: Source, record: &mut Record) -> Response<Answer> {
         let Some(oidc) = self.gateway.oidc.clone() else {
             return self.refuse(Reason::NotFound, record);
@@ -27,7 +29,8 @@ impl Call<'_> {
             Err(error) => return self.refuse(error.into(), record),
         };
         let token = once(&collected.bytes, "logout_token").ok().flatten().unwrap_or_default();
-        // On the control runtime, and to its end even when the provider goes away: the token works only once.
+        // On the control runtime, and to its end even when the provider goes away: the token works
+        // only once.
         let sessions = self.gateway.sessions.clone();
         let done = self.gateway.control.spawn(async move {
             let who = oidc.judge_logout(&token).await?;
@@ -59,8 +62,9 @@ impl Call<'_> {
         }
     }
 
-    /// Front-Channel Logout 1.0 section 3. No cookie of ours comes along in a frame of another site, so the provider's session
-    /// id, which nobody else knows, must name the sign-in. The answer says nothing, whoever asks.
+    /// Front-Channel Logout 1.0 section 3. No cookie of ours comes along in a frame of another
+    /// site, so the provider's session id, which nobody else knows, must name the sign-in. The
+    /// answer says nothing, whoever asks.
     pub async fn frontchannel_logout(&self, record: &mut Record) -> Response<Answer> {
         let Some(oidc) = &self.gateway.oidc else { return self.refuse(Reason::NotFound, record) };
         let (Ok(issuer), Ok(session)) = (self.query("iss"), self.query("sid")) else {

@@ -1,4 +1,5 @@
-//! `/api/logs/…/<pod>`: the log of an app's pod, for members of the app's group. Off unless `kubernetes.logs` says so.
+//! `/api/logs/…/<pod>`: the log of an app's pod, for members of the app's group. Off unless
+//! `kubernetes.logs` says so.
 
 use std::rc::Rc;
 
@@ -36,7 +37,8 @@ impl Call<'_> {
             Err(reason) => return self.refuse(reason, record),
         };
         record.person = Some(person.clone());
-        // Whoever is a member of nothing here has no log to ask for, and the API is not asked for them.
+        // Whoever is a member of nothing here has no log to ask for, and the API is not asked for
+        // them.
         if !person.groups().iter().any(|group| self.snapshot.has_group(group)) {
             return self.refuse(Reason::NotFound, record);
         }

@@ -1,5 +1,6 @@
-//! Renewing a session without leaving the page: a window signs the person in and tells the page that opened it, and nobody
-//! else. `/.ludgate/renew.js` opens it; `/.ludgate/renewed` is where it ends.
+//! Renewing a session without leaving the page: a window signs the person in and tells the page
+//! that opened it, and nobody else. `/.ludgate/renew.js` opens it; `/.ludgate/renewed` is where it
+//! ends.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 
@@ -61,8 +62,8 @@ impl Call<'_> {
     }
 }
 
-/// A page of ours that runs this script and no other, and stays within reach of the page that opened its window: another
-/// opener policy would cut the two apart.
+/// A page of ours that runs this script and no other, and stays within reach of the page that
+/// opened its window: another opener policy would cut the two apart.
 pub fn with_script(mut page: Response<Answer>, script: &str) -> Response<Answer> {
     let headers = page.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, pages::policy_for(script));

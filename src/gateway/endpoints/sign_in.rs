@@ -21,7 +21,8 @@ use crate::{
     session::{bind::BindHash, cookie},
 };
 
-/// What the start page does: puts the fragment of its address behind the one to return to, and goes on.
+/// What the start page does: puts the fragment of its address behind the one to return to, and goes
+/// on.
 const KEEP_FRAGMENT: &str = "const next=new URL(document.querySelector('a').href);\
     if(location.hash)next.searchParams.set('rd',(next.searchParams.get('rd')||'/')+location.hash);\
     location.replace(next)";
@@ -30,9 +31,11 @@ const KEEP_FRAGMENT: &str = "const next=new URL(document.querySelector('a').href
 const MAX_PARAMETER: usize = 7 * 1024;
 
 impl Call<'_> {
-    /// Sends the browser to the provider. Anonymous visitors cost no memory: the state travels sealed.
+    /// Sends the browser to the provider. Anonymous visitors cost no memory: the state travels
+    /// sealed.
     ///
-    /// Somebody who is signed in already and comes for another of our origins is handed over at once.
+    /// Somebody who is signed in already and comes for another of our origins is handed over at
+    /// once.
     pub async fn start(&self, record: &mut Record) -> Response<Answer> {
         let site = self.snapshot.site();
         let (Ok(asked), Ok(prompt), Ok(bind)) = (self.query("rd"), self.query("prompt"), self.query("bind"))
@@ -83,7 +86,8 @@ impl Call<'_> {
         }
     }
 
-    /// Whether a page is shown first: to a browser that runs it, and once. Others go on at once, as before there was one.
+    /// Whether a page is shown first: to a browser that runs it, and once. Others go on at once, as
+    /// before there was one.
     fn keeps_fragment(&self) -> bool {
         let runs = self.parts.headers.contains_key("sec-fetch-mode");
         let is_page = self.arrival.class == RequestClass::Navigation && self.arrival.method == Method::GET;
@@ -114,7 +118,8 @@ impl Call<'_> {
         };
         let target = pending.return_to.clone();
         let hand_over = pending.hand_over.as_deref().and_then(BindHash::new);
-        // On the control runtime, and to its end even when the browser goes away: the code works only once.
+        // On the control runtime, and to its end even when the browser goes away: the code works
+        // only once.
         let exchange = self.gateway.control.spawn(async move { oidc.complete(returned, pending).await });
         match exchange.await {
             Ok(Ok(signed_in)) => self.let_in(signed_in, &target, hand_over, record).await,
@@ -231,7 +236,8 @@ impl Call<'_> {
             SignInError::OtherIssuer => {
                 (BAD_PARAMETERS, "The answer comes from another sign-in service than was asked.".into())
             }
-            // The provider refuses the gateway's own client id or secret: every sign-in fails until it is corrected.
+            // The provider refuses the gateway's own client id or secret: every sign-in fails until
+            // it is corrected.
             SignInError::NotOurClient(_) => (
                 MISCONFIGURED,
                 "Sign-in is not set up correctly here. Please contact your administrator.".into(),

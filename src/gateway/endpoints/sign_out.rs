@@ -1,4 +1,5 @@
-//! `/oauth2/sign_out`: asks on a page that no app can read, then ends everything this sign-in opened.
+//! `/oauth2/sign_out`: asks on a page that no app can read, then ends everything this sign-in
+//! opened.
 
 use std::sync::Arc;
 
@@ -38,7 +39,8 @@ impl Call<'_> {
         }
     }
 
-    /// Shown to document navigations only: a script of an app on this origin must not read the token.
+    /// Shown to document navigations only: a script of an app on this origin must not read the
+    /// token.
     fn ask_to_sign_out(&self, record: &mut Record) -> Response<Answer> {
         if self.arrival.class != RequestClass::Navigation {
             return self.refuse(Reason::ForeignOrigin, record);
@@ -88,7 +90,8 @@ impl Call<'_> {
         if !oidc.keys().is_form_token(&key.0, &token) {
             return self.refuse(Reason::BadForm, record);
         }
-        // What the console's token has begun ends too; while the console keeps the token, another begins by it.
+        // What the console's token has begun ends too; while the console keeps the token, another
+        // begins by it.
         let mut apps = self.gateway.sessions.end_for_console_tokens_of(&principal.subject);
         let mut onward = None;
         if let Some(sign_in) = self.sign_in() {
@@ -101,7 +104,8 @@ impl Call<'_> {
             onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
-            // Of replicas that cannot be asked now the console's own tokens go on, as they would without us.
+            // Of replicas that cannot be asked now the console's own tokens go on, as they would
+            // without us.
             let _ = self.gateway.sessions.bring_all_of(Some(user), None).await;
             // What their tokens have begun on hosts of containers is theirs too.
             self.gateway.sessions.end_for_tokens_of(user);
@@ -118,7 +122,8 @@ impl Call<'_> {
         self.signed_out(response, &apps)
     }
 
-    /// The page may have been made by another replica, whose sign-in cannot be asked for now: it ends all the same.
+    /// The page may have been made by another replica, whose sign-in cannot be asked for now: it
+    /// ends all the same.
     fn end_elsewhere(&self, form: &[u8]) {
         let (Some(presented), Some(oidc)) = (self.cookies(), &self.gateway.oidc) else { return };
         let token = once(form, "token").ok().flatten().unwrap_or_default();
@@ -129,7 +134,8 @@ impl Call<'_> {
         }
     }
 
-    /// The person, and what the form is tied to: the sign-in of this browser, or else the console's token.
+    /// The person, and what the form is tied to: the sign-in of this browser, or else the console's
+    /// token.
     fn who_signs_out(&self) -> Option<(Arc<Principal>, RecordKey)> {
         let sign_in = self.sign_in().map(|sign_in| (sign_in.principal().clone(), sign_in.key()));
         sign_in.or_else(|| self.signed_in_at_console())

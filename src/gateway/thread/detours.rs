@@ -1,5 +1,5 @@
-//! Requests whose browser is first told something and then comes again: that a token has become a session, that
-//! the address has another tenant, or that all this is to be had with https.
+//! Requests whose browser is first told something and then comes again: that a token has become a
+//! session, that the address has another tenant, or that all this is to be had with https.
 
 use http::{HeaderValue, Response, StatusCode, header, request::Parts};
 
@@ -16,7 +16,8 @@ use crate::{
     model::{arrival::Arrival, site::Site},
 };
 
-/// A request for the site's name at whatever port this listener has, as one for the port that people use.
+/// A request for the site's name at whatever port this listener has, as one for the port that
+/// people use.
 pub fn at_public_port(parts: &mut Parts, site: &Site) {
     let Some(host) = parts.headers.get_mut(header::HOST) else { return };
     let whole = host.as_bytes();
@@ -69,8 +70,8 @@ pub fn another_tenant(
 }
 
 impl DataThread {
-    /// A person came with a token in the address, and may enter: to the same address without it, with a
-    /// session in its place. Somebody who had a session here keeps it.
+    /// A person came with a token in the address, and may enter: to the same address without it,
+    /// with a session in its place. Somebody who had a session here keeps it.
     pub(super) async fn without_token(
         &self,
         passing: &Passing<'_>,

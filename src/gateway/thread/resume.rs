@@ -1,6 +1,8 @@
-//! Nothing typed is lost: a form that comes when the session is over is given back in a page ([`DataThread::park`]). From there it
-//! comes again to the same address, marked; the mark is taken off ([`unmark`]), and where a session stands behind it the seal too
-//! ([`DataThread::unpark`]), and it walks the line as any other, but for its person ([`DataThread::may_send`]) and once ([`DataThread::send_once`]).
+//! Nothing typed is lost: a form that comes when the session is over is given back in a page
+//! ([`DataThread::park`]). From there it comes again to the same address, marked; the mark is taken
+//! off ([`unmark`]), and where a session stands behind it the seal too ([`DataThread::unpark`]),
+//! and it walks the line as any other, but for its person ([`DataThread::may_send`]) and once
+//! ([`DataThread::send_once`]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -86,15 +88,17 @@ impl Resumed {
 }
 
 impl DataThread {
-    /// Takes the seal off a form that comes again, and was marked. What only has the mark, because a page behind it was sent
-    /// from there, is the app's own.
+    /// Takes the seal off a form that comes again, and was marked. What only has the mark, because
+    /// a page behind it was sent from there, is the app's own.
     ///
-    /// The request is not authorized yet. So it needs a cookie of ours, and its bytes count against the budget of the person
-    /// whose session the cookie names, also if that session expired a short time ago. A session that is unknown here (another
-    /// replica returned the form) counts against the budget of anonymous clients.
+    /// The request is not authorized yet. So it needs a cookie of ours, and its bytes count against
+    /// the budget of the person whose session the cookie names, also if that session expired a
+    /// short time ago. A session that is unknown here (another replica returned the form) counts
+    /// against the budget of anonymous clients.
     ///
     /// # Errors
-    /// When the seal is not ours, or of another address, or too old; when too much is being collected.
+    /// When the seal is not ours, or of another address, or too old; when too much is being
+    /// collected.
     pub(super) async fn unpark(
         &self,
         parts: &mut Parts,
@@ -154,7 +158,8 @@ impl DataThread {
         }
     }
 
-    /// Nobody is signed in, and a page sent a form. Whose session ended by itself lately gets the form back, sealed for them alone.
+    /// Nobody is signed in, and a page sent a form. Whose session ended by itself lately gets the
+    /// form back, sealed for them alone.
     pub(super) async fn park(
         &self,
         refusal: &Refusal,
@@ -220,7 +225,8 @@ impl DataThread {
         }
         let said = match caller {
             Caller::Person { principal, .. } if *principal.subject == *resumed.parked.person => return None,
-            // Open to everybody by now: nobody was asked who they are, and anybody may send anything.
+            // Open to everybody by now: nobody was asked who they are, and anybody may send
+            // anything.
             Caller::Anonymous if decide::is_open(destination) => return None,
             Caller::Person { .. } => {
                 (StatusCode::UNAUTHORIZED, "Somebody else is signed in now. Only who wrote this may send it.")
@@ -268,8 +274,8 @@ impl DataThread {
         }
     }
 
-    /// What came of sending it: an app that was not reached gets it later, and one that wants it elsewhere gets it there, since a
-    /// browser would send it the seal.
+    /// What came of sending it: an app that was not reached gets it later, and one that wants it
+    /// elsewhere gets it there, since a browser would send it the seal.
     pub(super) async fn sent(
         &self,
         resumed: Resumed,

@@ -1,12 +1,13 @@
-//! Both formats of the PROXY protocol header, as HAProxy's `proxy-protocol.txt` has them. Pure: bytes in, an
-//! address out.
+//! Both formats of the PROXY protocol header, as HAProxy's `proxy-protocol.txt` has them. Pure:
+//! bytes in, an address out.
 //!
-//! Every byte is accounted for: a line of 108 bytes, a port `+80` and a checksum that is wrong are refused, and
-//! LOCAL is accepted with whatever family it came with.
+//! Every byte is accounted for: a line of 108 bytes, a port `+80` and a checksum that is wrong are
+//! refused, and LOCAL is accepted with whatever family it came with.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header that is accepted: room for the TLVs of every balancer, a client certificate included.
+/// The longest header that is accepted: room for the TLVs of every balancer, a client certificate
+/// included.
 pub const MAX_LENGTH: usize = 8 * 1024;
 /// Section 2.1: a line is at most this long, its end included.
 const MAX_LINE: usize = 107;
@@ -116,18 +117,21 @@ fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
     let Some(header) = bytes.get(..length) else { return Ok(Parsed::Incomplete) };
     let block = header.get(head.len()..).unwrap_or_default();
     let client = match (is_local, family) {
-        // The balancer's own connection, such as a health check. The block and its family are to be ignored.
+        // The balancer's own connection, such as a health check. The block and its family are to be
+        // ignored.
         (true, _) => None,
         (false, 0x11) => Some(named::<4>(header, block)?),
         (false, 0x21) => Some(named::<16>(header, block)?),
-        // Unspecified, datagrams, unix sockets: nothing that could have come over TCP from an address.
+        // Unspecified, datagrams, unix sockets: nothing that could have come over TCP from an
+        // address.
         (false, 0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32) => None,
         (false, _) => return Err(Broken::Malformed),
     };
     Ok(Parsed::Complete { length, client })
 }
 
-/// The source of an address block with addresses of N bytes, when what follows the block is in order too.
+/// The source of an address block with addresses of N bytes, when what follows the block is in
+/// order too.
 fn named<const N: usize>(header: &[u8], block: &[u8]) -> Result<SocketAddr, Broken>
 where
     IpAddr: From<[u8; N]>,
@@ -144,8 +148,8 @@ where
     Ok(source)
 }
 
-/// Section 2.2.3: a checksum that is there must be right. All other TLVs are skipped; one that does not end
-/// where the header ends is no TLV.
+/// Section 2.2.3: a checksum that is there must be right. All other TLVs are skipped; one that does
+/// not end where the header ends is no TLV.
 fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
     while !extensions.is_empty() {
         let (&[kind, high, low], rest) = extensions.split_first_chunk::<3>()?;

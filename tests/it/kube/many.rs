@@ -9,7 +9,8 @@ use serde_json::json;
 use super::namespace::{Namespace, application, phapplications};
 
 const MANY: usize = 10_000;
-/// An unoptimised build beside other work must not fail for its slowness; `benches/kubernetes/run` measures the promise.
+/// An unoptimised build beside other work must not fail for its slowness; `benches/kubernetes/run`
+/// measures the promise.
 const PATIENCE_OF_DEBUG: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,5 @@
-//! A namespace of the real API server with the shipped rights in it, and a gateway that has nothing else.
+//! A namespace of the real API server with the shipped rights in it, and a gateway that has nothing
+//! else.
 
 use std::{
     net::SocketAddr,
@@ -69,7 +70,8 @@ impl Namespace {
 
     /// With more keys of the table.
     pub async fn world_with(&self, more: &str) -> World {
-        // The first list may be a moment old. Changes come in their order: who knows of these knows of all before.
+        // The first list may be a moment old. Changes come in their order: who knows of these knows
+        // of all before.
         self.app(LAST, "public", json!({})).await;
         self.endpoints(LAST, &[SocketAddr::new(self.pods.nobody(), 1)]).await;
         let world = World::with(&format!("{}{more}\n", self.toml()), |_| {}).await.ready().await;

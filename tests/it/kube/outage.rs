@@ -1,5 +1,5 @@
-//! The API server goes away while people work: sessions and routes go on, nothing opens, and all is well again by
-//! itself.
+//! The API server goes away while people work: sessions and routes go on, nothing opens, and all is
+//! well again by itself.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::{
 use super::namespace::Namespace;
 use crate::support::{message::PATIENCE, world::World};
 
-/// Leads to the API server until it is switched off: then what is open is cut, and what comes is refused.
+/// Leads to the API server until it is switched off: then what is open is cut, and what comes is
+/// refused.
 struct Road {
     open: watch::Sender<bool>,
     port: u16,

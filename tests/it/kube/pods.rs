@@ -1,5 +1,5 @@
-//! Pods without a kubelet: a network namespace of their own, so that their addresses are not this machine's, with
-//! the apps of the test listening in it.
+//! Pods without a kubelet: a network namespace of their own, so that their addresses are not this
+//! machine's, with the apps of the test listening in it.
 
 use std::{
     fs::File,
@@ -44,7 +44,8 @@ impl Pods {
     pub fn listen(&self, pod: u8, port: u16) -> TcpListener {
         let (path, address) =
             (format!("/run/netns/{}", self.name), SocketAddr::from((self.address(2 + pod), port)));
-        // A socket stays in the namespace it was made in, wherever it is used: only this thread goes there.
+        // A socket stays in the namespace it was made in, wherever it is used: only this thread
+        // goes there.
         let inside = std::thread::spawn(move || {
             let namespace = File::open(path).expect("the namespace");
             move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).expect("root");

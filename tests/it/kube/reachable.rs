@@ -93,7 +93,8 @@ async fn what_is_wrong_with_one_application_is_told_and_harms_that_one_only() {
     assert_eq!(status("good").await, 200);
     assert_eq!(status("silent").await, 404);
     assert_eq!(status("later").await, 200);
-    // A port that is none: the app keeps its last good form, and its rule is the one that is written now.
+    // A port that is none: the app keeps its last good form, and its rule is the one that is
+    // written now.
     namespace.app("later", "group", json!({ "httpPort": 70000 })).await;
     world.until(|snapshot| snapshot.problems().iter().any(|problem| problem.id == "later")).await;
     assert_eq!(status("later").await, 401);
@@ -234,7 +235,8 @@ async fn an_address_of_the_gateways_own_machine_is_nobodys_app() {
 async fn the_port_that_the_service_names_is_the_one_and_no_other_of_that_number() {
     let namespace = Namespace::new().await;
     let admin = namespace.running("two", 0).await;
-    // The slice has one port, `http`; the object's is `web`, and the other's number is what `httpPort` says.
+    // The slice has one port, `http`; the object's is `web`, and the other's number is what
+    // `httpPort` says.
     let ports = json!({ "spec": { "ports": [{ "name": "web", "port": admin.address().port() }] } });
     namespace.app("two", "public", json!({ "httpPort": admin.address().port(), "svcTemplate": ports })).await;
     let unnamed = json!({ "spec": { "ports": [] } });

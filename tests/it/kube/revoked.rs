@@ -1,4 +1,5 @@
-//! A change of who may reach an app bites at once, on what is open too; the others notice nothing (V36).
+//! A change of who may reach an app bites at once, on what is open too; the others notice nothing
+//! (V36).
 
 use std::time::{Duration, Instant};
 

@@ -186,8 +186,8 @@ impl Visit<'_> {
         self.websockets().await;
     }
 
-    /// The lines that every request begins with. Ours stand before, between and after the console's cookies,
-    /// which must come out as if they had never been there.
+    /// The lines that every request begins with. Ours stand before, between and after the console's
+    /// cookies, which must come out as if they had never been there.
     fn head(&self, start: &str) -> String {
         let (ours, own) = (&self.client.ours, &self.cookies);
         let cookies = match (ours.is_empty(), self.told.len() % 3, own.split_once("; ")) {
@@ -208,7 +208,8 @@ impl Visit<'_> {
         raw.send([self.head(start).as_bytes(), rest].concat()).await;
         let read = raw.reader.message(start.starts_with("HEAD ")).await;
         let answer = read.ok().flatten().unwrap_or_else(|| panic!("no answer to {start}"));
-        // An answer that says neither how long it is nor that it is chunked ends with the connection.
+        // An answer that says neither how long it is nor that it is chunked ends with the
+        // connection.
         let bounded = matches!(answer.status(), 204 | 304)
             || ["content-length", "transfer-encoding"].iter().any(|name| answer.header(name).is_some());
         if bounded && !answer.all("connection").iter().any(|value| value == "close") {
@@ -231,7 +232,8 @@ impl Visit<'_> {
         self.ask("PUT /upload HTTP/1.1", &chunked).await;
     }
 
-    /// The second event is sent only after the first has arrived: whoever collects them waits for ever.
+    /// The second event is sent only after the first has arrived: whoever collects them waits for
+    /// ever.
     async fn events(&mut self) {
         let mut raw = Raw::connect(self.client.address).await;
         let start = "GET /events HTTP/1.1";

@@ -1,5 +1,6 @@
-//! What "byte-exact" means, as a comparison: the same messages with and without Ludgate in between, but for the
-//! fields that behaviour.md names. Names are compared without case, and not in which order different ones came.
+//! What "byte-exact" means, as a comparison: the same messages with and without Ludgate in between,
+//! but for the fields that behaviour.md names. Names are compared without case, and not in which
+//! order different ones came.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +28,8 @@ type Exception = (&'static str, May, u8);
 /// Not a field: the fields after the last chunk.
 const TRAILERS: &str = "(trailers)";
 
-/// On the way to the console. Cookies are none of them: Ludgate's own are sent only where Ludgate is, and row 31
-/// then has the console see what it sees without.
+/// On the way to the console. Cookies are none of them: Ludgate's own are sent only where Ludgate
+/// is, and row 31 then has the console see what it sees without.
 const TO_CONSOLE: [Exception; 23] = [
     ("x-forwarded-for", May::BeWritten, 32),
     ("x-forwarded-host", May::BeWritten, 32),
@@ -63,7 +64,8 @@ const TO_CLIENT: [Exception; 8] = [
     ("upgrade", May::GoMissing, 34),
     ("keep-alive", May::GoMissing, 34),
     ("proxy-authenticate", May::GoMissing, 34),
-    // In the answer to a HEAD alone, after which no chunk comes; what follows chunks is compared without exception.
+    // In the answer to a HEAD alone, after which no chunk comes; what follows chunks is compared
+    // without exception.
     ("trailer", May::GoMissing, 34),
     ("x-hop", May::GoMissing, 34),
     // An answer that ended with its connection is chunked, so that its end can be seen.
@@ -86,8 +88,8 @@ pub fn the_client_was_told_the_same(direct: &Told, through: &Told) {
     compare(pairs, &TO_CLIENT);
 }
 
-/// All differences that nothing allows, at once. And every exception must have been met, so that none stands in
-/// its table for nothing.
+/// All differences that nothing allows, at once. And every exception must have been met, so that
+/// none stands in its table for nothing.
 fn compare<'m>(pairs: impl Iterator<Item = (&'m str, &'m Message, &'m Message)>, exceptions: &[Exception]) {
     let mut met = BTreeSet::new();
     let mut wrong = Vec::new();
@@ -149,7 +151,8 @@ fn allows(may: May, sent: &[String], came: &[String]) -> bool {
     }
 }
 
-/// Also where a browser would take it for one of ours: a cookie without a name is sent as its bare value.
+/// Also where a browser would take it for one of ours: a cookie without a name is sent as its bare
+/// value.
 fn names_ours(line: &str) -> bool {
     let name = line.trim_start_matches('=').split(['=', ';']).next().unwrap_or_default();
     ["ludgate", "__Host-ludgate", "__Host-ludgate-bind", "phapplication-session-id"].contains(&name)

@@ -1,7 +1,8 @@
-//! A stand-in for an Arvados cluster: its API over HTTPS, and the gateway beside each of its containers.
+//! A stand-in for an Arvados cluster: its API over HTTPS, and the gateway beside each of its
+//! containers.
 //!
-//! Paths, records, errors and checks are those of Arvados' documentation and programs; what it stands in for
-//! is only what a gateway in front of containers asks.
+//! Paths, records, errors and checks are those of Arvados' documentation and programs; what it
+//! stands in for is only what a gateway in front of containers asks.
 
 mod api;
 mod certificates;
@@ -112,12 +113,14 @@ impl Arvados {
         });
     }
 
-    /// From now on this token is as good as none, in both forms. The API answers an expired one the same way.
+    /// From now on this token is as good as none, in both forms. The API answers an expired one the
+    /// same way.
     pub fn revoke(&self, token: &str) {
         self.records(|records| records.revoke(token));
     }
 
-    /// A running container with a gateway of its own, behind which these ports lead to these addresses.
+    /// A running container with a gateway of its own, behind which these ports lead to these
+    /// addresses.
     pub async fn add_container(
         &self,
         submitters: &[&str],
@@ -139,8 +142,8 @@ impl Arvados {
         Container { uuid, request_uuids }
     }
 
-    /// `Queued`, `Locked`, `Running`, `Complete` or `Cancelled`. Whatever is not running has no gateway, and
-    /// connections to the one that it had are cut.
+    /// `Queued`, `Locked`, `Running`, `Complete` or `Cancelled`. Whatever is not running has no
+    /// gateway, and connections to the one that it had are cut.
     pub fn set_state(&self, container: &str, state: &str) {
         let runs = match state {
             "Running" => true,
@@ -233,8 +236,8 @@ impl Arvados {
         *self.0.fault.lock().expect("no panic") = fault;
     }
 
-    /// This container's gateway is somebody else from now on; `None` makes it itself again. A certificate is
-    /// shown when a connection begins, the rest is decided at every request.
+    /// This container's gateway is somebody else from now on; `None` makes it itself again. A
+    /// certificate is shown when a connection begins, the rest is decided at every request.
     pub fn lie(&self, container: &str, lie: Option<Lie>) {
         self.place(container, |place| *place.door.lie.lock().expect("no panic") = lie);
     }

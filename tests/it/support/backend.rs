@@ -83,12 +83,14 @@ impl Backend {
         self.0.connections.load(Ordering::SeqCst)
     }
 
-    /// Answers every further request with these bytes, then closes when `Connection: close` is in them.
+    /// Answers every further request with these bytes, then closes when `Connection: close` is in
+    /// them.
     pub fn script(&self, bytes: impl Into<Option<Vec<u8>>>) {
         *self.0.script.lock().expect("no panic") = bytes.into();
     }
 
-    /// From now on a connection ends without a word when a request comes on it, as if the process had gone.
+    /// From now on a connection ends without a word when a request comes on it, as if the process
+    /// had gone.
     pub fn die(&self) {
         self.0.dying.store(true, Ordering::SeqCst);
     }
@@ -103,7 +105,8 @@ impl Backend {
         let (read, mut write) = tokio::io::split(stream);
         let mut reader = Reader::new(read);
         loop {
-            // A streaming answer begins before the body is complete, so `early` is answered from the head.
+            // A streaming answer begins before the body is complete, so `early` is answered from
+            // the head.
             let Ok(Some(message)) = reader.message(false).await else { return };
             if message.truncated {
                 self.record(&message);

@@ -1,5 +1,5 @@
-//! A small browser: a cookie jar with paths, Sec-Fetch headers, redirects by hand. What it sends is what
-//! browsers send; what it may not read, it does not read.
+//! A small browser: a cookie jar with paths, Sec-Fetch headers, redirects by hand. What it sends is
+//! what browsers send; what it may not read, it does not read.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -24,7 +24,8 @@ pub enum From {
     ForeignFetch,
     SiblingFetch,
     ForeignNavigation,
-    /// A form of a page of this origin, and of another site's; with Origin and Content-Type of the test's own.
+    /// A form of a page of this origin, and of another site's; with Origin and Content-Type of the
+    /// test's own.
     Form,
     ForeignForm,
     /// No browser: no Sec-Fetch header, accepts anything.
@@ -92,8 +93,8 @@ impl Browser {
         self.jar.iter().find(|((n, _), _)| n == name).map(|(_, value)| value.clone())
     }
 
-    /// One request, without following anything; but the page that begins a sign-in goes on by itself, as its script does
-    /// in a browser.
+    /// One request, without following anything; but the page that begins a sign-in goes on by
+    /// itself, as its script does in a browser.
     pub async fn send(&mut self, method: &str, target: &str, from: From, more: &str, body: &[u8]) -> Message {
         let answer = self.once(method, target, from, more, body).await;
         let is_start = method == "GET" && target.starts_with("/oauth2/start?") && answer.status() == 200;
@@ -153,8 +154,8 @@ impl Browser {
         }
     }
 
-    /// Begins at a target that asks to sign in, signs in at the built-in provider as this person, and gives
-    /// back the answer of the callback.
+    /// Begins at a target that asks to sign in, signs in at the built-in provider as this person,
+    /// and gives back the answer of the callback.
     pub async fn sign_in_from(&mut self, start: &Message, person: &str) -> Message {
         let location = start.header("location").unwrap_or_else(|| panic!("no redirect: {start:?}"));
         let to_provider = if location.starts_with("http") {

@@ -1,5 +1,6 @@
-//! A real browser: Chromium without a window, driven over WebDriver (<https://www.w3.org/TR/webdriver2/>) by
-//! the chromedriver that Debian packages with it. Every value is a browser of its own, with nothing in it yet.
+//! A real browser: Chromium without a window, driven over WebDriver
+//! (<https://www.w3.org/TR/webdriver2/>) by the chromedriver that Debian packages with it. Every
+//! value is a browser of its own, with nothing in it yet.
 
 mod driver;
 
@@ -16,7 +17,8 @@ use driver::Driver;
 /// A browser that starts beside a compiler needs longer than other answers do.
 const DEADLINE: Duration = Duration::from_secs(90);
 
-/// After this time chromedriver itself says what does not come; that is clearer than a silence until `DEADLINE`.
+/// After this time chromedriver itself says what does not come; that is clearer than a silence
+/// until `DEADLINE`.
 const PAGE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// One browser. It ends with the value, at a failed test too, and every process of it.
@@ -36,8 +38,8 @@ pub struct Cookie {
     pub path: String,
     pub secure: bool,
     pub http_only: bool,
-    /// `Strict`, `Lax` or `None`. Of a cookie that was set without, [`Chromium::cookies`] says `Lax`, as it is
-    /// treated, and [`Chromium::all_cookies`] says nothing.
+    /// `Strict`, `Lax` or `None`. Of a cookie that was set without, [`Chromium::cookies`] says
+    /// `Lax`, as it is treated, and [`Chromium::all_cookies`] says nothing.
     pub same_site: Option<String>,
 }
 
@@ -52,16 +54,19 @@ impl Chromium {
         skip
     }
 
-    /// `resolver_rules` say where names lead, as in `MAP *.test 127.0.0.1`. Names under `localhost` lead to
-    /// 127.0.0.1 unless the rules say otherwise, and all others nowhere. Certificates are not verified.
+    /// `resolver_rules` say where names lead, as in `MAP *.test 127.0.0.1`. Names under `localhost`
+    /// lead to 127.0.0.1 unless the rules say otherwise, and all others nowhere. Certificates are
+    /// not verified.
     pub async fn start(resolver_rules: &str) -> Chromium {
         Chromium::believing(resolver_rules, None).await
     }
 
-    /// The same, and a certificate with this key (SHA-256 of the public key, base64) is taken for one that
-    /// somebody signed: with one that is merely not verified a browser ignores some headers.
+    /// The same, and a certificate with this key (SHA-256 of the public key, base64) is taken for
+    /// one that somebody signed: with one that is merely not verified a browser ignores some
+    /// headers.
     ///
-    /// A browser that does not come up is started anew, at most twice, and why is printed: nothing of ours is under way yet.
+    /// A browser that does not come up is started anew, at most twice, and why is printed: nothing
+    /// of ours is under way yet.
     pub async fn believing(resolver_rules: &str, key: Option<&str>) -> Chromium {
         let mut tries = 0;
         loop {
@@ -78,7 +83,8 @@ impl Chromium {
         let driver = Driver::start().await;
         let flags = [
             "--headless",
-            // Chromium refuses to run in its sandbox as root, and containers often forbid the sandbox.
+            // Chromium refuses to run in its sandbox as root, and containers often forbid the
+            // sandbox.
             "--no-sandbox",
             "--disable-gpu",
             // A container's /dev/shm is small, and all browsers of all tests would share it.
@@ -145,7 +151,8 @@ impl Chromium {
         self.run(&format!("return (async () => {{\n{script}\n}})()")).await
     }
 
-    /// A person's click in the middle of the first element that fits; waits for the page that it leads to.
+    /// A person's click in the middle of the first element that fits; waits for the page that it
+    /// leads to.
     pub async fn click(&self, css: &str) {
         let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
         let element = found.as_object().and_then(|pairs| pairs.values().next()).and_then(Value::as_str);

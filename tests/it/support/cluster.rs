@@ -63,7 +63,8 @@ impl Cluster {
         path.display().to_string()
     }
 
-    /// A running container of these people that publishes port 80 to everybody and 8080 to its owner.
+    /// A running container of these people that publishes port 80 to everybody and 8080 to its
+    /// owner.
     pub async fn container(&self, submitters: &[&User]) -> Container {
         let published = json!({"80": {"access": "public", "label": "Page"}, "8080": {"access": "private", "label": "Own"}});
         self.publishing(submitters, published).await
@@ -85,7 +86,8 @@ impl Cluster {
         Origins::new(&self.world)
     }
 
-    /// One request of a program that keeps nothing, with a token in `Authorization`; `None`: nobody.
+    /// One request of a program that keeps nothing, with a token in `Authorization`; `None`:
+    /// nobody.
     pub async fn ask(&self, method: &str, url: &str, who: Option<&User>) -> Message {
         let more = who.map_or_else(String::new, |who| format!("Authorization: Bearer {}\r\n", who.token_v2));
         self.visitor().send(method, url, From::Program, &more, b"").await

@@ -1,7 +1,8 @@
-//! A small console as Ludgate is put in front of: its own login, pages, an API, files, events and a WebSocket.
+//! A small console as Ludgate is put in front of: its own login, pages, an API, files, events and a
+//! WebSocket.
 //!
-//! It keeps what it was sent as it came, and answers with hand-written bytes: nothing on its side tidies up what a
-//! comparison is to see.
+//! It keeps what it was sent as it came, and answers with hand-written bytes: nothing on its side
+//! tidies up what a comparison is to see.
 
 pub mod answers;
 pub mod websocket;
@@ -27,7 +28,8 @@ pub struct Console(Arc<Inner>);
 struct Inner {
     address: SocketAddr,
     seen: Mutex<Vec<Message>>,
-    /// One permit for each `POST /go`: what is held goes on when somebody says so, not after a time.
+    /// One permit for each `POST /go`: what is held goes on when somebody says so, not after a
+    /// time.
     go: Semaphore,
 }
 
@@ -50,8 +52,8 @@ impl Console {
         self.0.address
     }
 
-    /// What it was sent since it was last asked. The bytes of a WebSocket are a message of their own, that
-    /// begins with `frames`.
+    /// What it was sent since it was last asked. The bytes of a WebSocket are a message of their
+    /// own, that begins with `frames`.
     pub fn take_seen(&self) -> Vec<Message> {
         std::mem::take(&mut *self.0.seen.lock().expect("no panic"))
     }

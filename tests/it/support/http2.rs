@@ -1,4 +1,5 @@
-//! HTTP/2 in tests: a well-behaved client (hyper's), and frames written by hand for everything that none would send.
+//! HTTP/2 in tests: a well-behaved client (hyper's), and frames written by hand for everything that
+//! none would send.
 
 use std::net::SocketAddr;
 

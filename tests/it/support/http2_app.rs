@@ -1,4 +1,5 @@
-//! A recording app of HTTP/2: hyper's server, with the same verbs as the app of HTTP/1.1 where they have a meaning.
+//! A recording app of HTTP/2: hyper's server, with the same verbs as the app of HTTP/1.1 where they
+//! have a meaning.
 
 use std::{
     convert::Infallible,

@@ -1,5 +1,5 @@
-//! A scripted Kubernetes API over plain HTTP: what it keeps it serves as the public documentation says, and any request
-//! can be made to go wrong in a way that a real server cannot be asked for.
+//! A scripted Kubernetes API over plain HTTP: what it keeps it serves as the public documentation
+//! says, and any request can be made to go wrong in a way that a real server cannot be asked for.
 
 mod serve;
 mod store;
@@ -125,7 +125,8 @@ impl KubernetesApi {
         api
     }
 
-    /// A gateway whose catalogue this is; nothing need be known yet. `more` is more of `[kubernetes]`.
+    /// A gateway whose catalogue this is; nothing need be known yet. `more` is more of
+    /// `[kubernetes]`.
     pub async fn gateway(&self, more: &str) -> World {
         let kubeconfig: PathBuf = self.0.folder.path().join("kubeconfig");
         let namespace = if more.contains("namespaces") { "" } else { "namespace = \"hub\"\n" };
@@ -284,8 +285,8 @@ pub async fn decision(world: &World, app: &str) -> String {
     format!("{} {reason}", answer.status())
 }
 
-/// What the admin listener tells of objects that are not published as they were written: object, text, and whether
-/// the last good form is.
+/// What the admin listener tells of objects that are not published as they were written: object,
+/// text, and whether the last good form is.
 pub async fn problems(world: &World) -> Vec<(String, String, bool)> {
     let list = world.admin("/apps", &format!("Authorization: Bearer {ADMIN_TOKEN}\r\n")).await.json();
     let problems = list["problems"].as_array().cloned().unwrap_or_default().into_iter();

@@ -1,4 +1,5 @@
-//! HTTP/1 messages as tests see them: read byte by byte from a socket, nothing interpreted that need not be.
+//! HTTP/1 messages as tests see them: read byte by byte from a socket, nothing interpreted that
+//! need not be.
 
 use std::{io, time::Duration};
 

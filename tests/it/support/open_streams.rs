@@ -1,4 +1,5 @@
-//! Streams that a test holds open: WebSockets and events of an app, in the name of a browser's person.
+//! Streams that a test holds open: WebSockets and events of an app, in the name of a browser's
+//! person.
 
 use super::{browser::Browser, raw::Raw, world::World};
 

@@ -13,8 +13,9 @@ impl World {
         assert_eq!(control.status(), 200, "O7: {control:?}");
     }
 
-    /// O1: every request an app saw was allowed, and logged under the same id. O2: exactly one framing.
-    /// O4: no secret of ours reached an app, the log or a metric. O7: the next good request works.
+    /// O1: every request an app saw was allowed, and logged under the same id. O2: exactly one
+    /// framing. O4: no secret of ours reached an app, the log or a metric. O7: the next good
+    /// request works.
     pub async fn check_oracles(&self) {
         for backend in self.backends() {
             for request in backend.seen() {

@@ -1,5 +1,5 @@
-//! One person's browser over several of our origins: a cookie jar per host, as cookies are kept, whatever the
-//! port; redirects followed from origin to origin, through the provider too.
+//! One person's browser over several of our origins: a cookie jar per host, as cookies are kept,
+//! whatever the port; redirects followed from origin to origin, through the provider too.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -49,8 +49,8 @@ impl Origins {
         self.send("GET", url, From::Navigation, "", b"").await
     }
 
-    /// Opens an address and follows what comes, as a browser does; at the provider this person's name is
-    /// clicked. Gives back the last address and its answer.
+    /// Opens an address and follows what comes, as a browser does; at the provider this person's
+    /// name is clicked. Gives back the last address and its answer.
     pub async fn follow(&mut self, url: &str, person: &str) -> (String, Message) {
         let (mut url, mut from) = (url.to_owned(), From::Navigation);
         self.way.clear();

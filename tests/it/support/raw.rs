@@ -1,4 +1,5 @@
-//! Hand-written bytes in, whatever comes out: for everything that no well-behaved client would send.
+//! Hand-written bytes in, whatever comes out: for everything that no well-behaved client would
+//! send.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -40,7 +41,8 @@ impl Raw {
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        // The gateway may close while a hostile message is still being written; that is an answer too.
+        // The gateway may close while a hostile message is still being written; that is an answer
+        // too.
         let _ = self.writer.write_all(bytes.as_ref()).await;
     }
 
@@ -56,7 +58,8 @@ impl Raw {
         raw.answer().await.expect("an answer")
     }
 
-    /// The code of the Close frame that a WebSocket ends with; `None`: it ended, or goes on, without one.
+    /// The code of the Close frame that a WebSocket ends with; `None`: it ended, or goes on,
+    /// without one.
     pub async fn farewell(&mut self) -> Option<u16> {
         let rest = self.reader.rest().await.ok()?;
         let mut rest = rest.as_slice();

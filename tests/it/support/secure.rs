@@ -1,4 +1,5 @@
-//! A gateway over https with a site and hosts of apps under names that only the test's browser knows.
+//! A gateway over https with a site and hosts of apps under names that only the test's browser
+//! knows.
 
 use std::path::Path;
 

@@ -152,7 +152,8 @@ impl TlsApp {
                             asked_for.lock().expect("no panic").push(name);
                             backend.serve(stream).await;
                         }
-                        // Whoever closes with something unread resets, and the alert is lost on its way.
+                        // Whoever closes with something unread resets, and the alert is lost on its
+                        // way.
                         Err((_, tcp)) => drop(Reader::new(tcp).rest().await),
                     }
                 });

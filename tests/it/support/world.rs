@@ -1,4 +1,5 @@
-//! A gateway with apps, people and a clock; everything real, everything on loopback, everything of its own.
+//! A gateway with apps, people and a clock; everything real, everything on loopback, everything of
+//! its own.
 
 use std::{
     io,
@@ -29,7 +30,8 @@ use super::{
 /// For operators, where a test gives them one.
 pub const ADMIN_TOKEN: &str = "admin-token-CANARY";
 pub const SECRET: &str = "a-client-secret-for-tests-CANARY";
-/// Which apps exist, and for whom. `alice` is in phusers and friends, `bob` in friends; nobody is in `other`.
+/// Which apps exist, and for whom. `alice` is in phusers and friends, `bob` in friends; nobody is
+/// in `other`.
 pub const APPS: [(&str, &str); 7] = [
     ("pub", "public"),
     ("usr", "user"),
@@ -91,7 +93,8 @@ impl World {
         self
     }
 
-    /// Also with apps of the test's own, written as TOML in which `ADDRESS` stands for a recording app's.
+    /// Also with apps of the test's own, written as TOML in which `ADDRESS` stands for a recording
+    /// app's.
     pub async fn with_app(name: &'static str, toml: &str) -> World {
         let backend = Backend::start(name).await;
         let world = World::with(&toml.replace("ADDRESS", &backend.address().to_string()), |_| {}).await;
@@ -142,7 +145,8 @@ impl World {
         World { running, provider: Arc::new(provider), hands, log, host, backends, canaries, clock, text }
     }
 
-    /// Another gateway of the same site: the same configuration, clock, apps, provider and log; at an address of its own.
+    /// Another gateway of the same site: the same configuration, clock, apps, provider and log; at
+    /// an address of its own.
     pub async fn replica(&self, change: impl FnOnce(&mut Settings)) -> World {
         let (clock, log) = (self.clock.clone(), self.log.clone());
         World {
@@ -266,8 +270,8 @@ pub fn client(host: &str) -> Client {
     }
 }
 
-/// A free port below those that the system gives to outgoing connections, so that it stays free until the
-/// gateway takes it. Tests run in processes of their own: the process id spreads them.
+/// A free port below those that the system gives to outgoing connections, so that it stays free
+/// until the gateway takes it. Tests run in processes of their own: the process id spreads them.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();

@@ -1,4 +1,5 @@
-//! A million sessions: what each holds, and how long a look-up takes while a million that are over are swept.
+//! A million sessions: what each holds, and how long a look-up takes while a million that are over
+//! are swept.
 //!
 //!   million [SESSIONS]        prints a Markdown table; needs some GiB of memory
 
@@ -118,7 +119,8 @@ fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
     (0..LIVE).map(begin).collect()
 }
 
-/// Looks one up every few microseconds, for two seconds at most, for as long as it goes on; nanoseconds of each.
+/// Looks one up every few microseconds, for two seconds at most, for as long as it goes on;
+/// nanoseconds of each.
 fn look_up(
     live: &[Cookies],
     find: impl Fn(&str, &str, &AppId) -> bool,

@@ -16,7 +16,8 @@ pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"
 
 /// What somebody wants to run, and for whom.
 ///
-/// The scope is a text and no list of values: one that is not known must reach the gateway, which denies it.
+/// The scope is a text and no list of values: one that is not known must reach the gateway, which
+/// denies it.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "primehub.io",

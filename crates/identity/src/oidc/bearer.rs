@@ -1,5 +1,5 @@
-//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is refused;
-//! anything else belongs to the app and passes untouched.
+//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is
+//! refused; anything else belongs to the app and passes untouched.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -26,8 +26,9 @@ const MAX_TOKEN: usize = 32 * 1024;
 const REMEMBERED: Duration = Duration::from_secs(30);
 /// What a bearer token may say of its kind in its payload, where no standard asks for it.
 const BEARER_TYPES: [&str; 2] = ["Bearer", "at+jwt"];
-/// Claims that make it another kind of token. One with `cnf` (RFC 7800) is good only with a proof of the key or the
-/// certificate that it names, which is not asked for here: to take it without would undo what it was bound for.
+/// Claims that make it another kind of token. One with `cnf` (RFC 7800) is good only with a proof
+/// of the key or the certificate that it names, which is not asked for here: to take it without
+/// would undo what it was bound for.
 const OTHER_KINDS: [(&str, &str); 4] = [
     ("nonce", "an ID token"),
     ("at_hash", "an ID token"),
@@ -57,8 +58,8 @@ struct Header {
     kid: Option<String>,
 }
 
-/// Tokens that were judged a moment ago: a program sends the same one with every request, and a signature costs more than all
-/// the rest of a request.
+/// Tokens that were judged a moment ago: a program sends the same one with every request, and a
+/// signature costs more than all the rest of a request.
 #[derive(Debug)]
 pub struct JudgedTokens(Cache<[u8; 32], Arc<Remembered>>);
 
@@ -122,7 +123,8 @@ impl Oidc {
         (!self.provider.knows(kid.as_ref())).then_some(kid)
     }
 
-    /// Looks for a key at the provider, at most once in 30 s for everybody; runs on the control runtime.
+    /// Looks for a key at the provider, at most once in 30 s for everybody; runs on the control
+    /// runtime.
     pub async fn look_for_key(&self, key: Option<JsonWebKeyId>) {
         self.provider.look_for_key(key.as_ref()).await;
     }
@@ -148,8 +150,8 @@ impl Oidc {
 
     fn bearer_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
-        // What kind of token it is comes first, before anything is made of it. Keycloak says the kind in the payload:
-        // ID, Refresh, Offline and DPoP tokens are no bearer tokens.
+        // What kind of token it is comes first, before anything is made of it. Keycloak says the
+        // kind in the payload: ID, Refresh, Offline and DPoP tokens are no bearer tokens.
         let payload: Map<String, Value> =
             token.split('.').nth(1).and_then(decode).ok_or(TokenError::Kind("not a JWT"))?;
         let is_bearer = |typ: &Value| {

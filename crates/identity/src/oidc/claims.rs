@@ -1,7 +1,7 @@
 //! From a token to a person: what openidconnect checks, and everything it leaves to us.
 //!
-//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Here: `azp`, `nbf`, `iat`, `at_hash`,
-//! the length of `sub`, clock skew, and what the group claim may hold.
+//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Here: `azp`, `nbf`, `iat`,
+//! `at_hash`, the length of `sub`, clock skew, and what the group claim may hold.
 
 use std::sync::Arc;
 
@@ -178,8 +178,8 @@ pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
 
 /// The groups in a claim: `None` when the claim is not there, so that userinfo may be asked.
 ///
-/// Strings that are no group names, and everything beyond a thousand, are left out: fewer groups never
-/// give more access.
+/// Strings that are no group names, and everything beyond a thousand, are left out: fewer groups
+/// never give more access.
 pub fn groups(claims: &Map<String, Value>, groups_claim: &str) -> Option<Vec<GroupName>> {
     let claim = match groups_claim.strip_prefix('/') {
         Some(pointer) => pointer.split('/').try_fold(None, |value: Option<&Value>, key| {

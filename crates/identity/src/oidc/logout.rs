@@ -1,5 +1,5 @@
-//! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout 1.0), and asked of it
-//! (RP-Initiated Logout 1.0).
+//! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout
+//! 1.0), and asked of it (RP-Initiated Logout 1.0).
 
 use std::time::Duration;
 
@@ -42,7 +42,8 @@ pub struct LoggedOut {
 }
 
 impl Oidc {
-    /// Judges a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known is looked for first.
+    /// Judges a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known
+    /// is looked for first.
     ///
     /// # Errors
     /// What is wrong with it; nobody is to be signed out then.
@@ -129,8 +130,9 @@ impl Oidc {
         Ok((fields, decoded(payload).ok_or_else(broken)?))
     }
 
-    /// Revokes the refresh token of a sign-in that has ended (RFC 7009), so that a stolen copy is worthless. Without a
-    /// revocation endpoint the token stays valid until it expires. Runs on the control runtime.
+    /// Revokes the refresh token of a sign-in that has ended (RFC 7009), so that a stolen copy is
+    /// worthless. Without a revocation endpoint the token stays valid until it expires. Runs on the
+    /// control runtime.
     pub async fn revoke(&self, sign_in: &SignIn) {
         let Some(metadata) = self.provider.current() else { return };
         let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else { return };
@@ -169,8 +171,8 @@ impl Oidc {
         request.body(form.finish().into_bytes())
     }
 
-    /// Where the browser goes to be signed out at the provider too, and from there back; `None` where the provider offers no
-    /// such thing, or gave no ID token to name the sign-in by.
+    /// Where the browser goes to be signed out at the provider too, and from there back; `None`
+    /// where the provider offers no such thing, or gave no ID token to name the sign-in by.
     pub fn end_session_url(&self, sign_in: &SignIn, back: &str) -> Option<String> {
         let metadata = self.provider.current().filter(|_| self.settings.sign_out_at_provider)?;
         let endpoint = metadata.additional_metadata().end_session_endpoint.clone()?;

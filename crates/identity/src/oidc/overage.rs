@@ -1,7 +1,8 @@
-//! Groups that are too many for a token: it says where they are instead (aggregated and distributed claims, OpenID Connect Core
-//! section 5.6.2), and they are read there.
+//! Groups that are too many for a token: it says where they are instead (aggregated and distributed
+//! claims, OpenID Connect Core section 5.6.2), and they are read there.
 //!
-//! Where, is in the configuration: an address out of a token would have us send the person's token wherever its writer likes.
+//! Where, is in the configuration: an address out of a token would have us send the person's token
+//! wherever its writer likes.
 
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Map, Value};
@@ -38,7 +39,8 @@ impl Oidc {
     /// Reads the groups of who signed in, with their token.
     ///
     /// # Errors
-    /// When they cannot be read: without groups nothing can be decided, and a guess would be a decision.
+    /// When they cannot be read: without groups nothing can be decided, and a guess would be a
+    /// decision.
     pub(super) async fn groups_from(
         &self,
         directory: &Directory,
@@ -74,7 +76,8 @@ impl Oidc {
                 groups.truncate(MAX_GROUPS);
                 break;
             }
-            // The token is for the place that was configured, and for no other that an answer names.
+            // The token is for the place that was configured, and for no other that an answer
+            // names.
             let following = page.get("@odata.nextLink").and_then(Value::as_str);
             next = following.and_then(|text| Url::parse(text).ok());
             if next.as_ref().is_some_and(|next| next.origin() != directory.url.origin()) {

@@ -108,8 +108,9 @@ impl Provider {
         self.metadata.load_full()
     }
 
-    /// Waits for a discovery that is under way, at most [`DISCOVERY_WAIT`], so that a sign-in during the start of the process
-    /// succeeds. Returns at once when discovery has failed. Cancel safety: may be dropped.
+    /// Waits for a discovery that is under way, at most [`DISCOVERY_WAIT`], so that a sign-in
+    /// during the start of the process succeeds. Returns at once when discovery has failed. Cancel
+    /// safety: may be dropped.
     pub async fn wait_until_known(&self) {
         if self.metadata.load().is_some() {
             return;
@@ -123,7 +124,8 @@ impl Provider {
         self.keys.load_full()
     }
 
-    /// Discovers, with growing pauses, and reads everything again every hour. The last good state stays.
+    /// Discovers, with growing pauses, and reads everything again every hour. The last good state
+    /// stays.
     pub async fn keep_informed(&self) {
         let mut pause = FIRST_RETRY;
         loop {
@@ -157,8 +159,8 @@ impl Provider {
         Ok(())
     }
 
-    /// Makes sure that the key of a token is looked for at the provider, at most once in 30 s for everybody
-    /// together. `None` stands for a token that names no key.
+    /// Makes sure that the key of a token is looked for at the provider, at most once in 30 s for
+    /// everybody together. `None` stands for a token that names no key.
     pub async fn look_for_key(&self, id: Option<&JsonWebKeyId>) {
         if self.knows(id) {
             return;
@@ -200,7 +202,8 @@ impl Provider {
     }
 }
 
-/// Whether signatures by a key are worth anything: RSA needs 2048 bits (RFC 7518 section 3.3). Curves have a fixed size.
+/// Whether signatures by a key are worth anything: RSA needs 2048 bits (RFC 7518 section 3.3).
+/// Curves have a fixed size.
 fn is_strong(key: &CoreJsonWebKey) -> bool {
     if *key.key_type() != CoreJsonWebKeyType::RSA {
         return true;

@@ -1,6 +1,8 @@
-//! Asking the provider again about somebody who is signed in, by their refresh token (OpenID Connect Core section 12).
+//! Asking the provider again about somebody who is signed in, by their refresh token (OpenID
+//! Connect Core section 12).
 //!
-//! Refresh tokens may work once only: the new one is stored before anything else is made of the answer.
+//! Refresh tokens may work once only: the new one is stored before anything else is made of the
+//! answer.
 
 use std::sync::Arc;
 
@@ -32,14 +34,16 @@ pub enum Again {
     Ended,
     /// The provider cannot be reached. The known description of the person stays valid.
     Unavailable(String),
-    /// The answer does not identify the person, and a second call soon would not help. The known description stays valid.
+    /// The answer does not identify the person, and a second call soon would not help. The known
+    /// description stays valid.
     Unusable(String),
 }
 
 impl Oidc {
     /// Asks again. Runs on the control runtime.
     ///
-    /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a task.
+    /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a
+    /// task.
     pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> Again {
         let Some(token) = sign_in.tokens.refresh_token.load_full() else {
             return Again::Unavailable("there is no refresh token".into());
@@ -113,7 +117,8 @@ impl Oidc {
         Ok(Again::person(self, person, &before))
     }
 
-    /// The claims of the ID token that came along, if one did; it need not carry the nonce of the sign-in.
+    /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
+    /// sign-in.
     async fn claims_of(&self, response: &Tokens) -> Result<Option<Claims>, SignInError> {
         let Some(id_token) = response.id_token() else { return Ok(None) };
         let judge =

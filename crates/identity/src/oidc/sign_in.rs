@@ -141,7 +141,8 @@ impl Oidc {
         Ok(url.into())
     }
 
-    /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in already.
+    /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in
+    /// already.
     pub fn target_of(&self, state: &str) -> Option<String> {
         Pending::open(state, &self.keys).ok().map(|pending| pending.return_to)
     }
@@ -174,7 +175,8 @@ impl Oidc {
     /// # Errors
     /// See [`SignInError`]; nothing was changed then.
     ///
-    /// Cancel safety: not to be dropped half-way, since the code can be used only once; run it as a task.
+    /// Cancel safety: not to be dropped half-way, since the code can be used only once; run it as a
+    /// task.
     pub async fn complete(&self, returned: Returned, pending: Pending) -> Result<SignedIn, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;

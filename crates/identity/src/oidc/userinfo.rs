@@ -1,5 +1,6 @@
-//! Claims that the ID token lacks: groups, and with a conformant provider also name and e-mail address, which the code flow
-//! delivers at the userinfo endpoint (OpenID Connect Core section 5.4).
+//! Claims that the ID token lacks: groups, and with a conformant provider also name and e-mail
+//! address, which the code flow delivers at the userinfo endpoint (OpenID Connect Core section
+//! 5.4).
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -26,7 +27,8 @@ pub(super) struct Missing {
     pub groups: bool,
     /// The name, the user name or the e-mail address, although it was asked for.
     pub profile: bool,
-    /// The ID token says that the e-mail address is not verified; the same address elsewhere must be said to be.
+    /// The ID token says that the e-mail address is not verified; the same address elsewhere must
+    /// be said to be.
     pub email_unverified: bool,
 }
 
@@ -38,7 +40,8 @@ type Userinfo = UserInfoClaims<OtherClaims, CoreGenderClaim>;
 pub(super) struct GroupsClaimWarning(AtomicBool);
 
 impl Oidc {
-    /// Compares the claims with the configuration: a claim counts as missing only if its scope was requested.
+    /// Compares the claims with the configuration: a claim counts as missing only if its scope was
+    /// requested.
     pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> Missing {
         let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
@@ -49,10 +52,12 @@ impl Oidc {
         }
     }
 
-    /// Adds the missing claims from the userinfo endpoint, or groups from a linked source. Returns the claims still missing.
+    /// Adds the missing claims from the userinfo endpoint, or groups from a linked source. Returns
+    /// the claims still missing.
     ///
     /// # Errors
-    /// When groups that are missing cannot be read: without them nothing can be decided, and a guess would be a decision.
+    /// When groups that are missing cannot be read: without them nothing can be decided, and a
+    /// guess would be a decision.
     pub(super) async fn complete_person(
         &self,
         person: &mut PersonClaims,
@@ -95,7 +100,8 @@ impl Oidc {
         }
     }
 
-    /// Groups that are too many for a token, from the configured directory; `None` when they are not there.
+    /// Groups that are too many for a token, from the configured directory; `None` when they are
+    /// not there.
     async fn groups_from_directory(
         &self,
         claims: Option<&Map<String, Value>>,

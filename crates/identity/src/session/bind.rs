@@ -1,5 +1,5 @@
-//! The bind cookie: ties what a browser brings back to the browser that was sent away. One per origin, shared
-//! by all tabs; what travels in addresses is its hash.
+//! The bind cookie: ties what a browser brings back to the browser that was sent away. One per
+//! origin, shared by all tabs; what travels in addresses is its hash.
 
 use aws_lc_rs::{constant_time, digest};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};

@@ -1,7 +1,8 @@
-//! Over a restart: what a process that stops knows of who is signed in, sealed in a file that the next one reads once.
+//! Over a restart: what a process that stops knows of who is signed in, sealed in a file that the
+//! next one reads once.
 //!
-//! The file holds tokens, so it is sealed with the keys of the configuration and readable by its owner alone. Time goes on
-//! while nobody runs: what was left of each session is less by that.
+//! The file holds tokens, so it is sealed with the keys of the configuration and readable by its
+//! owner alone. Time goes on while nobody runs: what was left of each session is less by that.
 
 use std::{
     fs,
@@ -57,8 +58,8 @@ impl Sessions {
         Ok(carried.sign_ins.len())
     }
 
-    /// Takes what another process has written, if there is something, and removes the file before anything is made of it: it is
-    /// good once. Gives back how many sign-ins go on.
+    /// Takes what another process has written, if there is something, and removes the file before
+    /// anything is made of it: it is good once. Gives back how many sign-ins go on.
     ///
     /// # Errors
     /// When it cannot be read or removed, or is not ours.

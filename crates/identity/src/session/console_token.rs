@@ -1,5 +1,5 @@
-//! What a sign-in remembers of the console's token that it stands on: enough to know it again, and nothing that
-//! could be used in its place.
+//! What a sign-in remembers of the console's token that it stands on: enough to know it again, and
+//! nothing that could be used in its place.
 
 use std::{
     hash::{DefaultHasher, Hasher},
@@ -13,8 +13,9 @@ pub struct ConsoleToken {
     expires: AtomicI64,
 }
 
-/// A token in short. Not a secure hash: it saves the second look at a token that was seen a moment ago, and whoever
-/// found another of the same would gain no more than that their own is looked at later.
+/// A token in short. Not a secure hash: it saves the second look at a token that was seen a moment
+/// ago, and whoever found another of the same would gain no more than that their own is looked at
+/// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short(u64);
 

@@ -1,6 +1,7 @@
 //! The cookies themselves: a random id in, a `Set-Cookie` line out.
 //!
-//! HttpOnly, SameSite=Lax, no Domain, no Max-Age but in `remember`: the server keeps the time. Secure when the site is https.
+//! HttpOnly, SameSite=Lax, no Domain, no Max-Age but in `remember`: the server keeps the time.
+//! Secure when the site is https.
 
 use std::time::Duration;
 
@@ -60,8 +61,8 @@ impl RecordKey {
         plausible.then(|| RecordKey::hash(presented))
     }
 
-    /// The key of the sign-in that a token of another system stands for. What is hashed is no id, so no
-    /// cookie leads to it.
+    /// The key of the sign-in that a token of another system stands for. What is hashed is no id,
+    /// so no cookie leads to it.
     pub fn of_token(token: &str) -> RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }
@@ -127,6 +128,7 @@ pub fn clear(name: &str, path: &str, secure: bool) -> Option<HeaderValue> {
 
 fn build<'c>(name: &'c str, value: &'c str, path: &'c str, secure: bool) -> cookie::CookieBuilder<'c> {
     let cookie = Cookie::build((name, value)).path(path).http_only(true).same_site(SameSite::Lax);
-    // `secure(false)` would be the same; said only where it is true so that nothing depends on the default.
+    // `secure(false)` would be the same; said only where it is true so that nothing depends on the
+    // default.
     if secure { cookie.secure(true) } else { cookie }
 }

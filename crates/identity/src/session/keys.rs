@@ -1,7 +1,8 @@
-//! Keys for what the browser carries for us: AEAD only, one derived key per purpose, the purpose also authenticated.
+//! Keys for what the browser carries for us: AEAD only, one derived key per purpose, the purpose
+//! also authenticated.
 //!
-//! A ring seals with its first key and opens with all, and looks whether its file has changed, so keys rotate without anybody
-//! noticing.
+//! A ring seals with its first key and opens with all, and looks whether its file has changed, so
+//! keys rotate without anybody noticing.
 
 use std::{
     fs, io,
@@ -64,7 +65,8 @@ pub enum KeyError {
     System,
 }
 
-/// Something that was sealed could not be opened: forged, for another purpose, or sealed with a key that is gone.
+/// Something that was sealed could not be opened: forged, for another purpose, or sealed with a key
+/// that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what was sealed cannot be opened")]
 pub struct NotOurs;
@@ -82,8 +84,8 @@ pub enum RenewError {
 
 /// One or more keys; the first seals.
 pub struct KeyRing {
-    /// A random one is made when it is first used: for that the process gathers randomness, which takes longer than all the
-    /// rest of its start.
+    /// A random one is made when it is first used: for that the process gathers randomness, which
+    /// takes longer than all the rest of its start.
     keys: OnceLock<ArcSwap<Vec<DerivedKeys>>>,
     file: Option<KeyFile>,
 }
@@ -110,8 +112,8 @@ impl std::fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// A random key that dies with the process; pending sign-ins die with it. Without randomness there is none, and nothing
-    /// is sealed.
+    /// A random key that dies with the process; pending sign-ins die with it. Without randomness
+    /// there is none, and nothing is sealed.
     pub fn random() -> KeyRing {
         KeyRing { keys: OnceLock::new(), file: None }
     }
@@ -120,8 +122,8 @@ impl KeyRing {
         KeyRing { keys: OnceLock::from(ArcSwap::from_pointee(keys)), file: None }
     }
 
-    /// Gathers randomness and has the random key made, so that nobody waits for either later. Blocks for some dozens of
-    /// milliseconds.
+    /// Gathers randomness and has the random key made, so that nobody waits for either later.
+    /// Blocks for some dozens of milliseconds.
     pub fn prepare(&self) {
         // Who needs some and gets none says so.
         let _ = rand::fill(&mut [0; 1]);
@@ -153,10 +155,12 @@ impl KeyRing {
         self.file.is_some()
     }
 
-    /// Takes the keys of the file when it has changed; says whether it has. Keys that were taken out open nothing any more.
+    /// Takes the keys of the file when it has changed; says whether it has. Keys that were taken
+    /// out open nothing any more.
     ///
     /// # Errors
-    /// When it cannot be used; the keys stay as they are. Of one and the same content that is said once.
+    /// When it cannot be used; the keys stay as they are. Of one and the same content that is said
+    /// once.
     pub fn renew(&self) -> Result<bool, RenewError> {
         let Some(file) = &self.file else { return Ok(false) };
         let content = fs::read_to_string(&file.path);
@@ -243,7 +247,8 @@ impl KeyRing {
 }
 
 impl DerivedKeys {
-    /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is authenticated all the same.
+    /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is
+    /// authenticated all the same.
     fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,

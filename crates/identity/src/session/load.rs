@@ -29,8 +29,8 @@ impl<E: Into<Away>> From<E> for NotLoaded {
 }
 
 impl Sessions {
-    /// Loads the sessions of these cookies into memory, unless they are there. Unknown ids count against a limit of the
-    /// client that presents them.
+    /// Loads the sessions of these cookies into memory, unless they are there. Unknown ids count
+    /// against a limit of the client that presents them.
     ///
     /// # Errors
     /// When one of them is not in memory and cannot be asked for.
@@ -75,8 +75,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Leave for so many look-ups. Clients that a proxy does not name cannot be told apart: only the number of look-ups
-    /// that are under way bounds them.
+    /// Leave for so many look-ups. Clients that a proxy does not name cannot be told apart: only
+    /// the number of look-ups that are under way bounds them.
     fn attempts(&self, redis: &Redis, client: Client, count: usize) -> Result<Vec<Attempt>, NotLoaded> {
         let Some(client) = client.limit_key else { return Ok(Vec::new()) };
         let mut attempts = Vec::with_capacity(count);

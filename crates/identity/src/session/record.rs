@@ -1,7 +1,7 @@
 //! The records: a sign-in, the app sessions that stand on it, and their deadlines.
 //!
-//! The truth about time is in the record, on the injected clock: `idle` slides with use, at most once a
-//! second; `lifetime` never moves. An app session never outlives its sign-in.
+//! The truth about time is in the record, on the injected clock: `idle` slides with use, at most
+//! once a second; `lifetime` never moves. An app session never outlives its sign-in.
 
 pub mod window;
 
@@ -32,8 +32,9 @@ use crate::model::{
 
 use window::Window;
 
-/// App sessions one sign-in may have: of all apps together, and of one app at one place. One more ends the oldest,
-/// so that a client that never keeps its cookie fills nothing, and locks nobody out either.
+/// App sessions one sign-in may have: of all apps together, and of one app at one place. One more
+/// ends the oldest, so that a client that never keeps its cookie fills nothing, and locks nobody
+/// out either.
 const MOST_SESSIONS: usize = 256;
 const MOST_OF_ONE: usize = 64;
 
@@ -75,7 +76,8 @@ pub struct SignIn {
     asked: AtomicU64,
     /// Somebody asks for another proof now.
     asking: AtomicBool,
-    /// It was loaded from the shared store with a proof older than `recheck`, and the person was not proved since.
+    /// It was loaded from the shared store with a proof older than `recheck`, and the person was
+    /// not proved since.
     needs_proof: AtomicBool,
     /// The provider's last answer did not identify the person.
     unprovable: AtomicBool,
@@ -155,9 +157,10 @@ impl SignIn {
         SignIn { window, proved, asked, ..SignIn::begin(key, principal, tokens, now, settings) }
     }
 
-    /// The same, but not valid for group and owner rules until the provider has confirmed the person again: write access to
-    /// the shared store is enough to restore an old record. Without effect on sessions without a refresh token, which cannot
-    /// be checked again, and on those of another system's token, which is checked by itself.
+    /// The same, but not valid for group and owner rules until the provider has confirmed the
+    /// person again: write access to the shared store is enough to restore an old record. Without
+    /// effect on sessions without a refresh token, which cannot be checked again, and on those of
+    /// another system's token, which is checked by itself.
     pub fn requiring_proof(self) -> SignIn {
         let can_be = self.tokens.refresh_token.load().is_some() && !self.tokens.is_for_token();
         SignIn { needs_proof: AtomicBool::new(can_be), ..self }
@@ -209,7 +212,8 @@ impl SignIn {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Another process has asked about them: takes what it learned, unless that is known here. Says whether it was new.
+    /// Another process has asked about them: takes what it learned, unless that is known here. Says
+    /// whether it was new.
     pub fn adopt(
         &self,
         version: u64,
@@ -283,18 +287,19 @@ impl SignIn {
         !self.ended.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether the proof is older than this; says so to one caller only, who is to ask for another. Should
-    /// that one fail, the next is due as much later.
+    /// Whether the proof is older than this; says so to one caller only, who is to ask for another.
+    /// Should that one fail, the next is due as much later.
     pub fn is_proof_due(&self, now: Moment, recheck: Duration) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
-        // Up to a tenth sooner, each at its own: people who signed in together are not asked about together.
+        // Up to a tenth sooner, each at its own: people who signed in together are not asked about
+        // together.
         let sooner = millis(recheck) / 10 * u64::from(self.key.spread()) / 256;
         now.0 >= asked.saturating_add(millis(recheck) - sooner)
             && self.asked.compare_exchange(asked, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// For who is about to ask for another proof; `None` while somebody else does: a token that works once must not be
-    /// presented twice, however long the first takes.
+    /// For who is about to ask for another proof; `None` while somebody else does: a token that
+    /// works once must not be presented twice, however long the first takes.
     pub fn ask(self: &Arc<Self>) -> Option<Asking> {
         (!self.asking.swap(true, Ordering::AcqRel)).then(|| Asking(self.clone()))
     }
@@ -473,7 +478,8 @@ impl AppSession {
         self.ended.store(true, Ordering::Release);
     }
 
-    /// It was used: it and its sign-in live on. Says so once a second to whoever keeps the order of use.
+    /// It was used: it and its sign-in live on. Says so once a second to whoever keeps the order of
+    /// use.
     pub fn touch(&self, now: Moment) -> bool {
         self.window.slide(now);
         self.sign_in.touch(now);

@@ -1,8 +1,10 @@
-//! Redis, where replicas keep what they all must know: sign-ins, app sessions, tickets, and what was ended (behaviour row 29).
+//! Redis, where replicas keep what they all must know: sign-ins, app sessions, tickets, and what
+//! was ended (behaviour row 29).
 //!
-//! What is kept is sealed; its key is in the sealed text too, so that no record can stand in for another. Who may write to Redis can
-//! sign people out, and nobody in. How a record is used is told here by `shared`, in memory nothing is looked up here.
-//! Every command touches one slot of a cluster.
+//! What is kept is sealed; its key is in the sealed text too, so that no record can stand in for
+//! another. Who may write to Redis can sign people out, and nobody in. How a record is used is told
+//! here by `shared`, in memory nothing is looked up here. Every command touches one slot of a
+//! cluster.
 
 mod announcement;
 pub mod endings;
@@ -52,8 +54,9 @@ const TELLING_FOR: u64 = 5_000;
 const MAX_LOOKUPS: usize = 256;
 /// A record that is not there is not asked for again for so long, in milliseconds.
 const ABSENT_FOR: u64 = 5_000;
-/// Ids of one client that no record is stored for. A browser that comes back after its sessions are over presents a few, and
-/// there may be many behind one address; one that makes them up presents thousands.
+/// Ids of one client that no record is stored for. A browser that comes back after its sessions are
+/// over presents a few, and there may be many behind one address; one that makes them up presents
+/// thousands.
 const UNKNOWN: Quota = Quota { burst: 256, refill: 30, at_once: 256 };
 /// Such records that are remembered.
 const MAX_ABSENT: u64 = 100_000;
@@ -74,7 +77,8 @@ pub struct Redis {
     /// When the connection began that there is.
     since: Mutex<Moment>,
     has_connected: AtomicBool,
-    /// The connection is back: the others are to be told that the store may not know everything yet.
+    /// The connection is back: the others are to be told that the store may not know everything
+    /// yet.
     is_back: AtomicBool,
     /// The epoch that is old enough to be believed.
     epoch: Mutex<Option<i64>>,
@@ -118,7 +122,8 @@ impl StoredApp {
 /// What the store says of a record that it was told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// So many milliseconds are left without use, and this is its version there (0 for an app session).
+    /// So many milliseconds are left without use, and this is its version there (0 for an app
+    /// session).
     Left(u64, u64),
     /// It is not there.
     Missing,
@@ -169,8 +174,8 @@ impl Redis {
         &self.link
     }
 
-    /// Writes a sign-in, unless a newer version of it is there. Gives back, too, whose time is over for it: one person has so many
-    /// and no more.
+    /// Writes a sign-in, unless a newer version of it is there. Gives back, too, whose time is over
+    /// for it: one person has so many and no more.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -232,7 +237,8 @@ impl Redis {
     /// Reads a sign-in, and what is left of it; `None` when there is none that counts.
     ///
     /// # Errors
-    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that there is none.
+    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that there is
+    /// none.
     pub async fn load_sign_in(&self, key: RecordKey) -> Result<Option<(StoredSignIn, Left)>, StoreError> {
         let Some((stored, idle, ended)) = self.load::<StoredSignIn>(Table::SignIns, key).await? else {
             return Ok(None);
@@ -258,11 +264,13 @@ impl Redis {
         Ok(counts.then_some((stored, idle)))
     }
 
-    /// Which of these records are stored: one command for each and one round trip for all, since made-up cookies must not
-    /// cost the store more than the client that sends them. Those that are missing are remembered for a while.
+    /// Which of these records are stored: one command for each and one round trip for all, since
+    /// made-up cookies must not cost the store more than the client that sends them. Those that are
+    /// missing are remembered for a while.
     ///
     /// # Errors
-    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that one is missing.
+    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that one is
+    /// missing.
     pub async fn are_stored(&self, wanted: &[(Table, RecordKey)]) -> Result<Vec<bool>, StoreError> {
         let now = self.clock.now();
         let Ok(_lookup) = self.lookups.try_acquire() else { return Err(StoreError::Away) };
@@ -342,7 +350,8 @@ impl Redis {
         Ok(told(left, version))
     }
 
-    /// There is a new connection: what was announced meanwhile was missed, and the store may have forgotten.
+    /// There is a new connection: what was announced meanwhile was missed, and the store may have
+    /// forgotten.
     pub fn is_new(&self) {
         *self.since.lock().unwrap_or_else(PoisonError::into_inner) = self.clock.now();
         if self.has_connected.swap(true, Relaxed) {
@@ -368,7 +377,8 @@ impl Redis {
         self.retell.notified().await;
     }
 
-    /// This replica puts back what it has in memory: until it has, nobody is to believe that something is not there.
+    /// This replica puts back what it has in memory: until it has, nobody is to believe that
+    /// something is not there.
     pub async fn says_that_it_tells(&self) {
         let _ = self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await;
     }
@@ -381,13 +391,14 @@ impl Redis {
         self.link.command::<i64>(cmd("PUBLISH").arg(CHANNEL).arg(what.to_string())).await.map(|_| ())
     }
 
-    /// Whether the store has been up for long enough to be believed that something is not there: after it was emptied, replicas
-    /// put back what they have in memory, and that takes a moment.
+    /// Whether the store has been up for long enough to be believed that something is not there:
+    /// after it was emptied, replicas put back what they have in memory, and that takes a moment.
     ///
     /// # Errors
     /// See [`StoreError`].
     pub async fn is_settled(&self) -> Result<bool, StoreError> {
-        // While it was away replicas may have taken sign-ins that they have not told yet, and all have lost it, perhaps.
+        // While it was away replicas may have taken sign-ins that they have not told yet, and all
+        // have lost it, perhaps.
         if self.is_back.load(Relaxed) {
             self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await?;
             self.is_back.store(false, Relaxed);
@@ -433,7 +444,8 @@ impl std::fmt::Debug for Redis {
     }
 }
 
-/// The names of a record and of its tombstone: in one slot of a cluster, since only what is in braces is hashed.
+/// The names of a record and of its tombstone: in one slot of a cluster, since only what is in
+/// braces is hashed.
 fn names(table: Table, key: RecordKey) -> (String, String) {
     let (of, key) = (
         match table {

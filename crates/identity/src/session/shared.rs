@@ -1,8 +1,9 @@
 //! Sessions that replicas share: memory in front, Redis behind (behaviour row 29).
 //!
-//! Whoever is in memory costs no round trip. What is presented and not in memory is brought from the store; what begins here
-//! is written there before the browser hears of it; what ends here is told. While the store is away, what is in memory goes
-//! on, and whoever is not in memory is asked to come back, not to sign in. Without a store all this does nothing.
+//! Whoever is in memory costs no round trip. What is presented and not in memory is brought from
+//! the store; what begins here is written there before the browser hears of it; what ends here is
+//! told. While the store is away, what is in memory goes on, and whoever is not in memory is asked
+//! to come back, not to sign in. Without a store all this does nothing.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -123,8 +124,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends what the provider says is over, on every replica; gives back how many. Those that cannot be asked for now are ended when
-    /// they can.
+    /// Ends what the provider says is over, on every replica; gives back how many. Those that
+    /// cannot be asked for now are ended when they can.
     ///
     /// # Errors
     /// [`Away`] then; what is in memory has ended.
@@ -160,7 +161,8 @@ impl Sessions {
         }
     }
 
-    /// Writes a sign-in that begins or has changed, so that other replicas know it. When the store is away that is done later.
+    /// Writes a sign-in that begins or has changed, so that other replicas know it. When the store
+    /// is away that is done later.
     pub async fn keep(&self, sign_in: &Arc<SignIn>) {
         let Some(redis) = self.redis() else { return };
         match redis.save_sign_in(sign_in).await {
@@ -222,7 +224,8 @@ impl Sessions {
             Some((stored, left)) => {
                 let key = sign_in.key();
                 self.take_in(redis, key, stored, left);
-                // Another replica has asked while this one was about to: here now, or just before by what it announced.
+                // Another replica has asked while this one was about to: here now, or just before
+                // by what it announced.
                 let recent = sign_in.proved().after(self.recheck() / 2);
                 if self.now() < recent {
                     redis.unlock(lock).await;
@@ -242,7 +245,8 @@ impl Sessions {
         Ok(Turn::Away)
     }
 
-    /// Gives the right back; not while what came of it could not be kept: another would present a token that was used.
+    /// Gives the right back; not while what came of it could not be kept: another would present a
+    /// token that was used.
     pub async fn give_turn_back(&self, sign_in: &SignIn, lock: Option<ProofLock>) {
         if let (Some(redis), Some(lock)) = (self.redis(), lock)
             && (sign_in.is_told() || sign_in.is_ended())
@@ -251,7 +255,8 @@ impl Sessions {
         }
     }
 
-    /// Whether something that is good once comes for the first time, anywhere. From then on it is used.
+    /// Whether something that is good once comes for the first time, anywhere. From then on it is
+    /// used.
     ///
     /// # Errors
     /// [`Away`] when others cannot be asked; it is used here then.
@@ -373,7 +378,8 @@ impl Sessions {
         }
     }
 
-    /// Keeps the connection and what the store was told up to date; never ends. For the control runtime.
+    /// Keeps the connection and what the store was told up to date; never ends. For the control
+    /// runtime.
     pub async fn keep_up(self: Arc<Self>) {
         let Some(redis) = self.redis() else { return };
         tokio::join!(

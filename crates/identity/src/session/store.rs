@@ -1,7 +1,8 @@
 //! The memory store: bounded, shared by all threads, and nothing on it waits.
 //!
-//! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is given no
-//! time-to-idle, because every look-up would slide it. Whether a record counts is in the record alone.
+//! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is
+//! given no time-to-idle, because every look-up would slide it. Whether a record counts is in the
+//! record alone.
 
 mod app_sessions;
 mod endings;
@@ -37,8 +38,8 @@ use app_sessions::AppSessions;
 use lapsed::Lapsed;
 use people::People;
 
-/// Records looked at before the sweep lets others run, and settles what it took out, or the next request would have to: as many
-/// as moka takes in before it has whoever comes next do it.
+/// Records looked at before the sweep lets others run, and settles what it took out, or the next
+/// request would have to: as many as moka takes in before it has whoever comes next do it.
 const SWEEP_BATCH: usize = 64;
 /// Things that are good once, and are remembered; each is of use for minutes.
 const MAX_USED: u64 = 100_000;
@@ -78,7 +79,8 @@ pub type Begun = (Arc<Principal>, ProviderTokens);
 pub struct Sessions {
     sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
     apps: AppSessions,
-    /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a request.
+    /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a
+    /// request.
     people: Mutex<People>,
     /// What a sign-in takes with it from the site to an app's own host.
     pub tickets: Tickets,
@@ -102,8 +104,8 @@ impl Sessions {
                 .max_capacity(settings.sign_in_bytes)
                 .eviction_policy(EvictionPolicy::lru())
                 .weigher(|_, sign_in: &Arc<SignIn>| sign_in.weight())
-                // One that had to make room is over for its app sessions too, which hold it by themselves:
-                // otherwise they would live on where sign-out no longer finds them.
+                // One that had to make room is over for its app sessions too, which hold it by
+                // themselves: otherwise they would live on where sign-out no longer finds them.
                 .eviction_listener(|_, sign_in, cause| {
                     if cause != RemovalCause::Replaced {
                         sign_in.end();
@@ -139,12 +141,14 @@ impl Sessions {
         self.redis.as_ref()
     }
 
-    /// Finds the session that counts for an app at a place: its own if one is presented, else the sign-in.
+    /// Finds the session that counts for an app at a place: its own if one is presented, else the
+    /// sign-in.
     ///
-    /// Several cookies of one name are candidates; exactly one must hold. An app session whose sign-in is
-    /// not the one presented with it counts as absent. On the site it needs that sign-in's cookie beside it: its own
-    /// has no `__Host-` prefix there, so a page on a sibling host could set it in a browser that is signed out, whose
-    /// person would then work in another person's session. A session that a token has begun has no such cookie.
+    /// Several cookies of one name are candidates; exactly one must hold. An app session whose
+    /// sign-in is not the one presented with it counts as absent. On the site it needs that
+    /// sign-in's cookie beside it: its own has no `__Host-` prefix there, so a page on a sibling
+    /// host could set it in a browser that is signed out, whose person would then work in another
+    /// person's session. A session that a token has begun has no such cookie.
     pub fn find<'c>(
         &self,
         app_cookies: impl Iterator<Item = &'c [u8]>,
@@ -229,7 +233,8 @@ impl Sessions {
         sign_in
     }
 
-    /// A sign-in that another replica has begun then, as the shared store has it. Of many who bring one at once all get the same.
+    /// A sign-in that another replica has begun then, as the shared store has it. Of many who bring
+    /// one at once all get the same.
     pub(super) fn begin_brought(
         &self,
         key: RecordKey,
@@ -345,8 +350,8 @@ impl Sessions {
         sessions
     }
 
-    /// Begins the sign-in that a token of another system stands for. It has no cookie of its own: whoever
-    /// presents the token again finds it, and its app sessions stand on it.
+    /// Begins the sign-in that a token of another system stands for. It has no cookie of its own:
+    /// whoever presents the token again finds it, and its app sessions stand on it.
     pub fn begin_for_token(
         &self,
         key: RecordKey,
@@ -379,8 +384,8 @@ impl Sessions {
         self.settings.recheck
     }
 
-    /// Makes the session of one app at one place; of too many of one sign-in the oldest ends. `None` when the
-    /// system has no random bytes.
+    /// Makes the session of one app at one place; of too many of one sign-in the oldest ends.
+    /// `None` when the system has no random bytes.
     pub fn mint(
         &self,
         sign_in: &Arc<SignIn>,
@@ -402,7 +407,8 @@ impl Sessions {
             Live::SignIn(sign_in) => sign_in.touch(now),
         };
         if moved {
-            // Once a second at most: keeps both young in the order of use, of which looking them up says nothing.
+            // Once a second at most: keeps both young in the order of use, of which looking them up
+            // says nothing.
             let _ = self.sign_ins.get(&live.sign_in().key());
             if let Live::App(session) = live {
                 self.apps.keep_young(session);

@@ -1,5 +1,6 @@
-//! What the shared store is told in the background: use, at most once a minute and at least once before anything would lapse;
-//! what it lost; and what was ended while it was away. In return it says what happened elsewhere.
+//! What the shared store is told in the background: use, at most once a minute and at least once
+//! before anything would lapse; what it lost; and what was ended while it was away. In return it
+//! says what happened elsewhere.
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
@@ -41,7 +42,8 @@ pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
             () = sessions.clock().sleep(pace / 4) => {}
             () = tokio::time::sleep(SOON), if redis.link().is_up() && redis.owes() => {}
         }
-        // A new connection announces by itself what waits. Without one, every try would fail at once, and this loop would spin.
+        // A new connection announces by itself what waits. Without one, every try would fail at
+        // once, and this loop would spin.
         if redis.link().is_up() {
             redis.tell_endings().await;
             sessions.end_what_is_owed(redis).await;
@@ -53,7 +55,8 @@ pub async fn keep_ending(sessions: &Arc<Sessions>, redis: &Redis) {
 pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
     let pace = PACE.min(sessions.idle() / 10);
     let mut next = sessions.now().after(pace / 4);
-    // Until what could not be told is told again, longer from time to time: it may be what cannot be.
+    // Until what could not be told is told again, longer from time to time: it may be what cannot
+    // be.
     let mut again: Option<(Duration, Instant)> = None;
     loop {
         let which = tokio::select! {

@@ -1,4 +1,5 @@
-//! Use of a session beyond the request that began it: bytes of an upload, progress of a download, frames of a person.
+//! Use of a session beyond the request that began it: bytes of an upload, progress of a download,
+//! frames of a person.
 
 use std::{rc::Rc, sync::Arc};
 

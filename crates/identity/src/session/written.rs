@@ -1,5 +1,5 @@
-//! Records as they are written for another process: the one that comes after this one (`carry`), or one that runs beside it
-//! (`shared`). Whoever writes them seals them: they hold tokens.
+//! Records as they are written for another process: the one that comes after this one (`carry`), or
+//! one that runs beside it (`shared`). Whoever writes them seals them: they hold tokens.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Left {
 }
 
 impl WrittenSignIn {
-    /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked at, and begins anew by itself
-    /// wherever that comes next.
+    /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked
+    /// at, and begins anew by itself wherever that comes next.
     pub fn of(sign_in: &SignIn) -> Option<WrittenSignIn> {
         let ProviderTokens { id_token, refresh_token, session_id, arvados, console } = &sign_in.tokens;
         if console.is_some() {

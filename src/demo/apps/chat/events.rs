@@ -17,7 +17,8 @@ use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 use super::{super::page::Answer, room::Room};
 
-/// How often something is sent though nothing is said: so that nobody on the way takes the stream for dead.
+/// How often something is sent though nothing is said: so that nobody on the way takes the stream
+/// for dead.
 const KEEP: Duration = Duration::from_secs(15);
 
 /// A stream that lasts until the listener goes, or falls too far behind.
@@ -55,7 +56,8 @@ impl Feed {
             return Some(event(&line));
         }
         tokio::select! {
-            // Somebody who fell behind has missed something: they come again and get the last messages.
+            // Somebody who fell behind has missed something: they come again and get the last
+            // messages.
             line = self.news.recv() => line.ok().map(|line| event(&line)),
             _ = self.keep.tick() => Some(Bytes::from_static(b": keep\n\n")),
         }

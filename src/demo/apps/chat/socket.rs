@@ -72,7 +72,8 @@ async fn attend(stream: impl AsyncRead + AsyncWrite + Unpin, room: &Room, who: &
     let _ = timeout(FAREWELL, part(socket, goodbye)).await;
 }
 
-/// Carries messages both ways. `Ok` says with which words to close, `None` that the other side closed.
+/// Carries messages both ways. `Ok` says with which words to close, `None` that the other side
+/// closed.
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<S>,
     room: &Room,
@@ -86,7 +87,8 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         tokio::select! {
             frame = socket.next() => match frame.transpose()? {
-                // Blank lines are not worth ending a conversation for; too long ones never get here.
+                // Blank lines are not worth ending a conversation for; too long ones never get
+                // here.
                 Some(Message::Text(text)) => { room.post(who, &text); }
                 Some(Message::Binary(_)) => return Ok(close(CloseCode::Unsupported, "text only, please")),
                 Some(Message::Close(_)) | None => return Ok(None),
@@ -127,8 +129,8 @@ fn reason(error: &Error) -> Option<CloseFrame> {
     }
 }
 
-/// Says goodbye, or answers the other side's, and waits until that has closed: with its bytes unread, closing
-/// would be a reset, and the goodbye might be lost.
+/// Says goodbye, or answers the other side's, and waits until that has closed: with its bytes
+/// unread, closing would be a reset, and the goodbye might be lost.
 async fn part<S: AsyncRead + AsyncWrite + Unpin>(
     mut socket: WebSocketStream<S>,
     goodbye: Option<CloseFrame>,
@@ -219,7 +221,8 @@ mod tests {
     async fn a_breach_of_the_protocol_ends_the_connection() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         for (bytes, code) in [
-            // A text frame without a mask; one with a mask, that is no UTF-8; one with an unknown opcode.
+            // A text frame without a mask; one with a mask, that is no UTF-8; one with an unknown
+            // opcode.
             (&b"\x81\x02hi"[..], CloseCode::Protocol),
             (b"\x81\x81\0\0\0\0\xff", CloseCode::Invalid),
             (b"\x83\x80\0\0\0\0", CloseCode::Protocol),

@@ -1,4 +1,5 @@
-//! Certificates of the stand-in: one authority for the API, and self-signed ones for container gateways.
+//! Certificates of the stand-in: one authority for the API, and self-signed ones for container
+//! gateways.
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,8 +45,8 @@ pub struct SelfSigned {
 }
 
 impl SelfSigned {
-    /// A certificate of its own each time. Only the serial number makes it another one: the key is shared, and
-    /// such a signature is the same every time.
+    /// A certificate of its own each time. Only the serial number makes it another one: the key is
+    /// shared, and such a signature is the same every time.
     pub fn new() -> SelfSigned {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.serial_number = Some(SerialNumber::from_slice(random_text(16).as_bytes()));

@@ -1,5 +1,5 @@
-//! The gateway beside a container, as crunch-run has it: it proves itself, checks the caller, and relays to a
-//! port inside.
+//! The gateway beside a container, as crunch-run has it: it proves itself, checks the caller, and
+//! relays to a port inside.
 
 use std::{
     collections::HashMap,
@@ -43,8 +43,8 @@ pub enum Lie {
     EchoedProof,
     /// Reaches the app, and gives a wrong proof before the right one.
     TwoProofs,
-    /// Somebody in the middle: shows a certificate of their own, and passes on to the true gateway what they
-    /// are given. That refuses, since the authorization is for another certificate.
+    /// Somebody in the middle: shows a certificate of their own, and passes on to the true gateway
+    /// what they are given. That refuses, since the authorization is for another certificate.
     OtherCertificate,
 }
 
@@ -120,7 +120,8 @@ impl Door {
         *self.lie.lock().expect("no panic")
     }
 
-    /// The checks in the order of crunch-run's. Before the caller has proved itself, nothing is proved to it.
+    /// The checks in the order of crunch-run's. Before the caller has proved itself, nothing is
+    /// proved to it.
     async fn answer(&self, request: Request<Incoming>, dead: watch::Receiver<()>) -> Response<Body> {
         let given = |name| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let meant_for = given(CONTAINER);
@@ -178,8 +179,8 @@ fn refusal(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-/// Sends the request to the app without the four headers, and brings its answer or a tunnel back. One
-/// connection for each request: what the app sees depends on nothing that came before.
+/// Sends the request to the app without the four headers, and brings its answer or a tunnel back.
+/// One connection for each request: what the app sees depends on nothing that came before.
 async fn relay(
     mut request: Request<Incoming>,
     app: SocketAddr,

@@ -48,8 +48,8 @@ impl Kind {
     }
 }
 
-/// Whom an access token of the identity provider speaks of, as a cluster that accepts these would read it;
-/// that its signature holds is the cluster's matter, not what is tested here.
+/// Whom an access token of the identity provider speaks of, as a cluster that accepts these would
+/// read it; that its signature holds is the cluster's matter, not what is tested here.
 fn provider_subject(token: &str) -> Option<String> {
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let payload: Value = serde_json::from_slice(&payload).ok()?;
@@ -79,8 +79,8 @@ impl Record {
 /// Everything that the API knows.
 pub struct Records {
     tables: BTreeMap<Kind, Vec<Record>>,
-    /// Secret → (uuid of the token, uuid of the user). A token that expired or was revoked is not in here,
-    /// because the API answers it as one that never was.
+    /// Secret → (uuid of the token, uuid of the user). A token that expired or was revoked is not
+    /// in here, because the API answers it as one that never was.
     tokens: BTreeMap<String, (String, String)>,
     root_token: String,
 }
@@ -156,7 +156,8 @@ impl Records {
         let mut parts = v2.split('/');
         let (uuid, secret, container) = (parts.next()?, parts.next()?, parts.next());
         let (own_uuid, user) = self.tokens.get(secret)?;
-        // A fourth part names the container that the token was made for; it is good while that runs.
+        // A fourth part names the container that the token was made for; it is good while that
+        // runs.
         let still_good = container.and_then(|uuid| self.get(Kind::Container, uuid)).is_none_or(is_under_way);
         (own_uuid == uuid && still_good).then(|| self.get(Kind::User, user))?
     }
@@ -169,8 +170,8 @@ impl Records {
         self.tables.get(&kind).map_or(&[], Vec::as_slice)
     }
 
-    /// Changes the records that fit, as an update through the API would: with a new etag and time. Gives back
-    /// how many they were.
+    /// Changes the records that fit, as an update through the API would: with a new etag and time.
+    /// Gives back how many they were.
     pub fn change(
         &mut self,
         kind: Kind,
@@ -195,9 +196,9 @@ impl Records {
         assert_ne!(before, links.len(), "no link {name}");
     }
 
-    /// Who may read: an administrator everything, a container who may read one of its requests, a request who
-    /// submitted it, a link who may read what it points to; and whoever was allowed. Whoever is not active:
-    /// nothing.
+    /// Who may read: an administrator everything, a container who may read one of its requests, a
+    /// request who submitted it, a link who may read what it points to; and whoever was allowed.
+    /// Whoever is not active: nothing.
     pub fn may_read(&self, user: &Record, kind: Kind, record: &Record) -> bool {
         if !user.flag("is_active") {
             return false;

@@ -1,5 +1,5 @@
-//! The chromedriver process: started on a port of its own, spoken to in JSON over HTTP/1.1, and ended with
-//! everything that it started.
+//! The chromedriver process: started on a port of its own, spoken to in JSON over HTTP/1.1, and
+//! ended with everything that it started.
 
 use std::{
     fs,
@@ -31,8 +31,8 @@ pub struct Driver {
 impl Driver {
     pub async fn start() -> Driver {
         let folder = tempfile::tempdir().expect("a folder");
-        // Not in a process group of its own: who ends the test, by Ctrl-C or after too long a time, ends the
-        // group of the test, and with it the browser.
+        // Not in a process group of its own: who ends the test, by Ctrl-C or after too long a time,
+        // ends the group of the test, and with it the browser.
         let mut process = Command::new("chromedriver")
             .arg("--port=0")
             // Nothing of the person who runs the tests is read or written.
@@ -49,8 +49,8 @@ impl Driver {
         let output = process.stdout.take().expect("an output");
         let (running, silence) = mpsc::channel();
         let (tell, port) = oneshot::channel();
-        // Chromium's processes inherit this output, so its end is the end of the last of them. A thread, not a
-        // task: it is waited for in `drop` too.
+        // Chromium's processes inherit this output, so its end is the end of the last of them. A
+        // thread, not a task: it is waited for in `drop` too.
         thread::spawn(move || {
             let mut tell = Some(tell);
             for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {

@@ -1,4 +1,5 @@
-//! The console's WebSocket: greets, answers frame by frame, and closes as it is asked to. RFC 6455 section 5.
+//! The console's WebSocket: greets, answers frame by frame, and closes as it is asked to. RFC 6455
+//! section 5.
 
 use std::io;
 

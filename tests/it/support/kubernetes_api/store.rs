@@ -104,8 +104,8 @@ impl Store {
         Some(json!({ "apiVersion": group, "kind": kind, "metadata": metadata, "items": items }))
     }
 
-    /// What happened to objects of a kind after a version, and until when that is everything; `None` when that is no
-    /// longer known.
+    /// What happened to objects of a kind after a version, and until when that is everything;
+    /// `None` when that is no longer known.
     pub fn after(&self, plural: &'static str, namespace: &str, version: u64) -> Option<(Vec<Event>, u64)> {
         if version < self.compacted {
             return None;

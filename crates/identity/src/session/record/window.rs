@@ -1,4 +1,5 @@
-//! How long a record counts: the deadline that use moves, the one that nothing moves, and what others were told of the first.
+//! How long a record counts: the deadline that use moves, the one that nothing moves, and what
+//! others were told of the first.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
@@ -111,8 +112,8 @@ impl Window {
         self.told.store(0, Relaxed);
     }
 
-    /// Whether the shared store is to be told of use here, or asked for use elsewhere: at most once in `pace` milliseconds, and
-    /// at least once before the window would shut.
+    /// Whether the shared store is to be told of use here, or asked for use elsewhere: at most once
+    /// in `pace` milliseconds, and at least once before the window would shut.
     pub fn is_due(&self, now: Moment, pace: u64) -> bool {
         if !self.is_open(now) {
             return false;

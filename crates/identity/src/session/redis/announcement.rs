@@ -1,5 +1,5 @@
-//! What replicas tell each other. It may be lost, and anybody with access to the server may say it: it hurries what would be found
-//! out anyway, and the worst that it can do is end something.
+//! What replicas tell each other. It may be lost, and anybody with access to the server may say it:
+//! it hurries what would be found out anyway, and the worst that it can do is end something.
 
 use crate::{model::app::AppId, session::cookie::RecordKey};
 

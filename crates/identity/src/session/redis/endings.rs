@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 use super::{Announcement, Redis, StoreError, Table, all_of, names, revoked, scripts::GRACE};
 use crate::{model::app::AppId, session::cookie::RecordKey};
 
-/// Ended records that are remembered here, so that none comes back: by a read that was under way, or by a store that forgot.
+/// Ended records that are remembered here, so that none comes back: by a read that was under way,
+/// or by a store that forgot.
 const MAX_ENDED: u64 = 200_000;
 /// Apps whose sessions were ended, likewise.
 const MAX_APPS: u64 = 10_000;
@@ -77,8 +78,8 @@ impl Endings {
 }
 
 impl Redis {
-    /// Ends a sign-in for everybody, one that began then as far as it is known here: here at once, elsewhere as soon as the store
-    /// can be told.
+    /// Ends a sign-in for everybody, one that began then as far as it is known here: here at once,
+    /// elsewhere as soon as the store can be told.
     pub fn end(&self, key: RecordKey, begun: Option<i64>) {
         // The clock of the replica where it began may be ahead of ours.
         let when = self.clock.wall_seconds().max(begun.unwrap_or(i64::MIN));
@@ -99,7 +100,8 @@ impl Redis {
         self.endings.later(key, Ending::Session);
     }
 
-    /// A sign-in under this key begins now, though one was ended: the second in which it begins is a later one.
+    /// A sign-in under this key begins now, though one was ended: the second in which it begins is
+    /// a later one.
     pub fn begins(&self, key: &RecordKey) -> i64 {
         let now = self.clock.wall_seconds();
         self.endings.ended.get(key).map_or(now, |ended| now.max(ended.saturating_add(1)))

@@ -1,5 +1,6 @@
-//! The connection to Redis: one, in RESP3, so that what others announce comes over it too. It is brought up again by itself;
-//! every command has a deadline, and while there is no connection nobody waits for one.
+//! The connection to Redis: one, in RESP3, so that what others announce comes over it too. It is
+//! brought up again by itself; every command has a deadline, and while there is no connection
+//! nobody waits for one.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -75,7 +76,8 @@ impl std::fmt::Debug for Address {
 /// Why a command gave nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No connection, no answer in time, or the server does not work now, or not for us. It may later.
+    /// No connection, no answer in time, or the server does not work now, or not for us. It may
+    /// later.
     #[error("the session store cannot be used now")]
     Away,
     /// There is something else where a record should be.
@@ -193,7 +195,8 @@ impl Link {
         live.lost.notify_one();
     }
 
-    /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not wait.
+    /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not
+    /// wait.
     pub async fn keep(&self, tell: impl Fn(News)) {
         let (mut pause, mut told) = (PAUSE, false);
         loop {
@@ -302,12 +305,14 @@ async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell
     }
 }
 
-/// Whether it works: one that takes no writes is a copy of what is elsewhere, and not to be believed about what is not there.
+/// Whether it works: one that takes no writes is a copy of what is elsewhere, and not to be
+/// believed about what is not there.
 async fn takes_writes(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
     redis::cmd("SET").arg(ALIVE).arg(1).arg("PX").arg(ALIVE_FOR).query_async(connection).await
 }
 
-/// Whether another server is to be asked: this one takes no writes, or serves nothing now. A new connection may lead to that one.
+/// Whether another server is to be asked: this one takes no writes, or serves nothing now. A new
+/// connection may lead to that one.
 fn is_of_another_server(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};
     let kind = error.kind();
@@ -316,7 +321,8 @@ fn is_of_another_server(error: &RedisError) -> bool {
     in_a_script || [BusyLoading, ClusterDown, MasterDown, ReadOnly].map(ErrorKind::Server).contains(&kind)
 }
 
-/// Whether what stands at a key is not what we put there; all else is the server's state, not the record's.
+/// Whether what stands at a key is not what we put there; all else is the server's state, not the
+/// record's.
 fn is_foreign(error: &RedisError) -> bool {
     let kind = error.kind();
     kind == ErrorKind::UnexpectedReturnType

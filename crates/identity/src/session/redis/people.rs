@@ -12,7 +12,8 @@ use crate::session::{
 
 /// Sign-ins of one person that are found; more have ended.
 const MOST_OF_ONE: usize = 50;
-/// A lock nobody gave back is free again after this long, in milliseconds: longer than two calls to the provider may take.
+/// A lock nobody gave back is free again after this long, in milliseconds: longer than two calls to
+/// the provider may take.
 const LOCKED_FOR: u64 = 30_000;
 /// A ticket is of use for this long, in milliseconds.
 const TICKET_FOR: u64 = 30_000;
@@ -24,13 +25,14 @@ pub struct ProofLock {
 }
 
 impl Redis {
-    /// Makes a sign-in findable by its person and by the provider's session. Of too many of one person ends the oldest, and gives
-    /// them back.
+    /// Makes a sign-in findable by its person and by the provider's session. Of too many of one
+    /// person ends the oldest, and gives them back.
     pub(super) async fn index(&self, sign_in: &SignIn) -> Result<Vec<RecordKey>, StoreError> {
         let mut over = Vec::new();
         let (kept_for, key) = (self.lifetime.saturating_add(GRACE), sign_in.key().hex());
         let person = of_subject(&sign_in.principal().subject);
-        // In one step: two tasks may tell of one sign-in at the same time, and a key that stands in the list twice counts twice.
+        // In one step: two tasks may tell of one sign-in at the same time, and a key that stands in
+        // the list twice counts twice.
         let mut append = self.scripts.append.key(&person);
         append.arg(&key).arg(kept_for);
         let all: Vec<String> = self.link.script(&append).await?;
@@ -135,7 +137,8 @@ impl Redis {
         Ok(ticket.filter(|(of, _)| *of == key.0).map(|(_, ticket)| ticket))
     }
 
-    /// Whether a token that is good once comes for the first time anywhere; `kept_for` in milliseconds.
+    /// Whether a token that is good once comes for the first time anywhere; `kept_for` in
+    /// milliseconds.
     ///
     /// # Errors
     /// See [`StoreError`].

@@ -1,32 +1,38 @@
-//! What Redis does in one step. Every script touches one key, or one record and its tombstone, which share a slot of a cluster.
+//! What Redis does in one step. Every script touches one key, or one record and its tombstone,
+//! which share a slot of a cluster.
 //!
-//! A record is a hash: `v` its version, `r` what it says, sealed, `b` when it began. How long it counts is the key's own time to live, so that only
-//! Redis' clock measures it. A tombstone says when a record was ended, and outlives every copy of it.
+//! A record is a hash: `v` its version, `r` what it says, sealed, `b` when it began. How long it
+//! counts is the key's own time to live, so that only Redis' clock measures it. A tombstone says
+//! when a record was ended, and outlives every copy of it.
 
 use redis::Script;
 
-/// Kept at most this much longer than it counts, in milliseconds, so that use that was not told yet is not lost.
+/// Kept at most this much longer than it counts, in milliseconds, so that use that was not told yet
+/// is not lost.
 pub const GRACE: u64 = 120_000;
 
 /// The scripts, ready to be called.
 pub struct Scripts {
-    /// Keys: record, tombstone. Arguments: version, sealed, time to live (ms), when it began (s). Gives back the time to live, or
-    /// [`ENDED`], and the version that stands there: an older one never replaces a newer one.
+    /// Keys: record, tombstone. Arguments: version, sealed, time to live (ms), when it began (s).
+    /// Gives back the time to live, or [`ENDED`], and the version that stands there: an older one
+    /// never replaces a newer one.
     pub save: Script,
-    /// Keys: record, tombstone. Gives back what it says (or nil), its time to live, and when it was ended (or -1).
+    /// Keys: record, tombstone. Gives back what it says (or nil), its time to live, and when it was
+    /// ended (or -1).
     pub load: Script,
-    /// Keys: record, tombstone. Argument: time to live (ms). Gives back the time to live and the version; [`MISSING`] or
-    /// [`ENDED`] in place of the first.
+    /// Keys: record, tombstone. Argument: time to live (ms). Gives back the time to live and the
+    /// version; [`MISSING`] or [`ENDED`] in place of the first.
     pub touch: Script,
-    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms), whether it is said again (1 or 0): then what
-    /// began later is left alone. Gives back when it ended: not before it began, whatever the clocks say.
+    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms), whether it
+    /// is said again (1 or 0): then what began later is left alone. Gives back when it ended: not
+    /// before it began, whatever the clocks say.
     pub end: Script,
     /// Key: revocation. Arguments: when (s), how long that is remembered (ms).
     pub revoke: Script,
     /// Key: lock. Argument: whose it is.
     pub unlock: Script,
-    /// Key: the list of a person's sign-ins. Arguments: the key of one, how long the list is kept (ms). Puts it last, once, and
-    /// gives back the list.
+    /// Key: the list of a person's sign-ins. Arguments: the key of one, how long the list is kept
+    /// (ms). Puts it last, once, and gives back the list.
     pub append: Script,
 }
 

@@ -1,8 +1,9 @@
 //! The app sessions: found without any bookkeeping, and bounded by moka.
 //!
-//! moka notes every read, has one reader in 64 put the notes in order, and rebuilds parts of its table when much is taken out
-//! of it, with the help of whoever reads meanwhile. So readers have a table of their own, and moka is asked once a second for
-//! what is in use, which is enough to know what was not used for longest.
+//! moka notes every read, has one reader in 64 put the notes in order, and rebuilds parts of its
+//! table when much is taken out of it, with the help of whoever reads meanwhile. So readers have a
+//! table of their own, and moka is asked once a second for what is in use, which is enough to know
+//! what was not used for longest.
 
 use std::sync::Arc;
 
@@ -33,7 +34,8 @@ impl AppSessions {
             .weigher(|_, _| WEIGHT)
             .eviction_listener(move |key: Arc<RecordKey>, session: Arc<AppSession>, cause| {
                 if cause != RemovalCause::Replaced {
-                    // Whoever holds it by themselves is not to go on with what nobody can find and end any more.
+                    // Whoever holds it by themselves is not to go on with what nobody can find and
+                    // end any more.
                     session.end();
                 }
                 // Another may stand under its key by now.
@@ -48,8 +50,9 @@ impl AppSessions {
         self.found.pin().get(key).cloned()
     }
 
-    /// Another one; gives back the one that stands. Of two under one key that is the first, unless it was ended: of many who
-    /// bring one at once all get the same, and none goes on beside the one that is known here.
+    /// Another one; gives back the one that stands. Of two under one key that is the first, unless
+    /// it was ended: of many who bring one at once all get the same, and none goes on beside the
+    /// one that is known here.
     pub(super) fn insert(&self, session: Arc<AppSession>) -> Arc<AppSession> {
         let kept = self.bound.entry(session.key()).and_compute_with(|known| match known {
             Some(known) if !known.value().is_ended() => Op::Nop,

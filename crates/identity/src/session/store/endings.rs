@@ -24,8 +24,8 @@ impl Sessions {
         self.alarm.ring();
     }
 
-    /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many. Looks at all sessions: for the
-    /// control runtime.
+    /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many.
+    /// Looks at all sessions: for the control runtime.
     pub async fn end_of_app(&self, app: &AppId) -> usize {
         if let Some(redis) = &self.redis {
             redis.end_app(app);
@@ -52,7 +52,8 @@ impl Sessions {
         ended
     }
 
-    /// Takes this very sign-in out of the table, and not one that has begun under the same key since.
+    /// Takes this very sign-in out of the table, and not one that has begun under the same key
+    /// since.
     pub(super) fn forget(&self, sign_in: &SignIn) {
         let _ = self.sign_ins.entry(sign_in.key()).and_compute_with(|found| match found {
             Some(found) if std::ptr::eq(Arc::as_ptr(found.value()), sign_in) => Op::Remove,

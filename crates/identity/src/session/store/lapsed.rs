@@ -1,5 +1,6 @@
-//! Whose sessions ended by themselves: for one more window it is remembered whose they were, so that what somebody typed into a
-//! page that stayed open too long can be given back to them, and to nobody else.
+//! Whose sessions ended by themselves: for one more window it is remembered whose they were, so
+//! that what somebody typed into a page that stayed open too long can be given back to them, and to
+//! nobody else.
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ impl Sessions {
         Moment(window.shuts().saturating_add(millis(self.idle())))
     }
 
-    /// Whose is the first of these cookies that names a session which counts, or which ended by itself less than a window ago.
+    /// Whose is the first of these cookies that names a session which counts, or which ended by
+    /// itself less than a window ago.
     pub fn whose<'c>(&self, mut cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
         cookies.find_map(|cookie| self.lapsed(std::iter::once(cookie)))
     }

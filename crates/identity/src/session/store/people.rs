@@ -1,5 +1,5 @@
-//! Whose sign-ins there are: to list them, to bound them, and to end those that somebody names by person or by the provider's
-//! session.
+//! Whose sign-ins there are: to list them, to bound them, and to end those that somebody names by
+//! person or by the provider's session.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,7 +12,8 @@ use crate::{
     session::record::SignIn,
 };
 
-/// Sign-ins one person may have at once; one more ends the oldest, so that nobody can push others out.
+/// Sign-ins one person may have at once; one more ends the oldest, so that nobody can push others
+/// out.
 const PER_PERSON: usize = 50;
 
 /// Whose sign-ins there are.
@@ -57,7 +58,8 @@ impl Sessions {
         theirs.filter(|sign_in| sign_in.is_live(now)).collect()
     }
 
-    /// Ends what the provider says is over: one session of its own, else all sign-ins of a person. Gives back how many.
+    /// Ends what the provider says is over: one session of its own, else all sign-ins of a person.
+    /// Gives back how many.
     pub fn end_by_provider(&self, subject: Option<&str>, session: Option<&str>) -> usize {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,8 +70,9 @@ impl Sessions {
             };
             found.into_iter().flatten().filter_map(Weak::upgrade).collect()
         };
-        // The provider does not know sign-ins that began with another system's token. Where it names a person and a session, both
-        // must fit. A sign-in that has ended is not ended again: that would be told to the other replicas each time.
+        // The provider does not know sign-ins that began with another system's token. Where it
+        // names a person and a session, both must fit. A sign-in that has ended is not ended again:
+        // that would be told to the other replicas each time.
         let is_meant = |sign_in: &&Arc<SignIn>| {
             let is_of = subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
             sign_in.tokens.id_token.is_some() && is_of && !sign_in.is_ended()
@@ -77,8 +80,8 @@ impl Sessions {
         theirs.iter().filter(is_meant).inspect(|sign_in| self.end(sign_in)).count()
     }
 
-    /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the apps on paths whose
-    /// sessions went with it.
+    /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the
+    /// apps on paths whose sessions went with it.
     pub fn end_for_console_tokens_of(&self, subject: &str) -> Vec<AppId> {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
