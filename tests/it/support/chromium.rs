@@ -179,7 +179,9 @@ impl Chromium {
             if wanted(&url) {
                 return url;
             }
-            assert!(begin.elapsed() < DEADLINE, "waited for another page than {url}");
+            if begin.elapsed() >= DEADLINE {
+                panic!("waited for another page than {url}:\n{}", self.source().await);
+            }
             // WebDriver has no event to wait for.
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

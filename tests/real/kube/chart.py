@@ -366,7 +366,7 @@ def sidecar():
 def run(folder):
     helm = Helm(folder)
     print(f"Helm library {helm.version()}")
-    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())
     check(about["appVersion"] == cargo, f"Chart.yaml: appVersion is the program's, {cargo}")
     linted = folder / "linted"
