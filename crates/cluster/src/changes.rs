@@ -89,9 +89,9 @@ impl Changes {
         Ok(Changes { body: response.into_body(), buffer: Vec::new(), searched: 0 })
     }
 
-    /// The next event, and its version. `None`: the watch is over, as every watch is some day. Half
-    /// a line at its end is no event: what it would have said is told again by the watch that
-    /// follows, since the version is still the one before.
+    /// The next event, and its version. `None`: the watch has ended, as every watch does. An
+    /// incomplete last line is ignored: the version is still the previous one, so the next watch
+    /// repeats the event.
     ///
     /// # Errors
     /// When an event cannot be read, or says that the watch failed.

@@ -1,5 +1,5 @@
-//! Which pods of a Service are ready, as its EndpointSlices tell: read leniently, so that one with
-//! something unknown in it harms nobody else.
+//! The ready pods of a Service, from its EndpointSlices. Unknown fields are ignored, and an invalid
+//! slice does not affect the others.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -88,8 +88,7 @@ pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
 /// could be sent to.
 pub fn read(object: &Object) -> Option<Slice> {
     let service = object.labels().get(SERVICE_LABEL)?.clone();
-    // Addresses only: a name would have to be looked up, and whoever can change what it says would
-    // choose.
+    // IP addresses only: the owner of a DNS name could change its target at any time.
     if object.address_type.as_str().is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
         return None;
     }

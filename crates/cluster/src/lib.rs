@@ -87,8 +87,8 @@ impl Cluster {
             None => Config::incluster()?,
         };
         config.connect_timeout = Some(CONNECT);
-        // Whoever asks decides when it is worth asking again: the client would wait for minutes, or
-        // for as long as a server tells it to.
+        // Callers retry by themselves: the client's own retries wait for minutes, or for as long as
+        // a server demands.
         config.default_retry = false;
         // What is followed may be silent for hours.
         let patient = ClientBuilder::try_from(config.clone())?.build();

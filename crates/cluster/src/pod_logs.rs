@@ -56,8 +56,8 @@ pub struct PodOfApp {
 }
 
 impl PodOfApp {
-    /// The PhApplications that the label may name. Where both exist, nobody can tell whose pod it
-    /// is.
+    /// The PhApplications that the label may name. If both exist, the owner of the pod is
+    /// ambiguous.
     pub fn apps(&self) -> impl Iterator<Item = &str> {
         [Some(&*self.label), self.label.strip_prefix(SERVICE_PREFIX)].into_iter().flatten()
     }

@@ -1,8 +1,7 @@
 //! Watches one kind of object in one namespace, for ever: list, changes, and again from the
 //! beginning whenever something may have been missed.
 //!
-//! Invariant: what cannot be read is never skipped. An event that was lost could be somebody's
-//! access.
+//! Invariant: an unreadable event is never skipped. It could be the one that revokes access.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -160,11 +159,11 @@ impl Watch {
         }
     }
 
-    /// Tells everything there is, and gives back of when that is.
+    /// Lists all objects, and returns the version of the list.
     ///
-    /// The first list may be what the server has in memory, which it gives in one piece and in half
-    /// the time; if that is a moment old, the watch tells the rest. Later ones are of now: nobody
-    /// shall be let in by what was revoked before.
+    /// The first list may come from the server's cache, which takes half the time; the watch
+    /// delivers what changed since. Later lists must be current, so that revoked access does not
+    /// come back.
     async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
         self.tell(Told::Begin).await?;
         let of_now = ListParams::default().limit(PAGE);

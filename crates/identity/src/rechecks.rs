@@ -1,6 +1,6 @@
-//! Membership stays fresh (behaviour row 26): who is signed in is asked about again every
-//! `recheck`, in the background, once for all requests that notice it. A group that was taken away
-//! ends what it opened; a silent provider changes nothing.
+//! Periodic checks of signed-in people at the provider (behaviour row 26): every `recheck`, in the
+//! background, once for all requests that find the check due. A lost group ends the access that it
+//! gave; a provider that does not answer changes nothing.
 
 use std::{
     sync::{

@@ -1,8 +1,8 @@
-//! Asking the provider again about somebody who is signed in, by their refresh token (OpenID
-//! Connect Core section 12).
+//! Checks a signed-in person at the provider with the refresh token (OpenID Connect Core section
+//! 12).
 //!
-//! Refresh tokens may work once only: the new one is stored before anything else is made of the
-//! answer.
+//! A refresh token may work only once, so the new one is stored before the answer is used
+//! otherwise.
 
 use std::sync::Arc;
 

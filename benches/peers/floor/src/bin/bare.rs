@@ -1,5 +1,5 @@
-//! The floor under any proxy that is made of hyper: one thread, connections kept for the next request, nothing looked at
-//! and nothing changed. For `benches/peers`.
+//! The floor under any proxy that is made of hyper: one thread, connections kept for the next
+//! request, nothing inspected and nothing changed. For `benches/peers`.
 //!
 //!   bare 127.0.0.1:8081 127.0.0.1:9000
 

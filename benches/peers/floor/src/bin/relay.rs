@@ -1,4 +1,5 @@
-//! The floor under any proxy: copies bytes between two sockets and looks at none of them. For `benches/peers`.
+//! The floor under any proxy: copies bytes between two sockets without inspecting them. For
+//! `benches/peers`.
 //!
 //!   relay 127.0.0.1:8081 127.0.0.1:9000
 
