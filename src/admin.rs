@@ -16,23 +16,33 @@ use crate::{
 
 /// Adds them, and what the verbose readiness probe says of the gateway.
 pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
-    let (apps_of, sessions_of, provider_of, count_of) =
-        (gateway.clone(), gateway.clone(), gateway.clone(), gateway.clone());
+    let (apps_of, sessions_of, provider_of, count_of) = (
+        gateway.clone(),
+        gateway.clone(),
+        gateway.clone(),
+        gateway.clone(),
+    );
     server
         .route("/apps", &[Method::GET], move |_| {
             let reply = apps(&apps_of);
             async { reply }
         })
-        .route("/sessions", &[Method::GET, Method::DELETE], move |request: Request<()>| {
-            let gateway = sessions_of.clone();
-            async move {
-                match *request.method() {
-                    Method::DELETE => sessions::end(&gateway, request.uri()).await,
-                    _ => sessions::list(&gateway, request.uri()).await,
+        .route(
+            "/sessions",
+            &[Method::GET, Method::DELETE],
+            move |request: Request<()>| {
+                let gateway = sessions_of.clone();
+                async move {
+                    match *request.method() {
+                        Method::DELETE => sessions::end(&gateway, request.uri()).await,
+                        _ => sessions::list(&gateway, request.uri()).await,
+                    }
                 }
-            }
+            },
+        )
+        .status("identity provider", move || {
+            provider(&provider_of).to_owned()
         })
-        .status("identity provider", move || provider(&provider_of).to_owned())
         .status("apps", move || count_of.catalog.load().len().to_string())
 }
 
@@ -54,12 +64,14 @@ fn apps(gateway: &Gateway) -> Reply {
         .into_iter()
         .map(|app| {
             let problem = match &app.spec.access {
-                Access::Unknown(written) => {
-                    Some(format!("access {written:?} is not understood: everybody is denied"))
-                }
-                Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => {
-                    snapshot.note_on(app)
-                }
+                Access::Unknown(written) => Some(format!(
+                    "access {written:?} is not understood: everybody is denied"
+                )),
+                Access::Public
+                | Access::User
+                | Access::Group(_)
+                | Access::Owner(_)
+                | Access::Admins => snapshot.note_on(app),
             };
             json!({
                 "id": app.id().as_str(),
@@ -76,9 +88,16 @@ fn apps(gateway: &Gateway) -> Reply {
     let problems: Vec<_> = snapshot
         .problems()
         .iter()
-        .map(|Problem { id, object, what, kept }| {
-            json!({ "id": id, "object": object, "problem": what, "still_published": kept })
-        })
+        .map(
+            |Problem {
+                 id,
+                 object,
+                 what,
+                 kept,
+             }| {
+                json!({ "id": id, "object": object, "problem": what, "still_published": kept })
+            },
+        )
         .collect();
     let body = json!({ "apps": list, "problems": problems, "complete": snapshot.is_complete() });
     admin::json(&body)

@@ -15,7 +15,11 @@ use url::Url;
 use crate::model::{lookup_limit::Quota, secret::Secret};
 
 /// Look-ups of uuids and tokens that the API server does not know, of one client.
-pub const UNKNOWN: Quota = Quota { burst: 32, refill: 250, at_once: 128 };
+pub const UNKNOWN: Quota = Quota {
+    burst: 32,
+    refill: 250,
+    at_once: 128,
+};
 
 /// Which cluster, and what lets us ask it.
 #[derive(Clone, Debug)]

@@ -115,7 +115,9 @@ pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied>
         (Access::Public, _) => Ok(Grounds::Public),
         // Even for anonymous people: signing in would not help them, and they are not told to try.
         (Access::Unknown(_), _) => Err(Denied::UnknownAccess),
-        (Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins, None) => Err(Denied::Anonymous),
+        (Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins, None) => {
+            Err(Denied::Anonymous)
+        }
         (Access::User, Some(_)) => Ok(Grounds::User),
         (Access::Group(group), Some(person)) if person.is_in(group) => Ok(Grounds::Group),
         (Access::Group(_), Some(_)) => Err(Denied::NotInGroup),
@@ -137,7 +139,11 @@ pub fn authorize(
                 Grounds::Public | Grounds::Console => None,
                 Grounds::User | Grounds::Group | Grounds::Owner | Grounds::Admin => person.cloned(),
             };
-            Ok(Permit { destination, principal, grounds })
+            Ok(Permit {
+                destination,
+                principal,
+                grounds,
+            })
         }
         Err(denied) => Err((destination, denied)),
     }

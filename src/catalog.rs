@@ -40,7 +40,12 @@ impl Catalog {
         metrics: Arc<CatalogMetrics>,
     ) -> Catalog {
         let current = Arc::new(ArcSwap::from_pointee(first));
-        let catalog = Catalog { current, containers, alarm, metrics };
+        let catalog = Catalog {
+            current,
+            containers,
+            alarm,
+            metrics,
+        };
         catalog.count();
         catalog
     }
@@ -90,11 +95,15 @@ impl Catalog {
             Place::Host(label) => snapshot.at_host(label),
             Place::Port(_) => None,
         };
-        found.filter(|found| found.id() == app.id() && is_same_service(found, app)).cloned()
+        found
+            .filter(|found| found.id() == app.id() && is_same_service(found, app))
+            .cloned()
     }
 
     fn count(&self) {
-        self.metrics.apps.set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));
+        self.metrics
+            .apps
+            .set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));
     }
 }
 

@@ -55,7 +55,9 @@ const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartError> {
     // Port 0 must become a number before the provider and the site can be told of it.
     let port = match demo.listen.port() {
-        0 => std::net::TcpListener::bind(demo.listen)?.local_addr()?.port(),
+        0 => std::net::TcpListener::bind(demo.listen)?
+            .local_addr()?
+            .port(),
         port => port,
     };
     let listen = SocketAddr::new(demo.listen.ip(), port);
@@ -63,7 +65,10 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
     let client = Client {
         id: CLIENT_ID.into(),
         // Random and never shown: the client and the provider are in this process.
-        secret: crate::session::cookie::NewId::random().map_err(io::Error::other)?.as_str().into(),
+        secret: crate::session::cookie::NewId::random()
+            .map_err(io::Error::other)?
+            .as_str()
+            .into(),
         redirect_uris: vec![format!("{site}/oauth2/callback")],
         post_logout_redirect_uris: vec![format!("{site}/apps/")],
         backchannel_logout_uri: None,
@@ -89,12 +94,22 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
     let issuer = provider.issuer().to_owned();
     let gateway = run::start(settings, options).await?;
     wait_for_provider(&gateway).await;
-    Ok(RunningDemo { gateway, issuer, site })
+    Ok(RunningDemo {
+        gateway,
+        issuer,
+        site,
+    })
 }
 
 /// So that the first click on "sign in" works.
 async fn wait_for_provider(gateway: &Running) {
-    let known = || gateway.gateway.oidc.as_ref().is_none_or(|oidc| oidc.is_ready());
+    let known = || {
+        gateway
+            .gateway
+            .oidc
+            .as_ref()
+            .is_none_or(|oidc| oidc.is_ready())
+    };
     let waiting = async {
         while !known() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -107,9 +122,15 @@ async fn wait_for_provider(gateway: &Running) {
 impl RunningDemo {
     /// What is printed at the start.
     pub fn welcome(&self) -> String {
-        let RunningDemo { site, issuer, gateway } = self;
+        let RunningDemo {
+            site,
+            issuer,
+            gateway,
+        } = self;
         let port = gateway.address.port();
-        let hosts = APPS.map(|(id, ..)| format!("http://{id}.localhost:{port}/")).join("\n  ");
+        let hosts = APPS
+            .map(|(id, ..)| format!("http://{id}.localhost:{port}/"))
+            .join("\n  ");
         format!(
             "Ludgate demo: open {site}/\n\n\
              \x20 {site}/apps/hello/    public: no sign-in\n\

@@ -148,11 +148,16 @@ impl Outgoing<'_> {
     /// they are, and who is nobody in particular goes by their address.
     fn near(&self) -> Near {
         let told = self.permit.app().spec.proxy_protocol;
-        Near { pod: self.pod(), client: told.then_some(self.client) }
+        Near {
+            pod: self.pod(),
+            client: told.then_some(self.client),
+        }
     }
 
     fn pod(&self) -> usize {
-        let UpstreamScheme::Pods(pods) = &self.permit.app().spec.upstream.scheme else { return 0 };
+        let UpstreamScheme::Pods(pods) = &self.permit.app().spec.upstream.scheme else {
+            return 0;
+        };
         if pods.len() < 2 {
             return 0;
         }
@@ -191,36 +196,58 @@ impl Forwarder {
     /// Cancel safety: dropping the future closes the connection to the app.
     pub async fn send(&self, outgoing: &Outgoing<'_>, body: Source) -> Result<Forwarded, Fault> {
         let near = outgoing.near();
-        let Outgoing { permit, arrival, headers, usage, asked, .. } = outgoing;
+        let Outgoing {
+            permit,
+            arrival,
+            headers,
+            usage,
+            asked,
+            ..
+        } = outgoing;
         let asked = *asked;
         let app = permit.app();
         let settings = &self.pool.settings;
-        let target = permit.destination().upstream_target().ok_or(Fault::Unsendable)?;
+        let target = permit
+            .destination()
+            .upstream_target()
+            .ok_or(Fault::Unsendable)?;
         let limit = app.spec.max_body;
         if let (Some(limit), Framing::Length(length)) = (limit, arrival.framing)
             && length > limit
         {
             return Err(Fault::TooLarge);
         }
-        let assemble =
-            |headers, upload| assemble(app, arrival.method.clone(), target.clone(), headers, upload);
+        let assemble = |headers, upload| {
+            assemble(app, arrival.method.clone(), target.clone(), headers, upload)
+        };
         let holder = Holder::new(permit.principal().map(Arc::as_ref), outgoing.limit_key);
         let has_body = !matches!(arrival.framing, Framing::None | Framing::Length(0));
-        let slot = if has_body { Slot::Uploading } else { Slot::Waiting };
+        let slot = if has_body {
+            Slot::Uploading
+        } else {
+            Slot::Waiting
+        };
         let waiting = self.pool.wait(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
-            let handshake = upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
+            let handshake =
+                upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
             return Box::pin(handshake).await;
         }
         let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
-        let kept = if may_use_kept { self.pool.take(app, near, asked, holder) } else { None };
+        let kept = if may_use_kept {
+            self.pool.take(app, near, asked, holder)
+        } else {
+            None
+        };
         let lease = match kept {
             Some(lease) => lease,
             None => Box::pin(self.pool.lease(app, near, holder)).await?,
         };
         // What only says so is no call: an app that cannot take one has its usual deadlines.
-        let call = arrival.grpc.filter(|_| app.spec.protocol == Protocol::Http2);
+        let call = arrival
+            .grpc
+            .filter(|_| app.spec.protocol == Protocol::Http2);
         let (upload, state) = match has_body {
             false => (Upload::empty(), UploadState::none()),
             true => {
@@ -238,7 +265,9 @@ impl Forwarder {
         };
         let patience = match call {
             None => app.spec.timeout,
-            Some(Grpc { timeout }) => timeout.unwrap_or(settings.stream_idle).min(settings.stream_idle),
+            Some(Grpc { timeout }) => timeout
+                .unwrap_or(settings.stream_idle)
+                .min(settings.stream_idle),
         };
         // Of the whole call, where its client says one.
         let deadline = call.and_then(|call| Some(Instant::now() + call.timeout?.min(LONGEST_CALL)));
@@ -248,15 +277,25 @@ impl Forwarder {
             Err(failed) => {
                 let once_more = match failed {
                     // Not a byte of it was written: whatever it is, it was not sent.
-                    Failed { unsent: Some(request), .. } => *request,
-                    Failed { fault: Fault::DiedUnanswered, unsent: None } if arrival.is_safe_to_repeat() => {
-                        assemble(headers(), Upload::empty())?
-                    }
-                    Failed { fault, unsent: None } => return Err(fault),
+                    Failed {
+                        unsent: Some(request),
+                        ..
+                    } => *request,
+                    Failed {
+                        fault: Fault::DiedUnanswered,
+                        unsent: None,
+                    } if arrival.is_safe_to_repeat() => assemble(headers(), Upload::empty())?,
+                    Failed {
+                        fault,
+                        unsent: None,
+                    } => return Err(fault),
                 };
                 let again = async {
                     let lease = self.pool.lease(app, near, holder).await?;
-                    lease.send(once_more, &state, patience).await.map_err(|failed| failed.fault)
+                    lease
+                        .send(once_more, &state, patience)
+                        .await
+                        .map_err(|failed| failed.fault)
                 };
                 Box::pin(again).await?
             }
@@ -289,10 +328,18 @@ fn assemble(
             headers.remove(header::TRANSFER_ENCODING);
             let scheme = match app.spec.upstream.scheme {
                 UpstreamScheme::Https | UpstreamScheme::Container(_) => Scheme::HTTPS,
-                UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => Scheme::HTTP,
+                UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => {
+                    Scheme::HTTP
+                }
             };
-            let whole = Uri::builder().scheme(scheme).authority(host.as_bytes()).path_and_query(target);
-            (Version::HTTP_2, whole.build().map_err(|_| Fault::Unsendable)?)
+            let whole = Uri::builder()
+                .scheme(scheme)
+                .authority(host.as_bytes())
+                .path_and_query(target);
+            (
+                Version::HTTP_2,
+                whole.build().map_err(|_| Fault::Unsendable)?,
+            )
         }
     };
     *request.method_mut() = method;
@@ -321,16 +368,24 @@ fn relay(
     // Our own version: an app of HTTP/1.0 must not make our answer one whose end nobody can see.
     *response.version_mut() = Version::HTTP_11;
     let finite = response.headers().contains_key(header::CONTENT_LENGTH);
-    let gap =
-        if is_silent_by_nature(response.headers()) { settings.stream_idle } else { settings.response_gap };
-    Ok(Forwarded::Answer(
-        response.map(|body| Download::new(body, lease, usage.filter(|_| finite), upload, gap, deadline)),
-    ))
+    let gap = if is_silent_by_nature(response.headers()) {
+        settings.stream_idle
+    } else {
+        settings.response_gap
+    };
+    Ok(Forwarded::Answer(response.map(|body| {
+        Download::new(body, lease, usage.filter(|_| finite), upload, gap, deadline)
+    })))
 }
 
 /// Whether an answer may say nothing for long without being stuck: events, and calls.
 fn is_silent_by_nature(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).map_or(&b""[..], |kind| kind.as_bytes());
-    let begins = |name: &[u8]| kind.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .map_or(&b""[..], |kind| kind.as_bytes());
+    let begins = |name: &[u8]| {
+        kind.get(..name.len())
+            .is_some_and(|begin| begin.eq_ignore_ascii_case(name))
+    };
     begins(b"text/event-stream") || begins(b"application/grpc")
 }

@@ -130,8 +130,12 @@ impl Malformed {
 
 /// Whether one of the gateways on its way was this one (RFC 9110 section 7.6.3).
 fn passed_here(headers: &HeaderMap, site: &Site) -> bool {
-    let hops = headers.get_all(header::VIA).iter().flat_map(|line| line.as_bytes().split(|b| *b == b','));
-    hops.map(<[u8]>::trim_ascii).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
+    let hops = headers
+        .get_all(header::VIA)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|b| *b == b','));
+    hops.map(<[u8]>::trim_ascii)
+        .any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
 }
 
 /// Reads a request head; `ends`: nothing follows it.
@@ -154,13 +158,24 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         true => framing::read(&parts.headers, parts.version, ends)?,
         false => framing::unsaid(parts.version, ends),
     };
-    if names.authorization && parts.headers.get_all(header::AUTHORIZATION).iter().nth(1).is_some() {
+    if names.authorization
+        && parts
+            .headers
+            .get_all(header::AUTHORIZATION)
+            .iter()
+            .nth(1)
+            .is_some()
+    {
         return Err(Malformed::Authorization);
     }
     if names.via && passed_here(&parts.headers, site) {
         return Err(Malformed::Loop);
     }
-    let origin = if names.origin { class::origin(&parts.headers, &place, site) } else { Origin::Absent };
+    let origin = if names.origin {
+        class::origin(&parts.headers, &place, site)
+    } else {
+        Origin::Absent
+    };
     let fetch = class::FetchMetadata::read(&parts.headers, names);
     let class = class::classify(parts, names, &fetch, framing)?;
     let provenance = class::provenance(class, &fetch, origin);

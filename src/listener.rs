@@ -65,7 +65,9 @@ impl Settings {
     /// Whether a connection from there must begin with a PROXY protocol header.
     fn is_introduced(&self, peer: SocketAddr) -> bool {
         let address = peer.ip().to_canonical();
-        self.proxy_protocol_from.iter().any(|net| net.contains(&address))
+        self.proxy_protocol_from
+            .iter()
+            .any(|net| net.contains(&address))
     }
 }
 
@@ -119,13 +121,20 @@ pub fn bind(
         }
     };
     if let Some(sockets) = inherited.take(address, threads).map_err(system)? {
-        return Ok(Sockets { list: sockets, are_shared: true });
+        return Ok(Sockets {
+            list: sockets,
+            are_shared: true,
+        });
     }
     if address.port() != 0 && !takeover {
         drop(socket(address, false).map_err(system)?);
     }
     let first = socket(address, true).map_err(system)?;
-    let bound = first.local_addr().map_err(system)?.as_socket().unwrap_or(address);
+    let bound = first
+        .local_addr()
+        .map_err(system)?
+        .as_socket()
+        .unwrap_or(address);
     let mut sockets = vec![first];
     for _ in 1..threads {
         sockets.push(socket(bound, true).map_err(system)?);
@@ -133,11 +142,18 @@ pub fn bind(
     for socket in &sockets {
         socket.listen(1024).map_err(system)?;
     }
-    Ok(Sockets { list: sockets.into_iter().map(Into::into).collect(), are_shared: false })
+    Ok(Sockets {
+        list: sockets.into_iter().map(Into::into).collect(),
+        are_shared: false,
+    })
 }
 
 fn socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     // A restart must not wait for connections in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
@@ -184,7 +200,10 @@ pub(crate) mod tests {
     #[test]
     fn only_listed_peers_introduce_their_connections() {
         let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().expect("a network"));
-        let settings = Settings { proxy_protocol_from: networks.into(), ..settings() };
+        let settings = Settings {
+            proxy_protocol_from: networks.into(),
+            ..settings()
+        };
         for (peer, introduced) in [
             ("10.1.2.3:4", true),
             ("[::ffff:10.1.2.3]:4", true),
@@ -192,7 +211,11 @@ pub(crate) mod tests {
             ("11.1.2.3:4", false),
             ("[::1]:4", false),
         ] {
-            assert_eq!(settings.is_introduced(peer.parse().expect("an address")), introduced, "{peer}");
+            assert_eq!(
+                settings.is_introduced(peer.parse().expect("an address")),
+                introduced,
+                "{peer}"
+            );
         }
     }
 }

@@ -44,7 +44,11 @@ impl Peer {
         Peer {
             address,
             trusted,
-            trusted_networks: if trusted { settings.trusted.clone() } else { Vec::new() },
+            trusted_networks: if trusted {
+                settings.trusted.clone()
+            } else {
+                Vec::new()
+            },
             address_header: address_value(address),
         }
     }
@@ -60,13 +64,20 @@ impl Peer {
         }
         let mut lines = headers.get_all(X_FORWARDED_FOR).iter().rev().peekable();
         if lines.peek().is_none() {
-            return Client { address: self.address, limit_key: None };
+            return Client {
+                address: self.address,
+                limit_key: None,
+            };
         }
         let hops = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
         let mut address = self.address;
         for hop in hops.take(MAX_HOPS).map_while(parse_hop) {
             address = hop;
-            if !self.trusted_networks.iter().any(|net| net.contains(&address)) {
+            if !self
+                .trusted_networks
+                .iter()
+                .any(|net| net.contains(&address))
+            {
                 break;
             }
         }
@@ -79,8 +90,11 @@ impl Peer {
         if !self.trusted || !headers.contains_key(X_FORWARDED_FOR) {
             return None;
         }
-        let mut lines: Vec<&[u8]> =
-            headers.get_all(X_FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
+        let mut lines: Vec<&[u8]> = headers
+            .get_all(X_FORWARDED_FOR)
+            .iter()
+            .map(HeaderValue::as_bytes)
+            .collect();
         lines.push(self.address_header.as_bytes());
         HeaderValue::from_bytes(&lines.join(&b", "[..])).ok()
     }
@@ -89,14 +103,20 @@ impl Peer {
 /// One hop as proxies write it: `ip`, `ip:port`, `[ip]` or `[ip]:port`.
 fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop.trim_ascii()).ok()?;
-    let bare = hop.strip_prefix('[').and_then(|hop| hop.strip_suffix(']')).unwrap_or(hop);
-    let address = bare.parse().or_else(|_| hop.parse::<SocketAddr>().map(|socket| socket.ip()));
+    let bare = hop
+        .strip_prefix('[')
+        .and_then(|hop| hop.strip_suffix(']'))
+        .unwrap_or(hop);
+    let address = bare
+        .parse()
+        .or_else(|_| hop.parse::<SocketAddr>().map(|socket| socket.ip()));
     address.ok().map(|address| address.to_canonical())
 }
 
 /// An address as a header value.
 pub fn address_value(address: IpAddr) -> HeaderValue {
-    HeaderValue::from_str(&address.to_string()).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
+    HeaderValue::from_str(&address.to_string())
+        .unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 
 #[cfg(test)]
@@ -104,25 +124,45 @@ mod tests {
     use super::*;
 
     fn client_of(peer: &str, trusted: &[&str], lines: &[&[u8]]) -> Client {
-        let settings =
-            Settings { trusted: trusted.iter().map(|net| net.parse().expect("a network")).collect() };
+        let settings = Settings {
+            trusted: trusted
+                .iter()
+                .map(|net| net.parse().expect("a network"))
+                .collect(),
+        };
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(X_FORWARDED_FOR, HeaderValue::from_bytes(line).expect("a value"));
+            headers.append(
+                X_FORWARDED_FOR,
+                HeaderValue::from_bytes(line).expect("a value"),
+            );
         }
         Peer::new(peer.parse().expect("an address"), &settings).client(&headers)
     }
 
     fn behind_proxy(lines: &[&[u8]]) -> String {
-        client_of("10.0.0.1:1", &["10.0.0.0/8"], lines).address.to_string()
+        client_of("10.0.0.1:1", &["10.0.0.0/8"], lines)
+            .address
+            .to_string()
     }
 
     #[test]
     fn only_a_trusted_peer_may_name_the_client() {
-        assert_eq!(client_of("192.0.2.9:1", &[], &[b"203.0.113.1"]).address.to_string(), "192.0.2.9");
+        assert_eq!(
+            client_of("192.0.2.9:1", &[], &[b"203.0.113.1"])
+                .address
+                .to_string(),
+            "192.0.2.9"
+        );
         assert_eq!(behind_proxy(&[b"203.0.113.1"]), "203.0.113.1");
-        assert_eq!(behind_proxy(&[b"6.6.6.6, 203.0.113.1, 10.0.0.7"]), "203.0.113.1");
-        assert_eq!(behind_proxy(&[b"6.6.6.6, 203.0.113.1", b"10.0.0.7"]), "203.0.113.1");
+        assert_eq!(
+            behind_proxy(&[b"6.6.6.6, 203.0.113.1, 10.0.0.7"]),
+            "203.0.113.1"
+        );
+        assert_eq!(
+            behind_proxy(&[b"6.6.6.6, 203.0.113.1", b"10.0.0.7"]),
+            "203.0.113.1"
+        );
         let mapped = client_of("[::ffff:10.0.0.1]:4", &["10.0.0.0/8"], &[b"203.0.113.1"]);
         assert_eq!(mapped.address.to_string(), "203.0.113.1");
     }
@@ -158,7 +198,10 @@ mod tests {
             assert_eq!(found, proxy, "{}", String::from_utf8_lossy(nonsense));
         }
         let nobody = client_of("10.0.0.1:1", &["10.0.0.0/8"], &[]);
-        assert_eq!(nobody.limit_key, None, "many clients may be behind a proxy that names none");
+        assert_eq!(
+            nobody.limit_key, None,
+            "many clients may be behind a proxy that names none"
+        );
     }
 
     proptest::proptest! {

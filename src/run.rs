@@ -7,8 +7,8 @@
 mod watched_files;
 
 use std::{
-    collections::HashMap, io, net::SocketAddr, path::PathBuf, rc::Rc, sync::Arc, thread::JoinHandle,
-    time::Duration,
+    collections::HashMap, io, net::SocketAddr, path::PathBuf, rc::Rc, sync::Arc,
+    thread::JoinHandle, time::Duration,
 };
 
 use tokio::{
@@ -37,8 +37,8 @@ use crate::{
     },
     identity::{oidc::Oidc, rechecks::Rechecks},
     listener::{
-        self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics, seats::Seats,
-        tls,
+        self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics,
+        seats::Seats, tls,
     },
     model::{alarm::Alarm, app::AppSpec, clock::Clock},
     ops::{
@@ -79,7 +79,12 @@ impl Options {
     /// As the machine has it.
     pub fn of_this_machine() -> Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Options { clock: Clock::system(), threads, log: None, inherited: Inherited::default() }
+        Options {
+            clock: Clock::system(),
+            threads,
+            log: None,
+            inherited: Inherited::default(),
+        }
     }
 }
 
@@ -161,12 +166,18 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     // The admin listener first: when the gateway accepts connections, its probes do too.
     let admin_listener = listener::bind(admin.address, 1, takeover, &mut inherited)?;
     let sockets = listener::bind(listen.address, threads, takeover, &mut inherited)?;
-    let address =
-        sockets.list.first().map(|socket| socket.local_addr()).transpose()?.unwrap_or(listen.address);
+    let address = sockets
+        .list
+        .first()
+        .map(|socket| socket.local_addr())
+        .transpose()?
+        .unwrap_or(listen.address);
     let mut doors = vec![(sockets, listen, peers.clone())];
     for listen in more_listeners {
         let sockets = listener::bind(listen.address, threads, listen.takeover, &mut inherited)?;
-        let peers = peer::Settings { trusted: listen.trusted_proxies.clone() };
+        let peers = peer::Settings {
+            trusted: listen.trusted_proxies.clone(),
+        };
         doors.push((sockets, listen, peers));
     }
     // Whoever connects there would wait for ever.
@@ -178,20 +189,36 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let registry = &process.registry;
     let starting = process.ready.latch("listeners");
     let output = options.log.unwrap_or_else(|| Box::new(io::stdout()));
-    let lines = if log.requests { LineSink::start(output, registry) } else { LineSink::off() };
+    let lines = if log.requests {
+        LineSink::start(output, registry)
+    } else {
+        LineSink::off()
+    };
     let oidc = match identity {
         Some(identity) => {
-            let calls = CallCounter::register(registry, "oidc_requests", "Calls to the identity provider");
-            Some(Arc::new(Oidc::new(identity, &site, keys.clone(), clock.clone(), calls)?))
+            let calls =
+                CallCounter::register(registry, "oidc_requests", "Calls to the identity provider");
+            Some(Arc::new(Oidc::new(
+                identity,
+                &site,
+                keys.clone(),
+                clock.clone(),
+                calls,
+            )?))
         }
         None => None,
     };
     let hand_over = session.hand_over.clone();
     let metrics = Arc::new(SessionMetrics::register(registry));
-    let store = session
-        .store
-        .clone()
-        .map(|store| Redis::new(store, keys.clone(), clock.clone(), metrics.clone(), session.lifetime));
+    let store = session.store.clone().map(|store| {
+        Redis::new(
+            store,
+            keys.clone(),
+            clock.clone(),
+            metrics.clone(),
+            session.lifetime,
+        )
+    });
     let sessions = Sessions::new(session, clock.clone(), alarm.clone(), metrics);
     let sessions = Arc::new(match store {
         Some(store) => sessions.sharing(store),
@@ -200,27 +227,45 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     tokio::spawn(sessions.clone().keep_up());
     let rechecks = oidc.as_ref().map(|oidc| {
         let (alarm, clock, control) = (alarm.clone(), clock.clone(), Handle::current());
-        Arc::new(Rechecks::new(oidc.clone(), sessions.clone(), alarm, clock, control))
+        Arc::new(Rechecks::new(
+            oidc.clone(),
+            sessions.clone(),
+            alarm,
+            clock,
+            control,
+        ))
     });
     let (containers, tokens) = match &arvados {
         Some(arvados) => {
-            let calls =
-                CallCounter::register(registry, "arvados_requests", "Calls to the Arvados API server");
+            let calls = CallCounter::register(
+                registry,
+                "arvados_requests",
+                "Calls to the Arvados API server",
+            );
             let (api, control) = (Api::new(arvados, calls)?, Handle::current());
             let system = api.as_system(arvados);
-            let containers =
-                Containers::new(arvados, system, forward.response_head, clock.clone(), control.clone());
+            let containers = Containers::new(
+                arvados,
+                system,
+                forward.response_head,
+                clock.clone(),
+                control.clone(),
+            );
             let accept = arvados.accept_sign_in;
             let tokens = ArvadosTokens::new(api, accept, sessions.clone(), clock.clone(), control);
             (Some(Arc::new(containers)), Some(Arc::new(tokens)))
         }
         None => (None, None),
     };
-    let serves_logs = kubernetes.as_ref().is_some_and(|kubernetes| kubernetes.logs);
+    let serves_logs = kubernetes
+        .as_ref()
+        .is_some_and(|kubernetes| kubernetes.logs);
     let cluster = match kubernetes {
-        Some(Kubernetes { cluster, isolation, logs: _ }) => {
-            Some((Cluster::new(cluster, clock.clone()).await?, isolation))
-        }
+        Some(Kubernetes {
+            cluster,
+            isolation,
+            logs: _,
+        }) => Some((Cluster::new(cluster, clock.clone()).await?, isolation)),
         None => None,
     };
     let snapshot = match &cluster {
@@ -233,7 +278,13 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let own = watch::Sender::new(apps);
     if let Some((cluster, isolation)) = &cluster {
         let namespaces = &cluster.settings().namespaces;
-        let feeder = Feeder::new(site, own.subscribe(), forward.response_head, *isolation, namespaces);
+        let feeder = Feeder::new(
+            site,
+            own.subscribe(),
+            forward.response_head,
+            *isolation,
+            namespaces,
+        );
         let first = process.ready.latch("the apps of the cluster");
         tokio::spawn(feeder.feed(cluster.clone(), catalog.clone(), first));
     }
@@ -243,7 +294,9 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         catalog,
         rechecks,
         arvados: tokens,
-        logs: cluster.filter(|_| serves_logs).map(|(cluster, _)| PodLogs::new(cluster)),
+        logs: cluster
+            .filter(|_| serves_logs)
+            .map(|(cluster, _)| PodLogs::new(cluster)),
         sessions: sessions.clone(),
         oidc: oidc.clone(),
         forms: FormBudget::default(),
@@ -264,8 +317,16 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     }
     let leaves = hand_over.map(|file| {
         take_over(&gateway, &file, &keys);
-        let looking = tokio::spawn(keep_taking_over(gateway.clone(), file.clone(), keys.clone()));
-        Leaves { file, keys, looks: looking.abort_handle() }
+        let looking = tokio::spawn(keep_taking_over(
+            gateway.clone(),
+            file.clone(),
+            keys.clone(),
+        ));
+        Leaves {
+            file,
+            keys,
+            looks: looking.abort_handle(),
+        }
     });
     let sweeping = gateway.clone();
     tokio::spawn(async move {
@@ -281,13 +342,27 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let mut plans: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
     for (sockets, listen, peers) in doors {
         if let tls::Settings::On { certificates, .. } = &listen.tls {
-            tokio::spawn(renew(certificates.clone(), gateway.clock.clone(), listener_metrics.clone()));
+            tokio::spawn(renew(
+                certificates.clone(),
+                gateway.clock.clone(),
+                listener_metrics.clone(),
+            ));
         }
-        let seats = Seats::new(&listen, descriptors::room(threads) / count, listener_metrics.clone());
+        let seats = Seats::new(
+            &listen,
+            descriptors::room(threads) / count,
+            listener_metrics.clone(),
+        );
         let is_shared = sockets.are_shared;
         for (plan, socket) in plans.iter_mut().zip(sockets.list) {
             let (listen, peers, seats) = (listen.clone(), peers.clone(), seats.clone());
-            plan.push(Door { socket, is_shared, listen, peers, seats });
+            plan.push(Door {
+                socket,
+                is_shared,
+                listen,
+                peers,
+                seats,
+            });
         }
     }
     let mut threads = Vec::new();
@@ -300,7 +375,11 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             finished: finished.clone(),
         };
         let name = format!("ludgate-data-{index}");
-        threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run())?);
+        threads.push(
+            std::thread::Builder::new()
+                .name(name)
+                .spawn(move || thread.run())?,
+        );
     }
     let mut admin_address = admin.address;
     for socket in admin_listener.list {
@@ -314,7 +393,16 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     drop(starting);
     tracing::info!(%address, admin = %admin_address, "listening");
     let feeds = Feeds { own, has_cluster };
-    Ok(Running { address, admin: admin_address, gateway, feeds, leaves, process, finish, threads })
+    Ok(Running {
+        address,
+        admin: admin_address,
+        gateway,
+        feeds,
+        leaves,
+        process,
+        finish,
+        threads,
+    })
 }
 
 impl Running {
@@ -340,12 +428,18 @@ impl Running {
     pub fn tell_configuration(&self, read: Result<&[String], &str>) {
         let (is_in_force, text) = match read {
             Ok([]) => (true, "reloaded".to_owned()),
-            Ok(keys) => {
-                (true, format!("reloaded its apps; other changes need a restart: {}", keys.join(", ")))
-            }
+            Ok(keys) => (
+                true,
+                format!(
+                    "reloaded its apps; other changes need a restart: {}",
+                    keys.join(", ")
+                ),
+            ),
             Err(mistakes) => (
                 false,
-                format!("the changed file is not valid, the previous configuration is in force: {mistakes}"),
+                format!(
+                    "the changed file is not valid, the previous configuration is in force: {mistakes}"
+                ),
             ),
         };
         self.process.configuration.set(is_in_force, text);
@@ -360,7 +454,14 @@ impl Running {
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.
     /// Gives back whether everybody finished in time.
     pub async fn stop(self) -> bool {
-        let Running { process, finish, threads, gateway, leaves, .. } = self;
+        let Running {
+            process,
+            finish,
+            threads,
+            gateway,
+            leaves,
+            ..
+        } = self;
         let in_time = process.drain.stop(DRAIN_DEADLINE).await;
         // Before sessions are left for others: a token that works once is replaced by the answer
         // that is under way.
@@ -369,7 +470,10 @@ impl Running {
         }
         if let Some(Leaves { file, keys, looks }) = leaves {
             looks.abort();
-            match gateway.sessions.hand_over(&file, &keys, gateway.clock.wall_seconds()) {
+            match gateway
+                .sessions
+                .hand_over(&file, &keys, gateway.clock.wall_seconds())
+            {
                 Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),
                 Err(error) => {
                     tracing::error!(%error, file = %file.display(), "cannot write the session handoff file")
@@ -409,7 +513,9 @@ struct Door {
 
 impl Plan {
     fn run(self) {
-        let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default());
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default());
         match runtime {
             Ok(runtime) => runtime.block_on(self.serve()),
             Err(error) => tracing::error!(%error, "a data thread has no runtime"),
@@ -417,9 +523,22 @@ impl Plan {
     }
 
     async fn serve(self) {
-        let Plan { doors, gateway, metrics, drain, mut finished } = self;
+        let Plan {
+            doors,
+            gateway,
+            metrics,
+            drain,
+            mut finished,
+        } = self;
         let thread = DataThread::start(gateway);
-        for Door { socket, is_shared, listen, peers, seats } in doors {
+        for Door {
+            socket,
+            is_shared,
+            listen,
+            peers,
+            seats,
+        } in doors
+        {
             let listener = match TcpListener::from_std(socket) {
                 Ok(listener) => listener,
                 Err(error) => {
@@ -427,7 +546,11 @@ impl Plan {
                     return;
                 }
             };
-            let service = Rc::new(Service { thread: thread.clone(), peers, redirects: listen.redirects });
+            let service = Rc::new(Service {
+                thread: thread.clone(),
+                peers,
+                redirects: listen.redirects,
+            });
             let (metrics, drain) = (metrics.clone(), drain.clone());
             tokio::task::spawn_local(accept::accept(
                 (listener, is_shared),

@@ -75,7 +75,11 @@ impl Settings {
     pub fn demo_site(&mut self, welcome: &str) {
         if let Some(site) = Arc::get_mut(&mut self.site) {
             site.welcome = Some(welcome.into());
-            let other = if &*site.origin.host == "localhost" { "127.0.0.1" } else { "localhost" };
+            let other = if &*site.origin.host == "localhost" {
+                "127.0.0.1"
+            } else {
+                "localhost"
+            };
             site.alias = Some(WebOrigin::new(site.origin.secure, other, site.origin.port));
         }
     }
@@ -117,7 +121,11 @@ impl fmt::Display for Mistakes {
         for mistake in &self.0 {
             writeln!(f, "{mistake}")?;
         }
-        let plural = if self.0.len() == 1 { "mistake" } else { "mistakes" };
+        let plural = if self.0.len() == 1 {
+            "mistake"
+        } else {
+            "mistakes"
+        };
         write!(f, "{} {plural}", self.0.len())
     }
 }
@@ -129,7 +137,12 @@ impl fmt::Display for Mistakes {
 pub fn load(path: &Path) -> Result<Settings, Mistakes> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         let what = format!("cannot be read: {error}");
-        Mistakes(vec![Mistake { key: path.display().to_string(), line: None, what, suggestion: None }])
+        Mistakes(vec![Mistake {
+            key: path.display().to_string(),
+            line: None,
+            what,
+            suggestion: None,
+        }])
     })?;
     let folder = path.parent().unwrap_or(Path::new("."));
     parse(&text, folder, std::env::vars())

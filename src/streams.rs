@@ -112,7 +112,10 @@ impl Streams {
         cut: Rc<Cut>,
         may_go_on: impl Fn() -> Result<(), CutReason> + 'static,
     ) -> Listed {
-        let entry = Some(Entry { may_go_on: Box::new(may_go_on), cut });
+        let entry = Some(Entry {
+            may_go_on: Box::new(may_go_on),
+            cut,
+        });
         let mut entries = self.entries.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
             Some(index) => {
@@ -126,7 +129,10 @@ impl Streams {
         };
         self.listed.inc();
         self.first.notify_one();
-        Listed { streams: self.clone(), index }
+        Listed {
+            streams: self.clone(),
+            index,
+        }
     }
 
     /// How many streams are listed.

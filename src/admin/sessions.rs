@@ -24,9 +24,14 @@ impl Which {
     fn parse(uri: &Uri) -> Option<Which> {
         let query = uri.query().unwrap_or_default();
         let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let pairs: Vec<(&str, &str)> = pairs
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
         match *pairs {
-            [("subject", subject)] if !subject.is_empty() => Some(Which::Subject(subject.to_owned())),
+            [("subject", subject)] if !subject.is_empty() => {
+                Some(Which::Subject(subject.to_owned()))
+            }
             [("subject", subject), ("session", session)] => {
                 Some(Which::Session(subject.to_owned(), session.to_owned()))
             }
@@ -38,8 +43,15 @@ impl Which {
 
 /// `GET /sessions?subject=…`.
 pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
-    let Some(Which::Subject(subject)) = Which::parse(uri) else { return what_is_meant() };
-    if gateway.sessions.bring_all_of(Some(&subject), None).await.is_err() {
+    let Some(Which::Subject(subject)) = Which::parse(uri) else {
+        return what_is_meant();
+    };
+    if gateway
+        .sessions
+        .bring_all_of(Some(&subject), None)
+        .await
+        .is_err()
+    {
         return store_is_away();
     }
     let now = gateway.clock.now();
@@ -82,23 +94,27 @@ pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     };
     let ended = match &which {
         Some(Which::Subject(subject)) => end(subject, &|_| true),
-        Some(Which::Session(subject, session)) => end(subject, &|sign_in| sign_in.key().short() == *session),
+        Some(Which::Session(subject, session)) => {
+            end(subject, &|sign_in| sign_in.key().short() == *session)
+        }
         Some(Which::App(app)) => sessions.end_of_app(app).await,
         None => return what_is_meant(),
     };
     let query = uri.query().unwrap_or_default();
     tracing::info!(target: "audit", event = "revoked", query, ended);
-    if known.is_err() { store_is_away() } else { admin::json(&json!({ "ended": ended })) }
+    if known.is_err() {
+        store_is_away()
+    } else {
+        admin::json(&json!({ "ended": ended }))
+    }
 }
 
 fn store_is_away() -> Reply {
-    let what =
-        "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
+    let what = "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
     text(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
 fn what_is_meant() -> Reply {
-    let known =
-        "say which: ?subject=…, ?subject=…&session=… (the first eight digits), or for DELETE ?app=…\n";
+    let known = "say which: ?subject=…, ?subject=…&session=… (the first eight digits), or for DELETE ?app=…\n";
     text(StatusCode::BAD_REQUEST, known)
 }

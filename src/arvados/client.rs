@@ -56,17 +56,27 @@ impl Api {
     /// When the CA file holds no certificate.
     pub fn new(settings: &Settings, calls: CallCounter) -> Result<Api, NoCertificate> {
         let client = || HttpClient::new(settings.ca.as_deref(), calls.clone()).map(Arc::new);
-        Ok(Api { base: settings.api.clone(), system: client()?, people: client()? })
+        Ok(Api {
+            base: settings.api.clone(),
+            system: client()?,
+            people: client()?,
+        })
     }
 
     /// The API as the system sees it: everything.
     pub fn as_system(&self, settings: &Settings) -> SystemClient {
-        SystemClient { api: self.clone(), token: settings.root_token.clone() }
+        SystemClient {
+            api: self.clone(),
+            token: settings.root_token.clone(),
+        }
     }
 
     /// The API as one person sees it.
     pub fn as_user(&self, token: Secret) -> UserClient {
-        UserClient { api: self.clone(), token }
+        UserClient {
+            api: self.clone(),
+            token,
+        }
     }
 
     async fn get<T: DeserializeOwned>(
@@ -78,7 +88,10 @@ impl Api {
         token: &Secret,
     ) -> Result<T, ApiError> {
         let unavailable = |what: &dyn std::fmt::Display| ApiError::Unavailable(what.to_string());
-        let mut url = self.base.join(&format!("/arvados/v1/{path}")).map_err(|error| unavailable(&error))?;
+        let mut url = self
+            .base
+            .join(&format!("/arvados/v1/{path}"))
+            .map_err(|error| unavailable(&error))?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
@@ -91,7 +104,9 @@ impl Api {
         let response = http.call(endpoint, request).await;
         let response = response.map_err(|error| ApiError::Unavailable(chain(&error)))?;
         match response.status() {
-            StatusCode::OK => serde_json::from_slice(response.body()).map_err(|error| unavailable(&error)),
+            StatusCode::OK => {
+                serde_json::from_slice(response.body()).map_err(|error| unavailable(&error))
+            }
             StatusCode::UNAUTHORIZED => Err(ApiError::BadToken),
             // What a token may not see does not exist for it; some versions say so with 403.
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Err(ApiError::NotFound),
@@ -114,8 +129,12 @@ impl SystemClient {
     /// See [`ApiError`].
     pub async fn container(&self, uuid: &Uuid) -> Result<ContainerRecord, ApiError> {
         // A record as a whole can hold megabytes of what its author gave the container.
-        let query = [("select", json!(["uuid", "state", "gateway_address", "published_ports"]).to_string())];
-        self.get("containers", &format!("containers/{uuid}"), &query).await
+        let query = [(
+            "select",
+            json!(["uuid", "state", "gateway_address", "published_ports"]).to_string(),
+        )];
+        self.get("containers", &format!("containers/{uuid}"), &query)
+            .await
     }
 
     /// One container request.
@@ -124,7 +143,12 @@ impl SystemClient {
     /// See [`ApiError`].
     pub async fn container_request(&self, uuid: &Uuid) -> Result<RequestRecord, ApiError> {
         let query = [("select", json!(["uuid", "container_uuid"]).to_string())];
-        self.get("container_requests", &format!("container_requests/{uuid}"), &query).await
+        self.get(
+            "container_requests",
+            &format!("container_requests/{uuid}"),
+            &query,
+        )
+        .await
     }
 
     /// Who submitted the requests that a container carries out, one entry a request; where there
@@ -134,14 +158,25 @@ impl SystemClient {
     /// See [`ApiError`].
     pub async fn submitters(&self, container: &Uuid) -> Result<Vec<Option<String>>, ApiError> {
         let query = [
-            ("filters", json!([["container_uuid", "=", container.as_str()]]).to_string()),
-            ("select", json!(["uuid", "container_uuid", "modified_by_user_uuid"]).to_string()),
+            (
+                "filters",
+                json!([["container_uuid", "=", container.as_str()]]).to_string(),
+            ),
+            (
+                "select",
+                json!(["uuid", "container_uuid", "modified_by_user_uuid"]).to_string(),
+            ),
             ("limit", PAGE.to_string()),
         ];
-        let page: Page<RequestRecord> = self.get("container_requests", "container_requests", &query).await?;
+        let page: Page<RequestRecord> = self
+            .get("container_requests", "container_requests", &query)
+            .await?;
         let all = page.items_available.unwrap_or(page.items.len() as u64);
         let more = all > page.items.len() as u64;
-        let listed = page.items.into_iter().map(|request| request.modified_by_user_uuid);
+        let listed = page
+            .items
+            .into_iter()
+            .map(|request| request.modified_by_user_uuid);
         Ok(listed.chain(more.then_some(None)).collect())
     }
 
@@ -152,7 +187,10 @@ impl SystemClient {
     /// See [`ApiError`].
     pub async fn published_name(&self, name: &str) -> Result<(Uuid, u16), ApiError> {
         let query = [
-            ("filters", json!([["link_class", "=", "published_port"], ["name", "=", name]]).to_string()),
+            (
+                "filters",
+                json!([["link_class", "=", "published_port"], ["name", "=", name]]).to_string(),
+            ),
             ("limit", "2".to_owned()),
         ];
         let page: Page<LinkRecord> = self.get("links", "links", &query).await?;
@@ -177,7 +215,10 @@ impl SystemClient {
             };
             let query = [
                 ("filters", filters.to_string()),
-                ("select", json!(["uuid", "state", "published_ports"]).to_string()),
+                (
+                    "select",
+                    json!(["uuid", "state", "published_ports"]).to_string(),
+                ),
                 ("order", json!(["uuid asc"]).to_string()),
                 ("limit", PORTS_PAGE.to_string()),
                 ("count", "none".to_owned()),
@@ -198,16 +239,17 @@ impl SystemClient {
         path: &str,
         query: &[(&str, String)],
     ) -> Result<T, ApiError> {
-        self.api.get(&self.api.system, endpoint, path, query, &self.token).await.map_err(
-            |error| match error {
+        self.api
+            .get(&self.api.system, endpoint, path, query, &self.token)
+            .await
+            .map_err(|error| match error {
                 // Our own token, not a person's: somebody has to look at the configuration.
                 ApiError::BadToken => {
                     tracing::error!("the Arvados API server refuses arvados.root_token_file");
                     ApiError::Unavailable("our own token is refused".into())
                 }
                 ApiError::NotFound | ApiError::Unavailable(_) => error,
-            },
-        )
+            })
     }
 }
 
@@ -224,7 +266,9 @@ impl UserClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn current(&self) -> Result<UserRecord, ApiError> {
-        self.api.get(&self.api.people, "users", "users/current", &[], &self.token).await
+        self.api
+            .get(&self.api.people, "users", "users/current", &[], &self.token)
+            .await
     }
 
     /// Whether the person may read a container's record.
@@ -235,7 +279,11 @@ impl UserClient {
         let query = [("select", json!(["uuid"]).to_string())];
         let path = format!("containers/{container}");
         let http = &self.api.people;
-        match self.api.get::<serde_json::Value>(http, "containers", &path, &query, &self.token).await {
+        match self
+            .api
+            .get::<serde_json::Value>(http, "containers", &path, &query, &self.token)
+            .await
+        {
             Ok(_) => Ok(true),
             Err(ApiError::NotFound | ApiError::BadToken) => Ok(false),
             Err(error @ ApiError::Unavailable(_)) => Err(error),

@@ -72,8 +72,16 @@ where
 {
     /// Nothing is known yet; of more than `most` keys the one unused for longest is forgotten.
     pub fn new(most: u64, policy: Policy, clock: Clock, control: Handle) -> Kept<K, V> {
-        let slots = Cache::builder().max_capacity(most).eviction_policy(EvictionPolicy::lru()).build();
-        Kept { slots, policy, clock, control }
+        let slots = Cache::builder()
+            .max_capacity(most)
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        Kept {
+            slots,
+            policy,
+            clock,
+            control,
+        }
     }
 
     /// What is known of a key; asks when that is nothing or too old. An answer equal to the one
@@ -83,7 +91,11 @@ where
     /// [`Unavailable`] when the server gave no answer and the last one is too old.
     ///
     /// Cancel safety: a call under way goes on, and its answer is kept.
-    pub async fn get<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Option<Arc<V>>, Unavailable>
+    pub async fn get<F>(
+        &self,
+        key: K,
+        ask: impl FnOnce() -> F,
+    ) -> Result<Option<Arc<V>>, Unavailable>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
@@ -94,7 +106,11 @@ where
     ///
     /// # Errors
     /// As for [`Kept::get`].
-    pub async fn get_fresh<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Option<Arc<V>>, Unavailable>
+    pub async fn get_fresh<F>(
+        &self,
+        key: K,
+        ask: impl FnOnce() -> F,
+    ) -> Result<Option<Arc<V>>, Unavailable>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
@@ -114,7 +130,11 @@ where
         let began = self.clock.now();
         if let Some(known) = slot.known.load_full() {
             let (age, is_something) = (known.age(began), known.value.is_some());
-            let fresh = if is_something { self.policy.fresh } else { NOTHING };
+            let fresh = if is_something {
+                self.policy.fresh
+            } else {
+                NOTHING
+            };
             if age < fresh {
                 return Ok(known.value.clone());
             }
@@ -159,18 +179,28 @@ where
     pub fn is_no_guess(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
-        let Some(slot) = self.slots.get(key) else { return false };
+        let Some(slot) = self.slots.get(key) else {
+            return false;
+        };
         slot.known.load().as_ref().is_some_and(counts) || slot.is_under_way()
     }
 
     /// What was last answered about a key, if that was not too long ago to count; asks nobody.
     pub fn fresh(&self, key: &K) -> Option<Arc<V>> {
         let known = self.slots.get(key)?.known.load_full()?;
-        known.value.clone().filter(|_| known.age(self.clock.now()) < self.policy.fresh)
+        known
+            .value
+            .clone()
+            .filter(|_| known.age(self.clock.now()) < self.policy.fresh)
     }
 
     /// Starts the call, or joins the one under way, or the one that has ended since `began`.
-    fn call<F>(&self, slot: &Arc<Slot<V>>, began: Moment, ask: impl FnOnce() -> F) -> watch::Receiver<()>
+    fn call<F>(
+        &self,
+        slot: &Arc<Slot<V>>,
+        began: Moment,
+        ask: impl FnOnce() -> F,
+    ) -> watch::Receiver<()>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
@@ -201,7 +231,11 @@ where
 
 impl<V: PartialEq> Slot<V> {
     fn empty() -> Slot<V> {
-        Slot { known: ArcSwapOption::empty(), failed: AtomicU64::new(0), call: Mutex::new(None) }
+        Slot {
+            known: ArcSwapOption::empty(),
+            failed: AtomicU64::new(0),
+            call: Mutex::new(None),
+        }
     }
 
     fn learn(&self, value: Option<V>, now: Moment) {
@@ -210,7 +244,8 @@ impl<V: PartialEq> Slot<V> {
             (Some(value), Some(before)) if value == *before => Some(before),
             (value, _) => value.map(Arc::new),
         };
-        self.known.store(Some(Arc::new(Answer { value, read: now })));
+        self.known
+            .store(Some(Arc::new(Answer { value, read: now })));
         self.failed.store(0, Ordering::Release);
     }
 
@@ -221,7 +256,11 @@ impl<V: PartialEq> Slot<V> {
 
     /// Whether a call has ended since then, with an answer or without.
     fn is_answered_since(&self, began: Moment) -> bool {
-        let is_known = self.known.load().as_ref().is_some_and(|answer| answer.read >= began);
+        let is_known = self
+            .known
+            .load()
+            .as_ref()
+            .is_some_and(|answer| answer.read >= began);
         is_known || self.failed.load(Ordering::Acquire) >= began.0.max(1)
     }
 
@@ -258,7 +297,11 @@ mod tests {
     fn server() -> Server {
         let (clock, hands) = Clock::by_hand();
         hands.advance(SECOND);
-        let policy = Policy { fresh: 5 * SECOND, stale: 60 * SECOND, outage: 3600 * SECOND };
+        let policy = Policy {
+            fresh: 5 * SECOND,
+            stale: 60 * SECOND,
+            outage: 3600 * SECOND,
+        };
         Server {
             asked: Arc::default(),
             answer: Arc::new(Mutex::new(Ok(Some(1)))),
@@ -280,7 +323,10 @@ mod tests {
         }
 
         async fn get(&self) -> Result<Option<u32>, Unavailable> {
-            self.kept.get("key", self.ask()).await.map(|value| value.map(|value| *value))
+            self.kept
+                .get("key", self.ask())
+                .await
+                .map(|value| value.map(|value| *value))
         }
 
         fn asked(&self) -> usize {
@@ -310,7 +356,11 @@ mod tests {
         let slot = server.kept.slots.get("key").expect("a slot");
         let _ = server.kept.call(&slot, began, server.ask()).changed().await;
         assert_eq!(server.asked(), 1, "its answer is there");
-        let _ = server.kept.call(&slot, began.after(SECOND), server.ask()).changed().await;
+        let _ = server
+            .kept
+            .call(&slot, began.after(SECOND), server.ask())
+            .changed()
+            .await;
         assert_eq!(server.asked(), 2);
     }
 
@@ -345,7 +395,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn while_the_server_is_away_the_last_answer_serves_for_an_hour_and_the_unknown_is_unknown() {
+    async fn while_the_server_is_away_the_last_answer_serves_for_an_hour_and_the_unknown_is_unknown()
+     {
         let server = server();
         server.answer(Err(Unavailable));
         assert_eq!(server.get().await, Err(Unavailable));
@@ -367,9 +418,19 @@ mod tests {
     #[tokio::test]
     async fn an_answer_equal_to_the_one_before_is_the_same() {
         let server = server();
-        let first = server.kept.get("key", server.ask()).await.expect("an answer").expect("something");
+        let first = server
+            .kept
+            .get("key", server.ask())
+            .await
+            .expect("an answer")
+            .expect("something");
         server.hands.advance(61 * SECOND);
-        let second = server.kept.get("key", server.ask()).await.expect("an answer").expect("something");
+        let second = server
+            .kept
+            .get("key", server.ask())
+            .await
+            .expect("an answer")
+            .expect("something");
         assert_eq!(server.asked(), 2);
         assert!(Arc::ptr_eq(&first, &second));
     }

@@ -7,7 +7,10 @@ use crate::model::{secret::Secret, uuid::Uuid};
 
 /// The key that a container's gateway was given: only who has the system's token can compute it.
 pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
-    Secret::new(hex_hmac(system_token.expose().as_bytes(), container.as_str().as_bytes()))
+    Secret::new(hex_hmac(
+        system_token.expose().as_bytes(),
+        container.as_str().as_bytes(),
+    ))
 }
 
 /// What we show on a connection on which this certificate was presented (DER). The key's
@@ -24,11 +27,13 @@ pub fn answered(key: &Secret, shown: &str) -> Secret {
 fn hex_hmac(key: &[u8], message: &[u8]) -> String {
     use std::fmt::Write;
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
-    tag.as_ref().iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    tag.as_ref()
+        .iter()
+        .fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 #[cfg(test)]
@@ -45,9 +50,15 @@ mod tests {
         // Computed apart from this code.
         let container = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
         let key = key(&Secret::new("root"), &container);
-        assert_eq!(key.expose(), "17b40144cec5f7792fd05e3a4a6867e1b9310b60879024f34d6567737ad5e9d7");
+        assert_eq!(
+            key.expose(),
+            "17b40144cec5f7792fd05e3a4a6867e1b9310b60879024f34d6567737ad5e9d7"
+        );
         let shown = shown(&key, b"certificate");
-        assert_eq!(shown, "c32f491be09ce5cb98b6b8fb084fbf59945aef7f9adbab717113896a4dd462db");
+        assert_eq!(
+            shown,
+            "c32f491be09ce5cb98b6b8fb084fbf59945aef7f9adbab717113896a4dd462db"
+        );
         assert_eq!(
             answered(&key, &shown).expose(),
             "d0411c1e9e53e1f6df804213c425a40d7026c349e83cfec81c2c83db546039b8"

@@ -37,11 +37,17 @@ const MIN_OLD: usize = 41;
 /// Tokens, and pairs of token and container, that are remembered.
 const MOST: u64 = 50_000;
 /// A token is verified again every 30 s at least, and never believed when it cannot be.
-const VERIFIED: Policy =
-    Policy { fresh: Duration::from_secs(30), stale: Duration::ZERO, outage: Duration::ZERO };
+const VERIFIED: Policy = Policy {
+    fresh: Duration::from_secs(30),
+    stale: Duration::ZERO,
+    outage: Duration::ZERO,
+};
 /// Whether somebody may read a record decides only which refusal they get.
-const READABLE: Policy =
-    Policy { fresh: Duration::from_secs(10), stale: Duration::ZERO, outage: Duration::ZERO };
+const READABLE: Policy = Policy {
+    fresh: Duration::from_secs(10),
+    stale: Duration::ZERO,
+    outage: Duration::ZERO,
+};
 
 /// What a text looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +63,10 @@ pub fn form(text: &str) -> Option<Form> {
     if text.len() > MAX_TOKEN {
         return None;
     }
-    let plain = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
     let Some(rest) = text.strip_prefix("v2/") else {
         return (text.len() >= MIN_OLD && plain(text)).then_some(Form::Old);
     };
@@ -78,7 +87,11 @@ pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
     if scheme.eq_ignore_ascii_case("oauth2") {
         return form(token).map(|_| (token, Form::Sure));
     }
-    scheme.eq_ignore_ascii_case("bearer").then(|| form(token)).flatten().map(|form| (token, form))
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| form(token))
+        .flatten()
+        .map(|form| (token, form))
 }
 
 /// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it
@@ -88,7 +101,10 @@ pub fn of_cookie(value: &[u8]) -> Option<Secret> {
     if form(text) == Some(Form::Sure) {
         return Some(Secret::new(text));
     }
-    let decoded = URL_SAFE.decode(text).or_else(|_| URL_SAFE_NO_PAD.decode(text)).ok();
+    let decoded = URL_SAFE
+        .decode(text)
+        .or_else(|_| URL_SAFE_NO_PAD.decode(text))
+        .ok();
     let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
     decoded
         .filter(|token| form(token).is_some())
@@ -176,7 +192,11 @@ impl ArvadosTokens {
     ///
     /// # Errors
     /// As for [`ArvadosTokens::person`].
-    pub async fn sign_in(&self, token: &Secret, client: IpAddr) -> Result<Option<Arc<SignIn>>, Unavailable> {
+    pub async fn sign_in(
+        &self,
+        token: &Secret,
+        client: IpAddr,
+    ) -> Result<Option<Arc<SignIn>>, Unavailable> {
         let key = RecordKey::of_token(token.expose());
         let known = self.sessions.find_for_token(&key, self.clock.now());
         let Some(principal) = self.person(token, client).await? else {
@@ -188,7 +208,10 @@ impl ArvadosTokens {
         if let Some(sign_in) = known {
             return Ok(Some(sign_in));
         }
-        let tokens = ProviderTokens { arvados: Some(token.clone()), ..ProviderTokens::default() };
+        let tokens = ProviderTokens {
+            arvados: Some(token.clone()),
+            ..ProviderTokens::default()
+        };
         Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
     }
 
@@ -196,7 +219,9 @@ impl ArvadosTokens {
     /// that noticed is not kept waiting. A token that no longer holds ends the sign-in; a silent
     /// server changes nothing.
     pub fn recheck(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
-        let Some(token) = sign_in.tokens.arvados.clone() else { return };
+        let Some(token) = sign_in.tokens.arvados.clone() else {
+            return;
+        };
         if !sign_in.is_proof_due(self.clock.now(), self.sessions.recheck()) {
             return;
         }
@@ -220,7 +245,13 @@ impl ArvadosTokens {
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
         let key = (RecordKey::of_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
-        let ask = || async move { client.can_read(&container).await.map(Some).map_err(|_| Unavailable) };
+        let ask = || async move {
+            client
+                .can_read(&container)
+                .await
+                .map(Some)
+                .map_err(|_| Unavailable)
+        };
         matches!(self.readers.get(key, ask).await, Ok(Some(readable)) if *readable)
     }
 
@@ -233,7 +264,9 @@ impl ArvadosTokens {
         match self.ask(access_token).await {
             Ok(person) => person.map(|person| person.principal.subject.clone()),
             Err(Unavailable) => {
-                tracing::warn!("cannot look up the person who just signed in at the Arvados API server");
+                tracing::warn!(
+                    "cannot look up the person who just signed in at the Arvados API server"
+                );
                 None
             }
         }
@@ -242,7 +275,9 @@ impl ArvadosTokens {
     /// Whose token it was when somebody last asked, without waiting; has it verified again when
     /// that is due. `None`: it no longer holds, as far as anybody knows.
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
-        let known = self.people.last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+        let known = self
+            .people
+            .last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
         Some(known.principal.clone())
     }
 
@@ -270,7 +305,14 @@ impl ArvadosTokens {
 }
 
 fn describe(user: UserRecord) -> Person {
-    let UserRecord { uuid, is_admin, email, username, full_name, is_active: _ } = user;
+    let UserRecord {
+        uuid,
+        is_admin,
+        email,
+        username,
+        full_name,
+        is_active: _,
+    } = user;
     let claims = PersonClaims {
         subject: uuid.clone(),
         name: full_name,
@@ -281,20 +323,28 @@ fn describe(user: UserRecord) -> Person {
     // Groups are the identity provider's; here the record itself says who is an admin.
     let mut principal = Principal::new(claims, &[]);
     principal.is_admin = is_admin;
-    Person { uuid, is_admin, principal: Arc::new(principal) }
+    Person {
+        uuid,
+        is_admin,
+        principal: Arc::new(principal),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const V2: &str = "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
+    const V2: &str =
+        "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
     const OLD: &str = "3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
 
     #[test]
     fn a_token_is_told_from_other_texts_by_its_form() {
         assert_eq!(form(V2), Some(Form::Sure));
-        assert_eq!(form(&format!("{V2}/zzzzz-dz642-xqhgmzqm1tyc3bs")), Some(Form::Sure));
+        assert_eq!(
+            form(&format!("{V2}/zzzzz-dz642-xqhgmzqm1tyc3bs")),
+            Some(Form::Sure)
+        );
         assert_eq!(form(OLD), Some(Form::Old));
         for other in [
             "",
@@ -309,17 +359,34 @@ mod tests {
         ] {
             assert_eq!(form(other), None, "{other:?}");
         }
-        assert_eq!(of_authorization(format!("Bearer {V2}").as_bytes()), Some((V2, Form::Sure)));
-        assert_eq!(of_authorization(format!("OAuth2 {OLD}").as_bytes()), Some((OLD, Form::Sure)));
-        assert_eq!(of_authorization(format!("Bearer {OLD}").as_bytes()), Some((OLD, Form::Old)));
+        assert_eq!(
+            of_authorization(format!("Bearer {V2}").as_bytes()),
+            Some((V2, Form::Sure))
+        );
+        assert_eq!(
+            of_authorization(format!("OAuth2 {OLD}").as_bytes()),
+            Some((OLD, Form::Sure))
+        );
+        assert_eq!(
+            of_authorization(format!("Bearer {OLD}").as_bytes()),
+            Some((OLD, Form::Old))
+        );
         assert_eq!(of_authorization(format!("Basic {OLD}").as_bytes()), None);
     }
 
     #[test]
     fn a_cookie_holds_a_token_as_arvados_programs_write_it_or_as_it_is() {
         for token in [V2, OLD] {
-            for written in [URL_SAFE.encode(token), URL_SAFE_NO_PAD.encode(token), token.to_owned()] {
-                assert_eq!(of_cookie(written.as_bytes()).expect("a token").expose(), token, "{written}");
+            for written in [
+                URL_SAFE.encode(token),
+                URL_SAFE_NO_PAD.encode(token),
+                token.to_owned(),
+            ] {
+                assert_eq!(
+                    of_cookie(written.as_bytes()).expect("a token").expose(),
+                    token,
+                    "{written}"
+                );
             }
         }
         for other in ["", "x", "dGhpcyBpcyBubyB0b2tlbg=="] {

@@ -122,7 +122,10 @@ impl Containers {
         match (&here, place) {
             (Here::Nothing, Place::Host(label)) => match named(label) {
                 Named::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port), client).await,
-                Named::Bare(uuid) => self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT), client).await,
+                Named::Bare(uuid) => {
+                    self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT), client)
+                        .await
+                }
                 Named::Name(_) => self.at_name(*label, client).await,
                 Named::Broken => here,
             },
@@ -145,7 +148,8 @@ impl Containers {
     async fn at_name(&self, label: HostLabel, client: IpAddr) -> Here {
         self.bounded(self.names.is_no_guess(&label), client, async {
             let system = self.system.clone();
-            let ask = move || async move { found(&label, system.published_name(label.as_str()).await) };
+            let ask =
+                move || async move { found(&label, system.published_name(label.as_str()).await) };
             match self.names.get(label, ask).await {
                 Ok(Some(target)) => self.port_of(target.0, Wanted::Any(target.1)).await,
                 Ok(None) => Here::Nothing,
@@ -159,7 +163,12 @@ impl Containers {
     async fn at_port(&self, port: u16) -> Here {
         let ask = || {
             let system = self.system.clone();
-            async move { found(&"running containers", system.running().await.map(|all| external_ports(&all))) }
+            async move {
+                found(
+                    &"running containers",
+                    system.running().await.map(|all| external_ports(&all)),
+                )
+            }
         };
         let first = match self.ports.get((), ask).await {
             Ok(ports) => ports.and_then(|ports| ports.get(&port).copied()),
@@ -184,9 +193,19 @@ impl Containers {
     /// A container's port as it was last known, without waiting. `None`: it is not known at all
     /// now.
     pub fn last_known(&self, container: &Uuid, app: &AppId) -> Option<Option<Arc<App>>> {
-        let known = self.containers.last_known(container, || self.read(*container))?;
-        let port = app.as_str().rsplit(':').next().and_then(|port| port.parse().ok());
-        Some(known.zip(port).map(|(known, port)| self.app(&known, *container, port)))
+        let known = self
+            .containers
+            .last_known(container, || self.read(*container))?;
+        let port = app
+            .as_str()
+            .rsplit(':')
+            .next()
+            .and_then(|port| port.parse().ok());
+        Some(
+            known
+                .zip(port)
+                .map(|(known, port)| self.app(&known, *container, port)),
+        )
     }
 
     /// Runs a look-up of something nothing is known of only while few of the client's found
@@ -195,7 +214,9 @@ impl Containers {
         if known {
             return look.await;
         }
-        let Some(turn) = self.lookups.attempt(client) else { return Here::Unavailable };
+        let Some(turn) = self.lookups.attempt(client) else {
+            return Here::Unavailable;
+        };
         let here = look.await;
         if !matches!(here, Here::Nothing) {
             turn.found();
@@ -206,17 +227,25 @@ impl Containers {
     async fn port_of(&self, uuid: Uuid, wanted: Wanted) -> Here {
         let container = match uuid.kind() {
             UuidKind::Container => uuid,
-            UuidKind::ContainerRequest => match self.requests.get(uuid, || self.read_request(uuid)).await {
-                Ok(Some(container)) => *container,
-                Ok(None) => return Here::Nothing,
-                Err(Unavailable) => return Here::Unavailable,
-            },
+            UuidKind::ContainerRequest => {
+                match self.requests.get(uuid, || self.read_request(uuid)).await {
+                    Ok(Some(container)) => *container,
+                    Ok(None) => return Here::Nothing,
+                    Err(Unavailable) => return Here::Unavailable,
+                }
+            }
             UuidKind::Token | UuidKind::Other => return Here::Nothing,
         };
-        match self.containers.get(container, || self.read(container)).await {
+        match self
+            .containers
+            .get(container, || self.read(container))
+            .await
+        {
             Ok(Some(known)) => match wanted {
                 Wanted::Published(port) if known.published(port).is_none() => Here::Nothing,
-                Wanted::Published(port) | Wanted::Any(port) => Here::App(self.app(&known, container, port)),
+                Wanted::Published(port) | Wanted::Any(port) => {
+                    Here::App(self.app(&known, container, port))
+                }
             },
             Ok(None) => Here::Nothing,
             Err(Unavailable) => Here::Unavailable,
@@ -242,8 +271,11 @@ impl Containers {
     ) -> impl Future<Output = Result<Option<Container>, Unavailable>> + Send + use<> {
         let system = self.system.clone();
         async move {
-            let (record, submitters) = tokio::join!(system.container(&uuid), system.submitters(&uuid));
-            let Some(record) = found(&uuid, record)? else { return Ok(None) };
+            let (record, submitters) =
+                tokio::join!(system.container(&uuid), system.submitters(&uuid));
+            let Some(record) = found(&uuid, record)? else {
+                return Ok(None);
+            };
             if let Some(address) = record.gateway_address.as_deref()
                 && !address.is_empty()
                 && host_and_port(address).is_none()
@@ -270,13 +302,19 @@ impl Containers {
         if apps.len() >= 64 {
             apps.retain(|_, app| Arc::strong_count(app) > 1);
         }
-        apps.entry(port).or_insert_with(|| Arc::new(self.make(known, container, port))).clone()
+        apps.entry(port)
+            .or_insert_with(|| Arc::new(self.make(known, container, port)))
+            .clone()
     }
 
     fn make(&self, known: &Container, container: Uuid, port: u16) -> App {
         let published = known.published(port);
         let public = published.is_some_and(|port| port.access.as_deref() == Some("public"));
-        let address = known.record.gateway_address.as_deref().and_then(host_and_port);
+        let address = known
+            .record
+            .gateway_address
+            .as_deref()
+            .and_then(host_and_port);
         let state = match (known.record.state.as_str(), &address) {
             ("Complete" | "Cancelled", _) => AppState::Ended,
             ("Running", Some(_)) => AppState::Running,
@@ -287,15 +325,29 @@ impl Containers {
             container,
             port: HeaderValue::from(port),
             // Letters, digits and dashes can stand in a header.
-            uuid: HeaderValue::from_str(container.as_str()).unwrap_or_else(|_| HeaderValue::from_static("")),
+            uuid: HeaderValue::from_str(container.as_str())
+                .unwrap_or_else(|_| HeaderValue::from_static("")),
             key: proof::key(&self.root_token, &container),
         };
-        let upstream =
-            Upstream { scheme: UpstreamScheme::Container(Arc::new(gateway)), host, port: gateway_port };
-        let access = if public { Access::Public } else { known.private.clone() };
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Container(Arc::new(gateway)),
+            host,
+            port: gateway_port,
+        };
+        let access = if public {
+            Access::Public
+        } else {
+            known.private.clone()
+        };
         let id = AppId::of_container(&container, port);
-        let label = published.and_then(|port| port.label.clone()).filter(|label| !label.is_empty());
-        App::on_host(AppSpec { name: label, state, ..AppSpec::new(id, upstream, access, self.timeout) })
+        let label = published
+            .and_then(|port| port.label.clone())
+            .filter(|label| !label.is_empty());
+        App::on_host(AppSpec {
+            name: label,
+            state,
+            ..AppSpec::new(id, upstream, access, self.timeout)
+        })
     }
 }
 
@@ -335,7 +387,9 @@ fn host_and_port(address: &str) -> Option<(Box<str>, u16)> {
 fn external_ports(running: &[ContainerRecord]) -> BTreeMap<u16, (Uuid, u16)> {
     let mut ports = BTreeMap::new();
     for record in running {
-        let Some(uuid) = Uuid::new(&record.uuid) else { continue };
+        let Some(uuid) = Uuid::new(&record.uuid) else {
+            continue;
+        };
         let published = record.published_ports.iter().flatten();
         let mapped = |(inner, published): (&String, &PublishedRecord)| {
             Some((published.external_port?, (uuid, inner.parse().ok()?)))
@@ -355,7 +409,13 @@ mod tests {
         let bob = || Some("zzzzz-tpzed-000000000000002".to_owned());
         assert_eq!(rule_of_private_ports(&[alice()]).kind(), "owner");
         assert_eq!(rule_of_private_ports(&[alice(), alice()]).kind(), "owner");
-        for shared in [vec![], vec![None], vec![alice(), bob()], vec![alice(), None], vec![None, alice()]] {
+        for shared in [
+            vec![],
+            vec![None],
+            vec![alice(), bob()],
+            vec![alice(), None],
+            vec![None, alice()],
+        ] {
             assert_eq!(rule_of_private_ports(&shared), Access::Admins, "{shared:?}");
         }
     }

@@ -74,7 +74,13 @@ impl Feeder {
         namespaces: &[String],
     ) -> Feeder {
         let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
-        Feeder { site, own, timeout, isolation, namespaces }
+        Feeder {
+            site,
+            own,
+            timeout,
+            isolation,
+            namespaces,
+        }
     }
 
     /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
@@ -135,7 +141,10 @@ impl Feeder {
         let (tell, told) = mpsc::channel(1);
         for (index, namespace) in self.namespaces.iter().enumerate() {
             let kind = Watched::Kind(ApiResource::erase::<PhApplication>(&()));
-            for (source, watched) in [(Source::Apps, kind), (Source::Slices, Watched::EndpointSlices)] {
+            for (source, watched) in [
+                (Source::Apps, kind),
+                (Source::Slices, Watched::EndpointSlices),
+            ] {
                 let mut one = cluster.watch(watched, namespace.name());
                 let tell = tell.clone();
                 tokio::spawn(async move {
@@ -152,11 +161,13 @@ impl Feeder {
 
     /// Takes in what a watch says; gives back whether it may change what is published.
     fn hear(&mut self, index: usize, source: Source, told: Told) -> bool {
-        let Some(namespace) = self.namespaces.get_mut(index) else { return false };
+        let Some(namespace) = self.namespaces.get_mut(index) else {
+            return false;
+        };
         match source {
-            Source::Apps => namespace
-                .apps
-                .hear(told, |object, before| Some((object.name_any(), application::read(object, before)))),
+            Source::Apps => namespace.apps.hear(told, |object, before| {
+                Some((object.name_any(), application::read(object, before)))
+            }),
             Source::Slices => namespace.slices.hear(told, |object, _| {
                 // Of other Services nothing is kept.
                 let slice = endpoint_slices::read(object)
@@ -178,7 +189,11 @@ impl Feeder {
         let mut groups = HashMap::new();
         taken.extend(own.iter().map(|id| (id.as_str(), "the configuration file")));
         let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
-            self.site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.'))
+            self.site
+                .origin
+                .host
+                .strip_suffix(&**domain)
+                .and_then(|rest| rest.strip_suffix('.'))
         });
         if let Some(label) = site_label {
             taken.insert(label, "the site, whose host it would have");
@@ -190,7 +205,12 @@ impl Feeder {
                 of_namespace.extend(seen.group.clone().map(|group| (Box::from(name), group)));
                 let object = format!("{}/{name}", namespace.name());
                 let mut problem = |what: String, kept| {
-                    problems.push(Problem { id: name.to_owned(), object: object.clone(), what, kept });
+                    problems.push(Problem {
+                        id: name.to_owned(),
+                        object: object.clone(),
+                        what,
+                        kept,
+                    });
                 };
                 if let Some(what) = &seen.problem {
                     problem(what.clone(), seen.form.is_some());
@@ -222,14 +242,24 @@ impl Feeder {
         Some(before.followed_by(specs, problems, groups))
     }
 
-    fn spec(&self, name: &str, form: &Form, ready: Vec<SocketAddr>, namespace: &str) -> Option<AppSpec> {
+    fn spec(
+        &self,
+        name: &str,
+        form: &Form,
+        ready: Vec<SocketAddr>,
+        namespace: &str,
+    ) -> Option<AppSpec> {
         let state = form.state(!ready.is_empty());
         let upstream = Upstream {
             scheme: UpstreamScheme::Pods(ready.into()),
             host: format!("{SERVICE_PREFIX}{name}.{namespace}.svc").into(),
             port: form.port,
         };
-        let message = form.now.message.clone().filter(|_| state != AppState::Running);
+        let message = form
+            .now
+            .message
+            .clone()
+            .filter(|_| state != AppState::Running);
         Some(AppSpec {
             name: Some(form.title.clone()),
             strip_prefix: form.rewrite,
@@ -237,7 +267,12 @@ impl Feeder {
             first_page: form.first_page.clone(),
             state,
             message,
-            ..AppSpec::new(AppId::new(name)?, upstream, form.now.access.clone(), self.timeout)
+            ..AppSpec::new(
+                AppId::new(name)?,
+                upstream,
+                form.now.access.clone(),
+                self.timeout,
+            )
         })
     }
 }
@@ -250,11 +285,16 @@ enum Source {
 
 /// Says what is wrong now and was not before; the whole list is at `GET /apps`.
 fn complain(next: &Snapshot, before: &Snapshot) {
-    let known: HashSet<(&str, &str)> =
-        before.problems().iter().map(|problem| (&*problem.object, &*problem.what)).collect();
+    let known: HashSet<(&str, &str)> = before
+        .problems()
+        .iter()
+        .map(|problem| (&*problem.object, &*problem.what))
+        .collect();
     for problem in next.problems() {
         if !known.contains(&(&*problem.object, &*problem.what)) {
-            let Problem { object, what, kept, .. } = problem;
+            let Problem {
+                object, what, kept, ..
+            } = problem;
             tracing::warn!(%object, problem = %what, still_published = kept, "an app is not as its author wrote it");
         }
     }

@@ -21,9 +21,21 @@ impl CatalogMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> CatalogMetrics {
         let (apps, problems, age) = (Gauge::default(), Gauge::default(), Gauge::default());
-        let metrics = CatalogMetrics { apps, problems, age };
-        registry.register("catalog_apps", "Apps in the catalogue", metrics.apps.clone());
-        registry.register("catalog_problems", "Apps with an invalid definition", metrics.problems.clone());
+        let metrics = CatalogMetrics {
+            apps,
+            problems,
+            age,
+        };
+        registry.register(
+            "catalog_apps",
+            "Apps in the catalogue",
+            metrics.apps.clone(),
+        );
+        registry.register(
+            "catalog_problems",
+            "Apps with an invalid definition",
+            metrics.problems.clone(),
+        );
         registry.register(
             "catalog_age_seconds",
             "Seconds since the source of the catalogue last responded; 0 for a file",

@@ -59,7 +59,10 @@ impl Snapshot {
     /// A first snapshot whose source has not told everything yet: what it does not hold may still
     /// come.
     pub fn incomplete(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
-        Snapshot { complete: false, ..Snapshot::build(site, specs, None) }
+        Snapshot {
+            complete: false,
+            ..Snapshot::build(site, specs, None)
+        }
     }
 
     /// The snapshot that follows this one. An app of which nothing changed stays the one it was,
@@ -71,13 +74,21 @@ impl Snapshot {
         groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
     ) -> Snapshot {
         let named = groups.values().flat_map(HashMap::values).cloned().collect();
-        Snapshot { problems, groups, named, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+        Snapshot {
+            problems,
+            groups,
+            named,
+            ..Snapshot::build(self.site.clone(), specs, Some(self))
+        }
     }
 
     /// The one that follows with other apps of the file, while the source of the others has not
     /// told everything yet.
     pub fn still_incomplete(&self, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
-        Snapshot { complete: false, ..Snapshot::build(self.site.clone(), specs, Some(self)) }
+        Snapshot {
+            complete: false,
+            ..Snapshot::build(self.site.clone(), specs, Some(self))
+        }
     }
 
     fn build(
@@ -89,12 +100,15 @@ impl Snapshot {
         let on_host = |label: &HostLabel, spec: &AppSpec| {
             let old = before.and_then(|before| before.hosts.get(label));
             let same = old.filter(|app| app.spec == *spec);
-            same.cloned().unwrap_or_else(|| follows(old, App::on_host(spec.clone())))
+            same.cloned()
+                .unwrap_or_else(|| follows(old, App::on_host(spec.clone())))
         };
         let mut hosts = HashMap::default();
         if site.apps_domain.is_some() {
             // A published port has its label before an app that bears the same name.
-            let names = specs.iter().filter_map(|spec| Some((label_of(&spec.id)?, spec)));
+            let names = specs
+                .iter()
+                .filter_map(|spec| Some((label_of(&spec.id)?, spec)));
             hosts.extend(names.map(|(label, spec)| (label, on_host(&label, spec))));
             for spec in &specs {
                 let ports = spec.published_ports.iter();
@@ -112,8 +126,8 @@ impl Snapshot {
         let apps = specs
             .into_iter()
             .map(|spec| {
-                let own =
-                    label_of(&spec.id).filter(|label| site.apps_domain.is_some() && !taken.contains(label));
+                let own = label_of(&spec.id)
+                    .filter(|label| site.apps_domain.is_some() && !taken.contains(label));
                 let old = before.and_then(|before| before.apps.get(&spec.id));
                 let same = old.filter(|app| app.spec == spec && app.host == own);
                 let id = spec.id.clone();
@@ -154,7 +168,9 @@ impl Snapshot {
             Place::Host(label) => match named(label) {
                 Named::Broken => Here::Broken,
                 Named::Port(..) | Named::Bare(_) => Here::Nothing,
-                Named::Name(_) => self.at_host(label).map_or(Here::Nothing, |app| Here::App(app.clone())),
+                Named::Name(_) => self
+                    .at_host(label)
+                    .map_or(Here::Nothing, |app| Here::App(app.clone())),
             },
             Place::Port(_) => Here::Unassigned,
         }
@@ -179,7 +195,10 @@ impl Snapshot {
             return None;
         }
         let other = label_of(app.id()).and_then(|label| self.hosts.get(&label))?;
-        Some(format!("its host is that of {}, which publishes that port: it has its path only", other.id()))
+        Some(format!(
+            "its host is that of {}, which publishes that port: it has its path only",
+            other.id()
+        ))
     }
 
     /// What is not published as it was written.
@@ -204,8 +223,14 @@ impl Snapshot {
         self.complete == other.complete
             && self.apps.len() == other.apps.len()
             && self.hosts.len() == other.hosts.len()
-            && self.apps.iter().all(|(id, app)| same(app, other.apps.get(id)))
-            && self.hosts.iter().all(|(label, app)| same(app, other.hosts.get(label)))
+            && self
+                .apps
+                .iter()
+                .all(|(id, app)| same(app, other.apps.get(id)))
+            && self
+                .hosts
+                .iter()
+                .all(|(label, app)| same(app, other.hosts.get(label)))
             && self.problems == other.problems
             && self.groups == other.groups
     }
@@ -239,7 +264,11 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
 /// not forgotten.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
-        Some(old) => Arc::new(App { load: old.load.clone(), bare_path: old.bare_path.clone(), ..app }),
+        Some(old) => Arc::new(App {
+            load: old.load.clone(),
+            bare_path: old.bare_path.clone(),
+            ..app
+        }),
         None => Arc::new(app),
     }
 }
@@ -257,35 +286,61 @@ mod tests {
     };
 
     fn spec(id: &str, ports: &[u16]) -> AppSpec {
-        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "10.0.0.1".into(), port: 5000 };
-        let publish =
-            |port: &u16| PublishedPort { port: *port, access: Access::User, label: None, upstream: None };
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "10.0.0.1".into(),
+            port: 5000,
+        };
+        let publish = |port: &u16| PublishedPort {
+            port: *port,
+            access: Access::User,
+            label: None,
+            upstream: None,
+        };
         AppSpec {
             published_ports: ports.iter().map(publish).collect(),
-            ..AppSpec::new(AppId::new(id).expect("an id"), upstream, Access::Public, Duration::from_secs(1))
+            ..AppSpec::new(
+                AppId::new(id).expect("an id"),
+                upstream,
+                Access::Public,
+                Duration::from_secs(1),
+            )
         }
     }
 
     #[test]
     fn a_published_port_has_its_host_before_an_app_of_that_name() {
-        let mut site =
-            Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        let mut site = Site::with_default_paths(
+            WebOrigin::new(true, "gw.test", 443),
+            CookieNames::new(true, "c", &[]),
+        );
         site.apps_domain = Some("svc.test".into());
-        let snapshot = Snapshot::new(Arc::new(site), [spec("web-80", &[]), spec("web", &[80, 443])]);
+        let snapshot = Snapshot::new(
+            Arc::new(site),
+            [spec("web-80", &[]), spec("web", &[80, 443])],
+        );
         let at = |label: &str| {
             let label = HostLabel::new(label.as_bytes()).expect("a label");
-            snapshot.at_host(&label).map(|app| format!("{} {}", app.id(), app.spec.upstream))
+            snapshot
+                .at_host(&label)
+                .map(|app| format!("{} {}", app.id(), app.spec.upstream))
         };
         assert_eq!(at("web").as_deref(), Some("web http://10.0.0.1:5000"));
         assert_eq!(at("web-80").as_deref(), Some("web:80 http://10.0.0.1"));
-        assert_eq!(at("web-443").as_deref(), Some("web:443 http://10.0.0.1:443"));
+        assert_eq!(
+            at("web-443").as_deref(),
+            Some("web:443 http://10.0.0.1:443")
+        );
         assert_eq!(at("web-81"), None);
         let shadowed = snapshot.find("web-80").expect("on its path");
         assert!(shadowed.host.is_none());
         let note = snapshot.note_on(shadowed).expect("a reason");
         assert!(note.contains("web:80"), "{note}");
         let whole = snapshot.find("web").expect("on its path");
-        assert_eq!(whole.host.map(|label| label.to_string()).as_deref(), Some("web"));
+        assert_eq!(
+            whole.host.map(|label| label.to_string()).as_deref(),
+            Some("web")
+        );
         assert!(snapshot.note_on(whole).is_none());
         assert_eq!(snapshot.ports_of(whole).count(), 2);
     }

@@ -18,7 +18,10 @@ pub fn run(args: &cli::Demo) -> u8 {
         );
         return BAD_CONFIGURATION;
     }
-    logging::start(&logging::Settings { requests: args.log_requests, level: "warn".into() });
+    logging::start(&logging::Settings {
+        requests: args.log_requests,
+        level: "warn".into(),
+    });
     match serve(args) {
         Ok(()) => DONE,
         Err(error) => {
@@ -46,7 +49,10 @@ fn serve(args: &cli::Demo) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut signals = Signals::register_stop()?;
         let options = Options::of_this_machine();
-        let demo = Demo { listen: args.listen, log_requests: args.log_requests };
+        let demo = Demo {
+            listen: args.listen,
+            log_requests: args.log_requests,
+        };
         let running = demo::start(demo, options).await?;
         println!("{}", running.welcome());
         signals.next().await;

@@ -49,15 +49,26 @@ pub fn run(args: &Explain) -> u8 {
             return BAD_CONFIGURATION;
         }
     };
-    let admin_groups =
-        settings.identity.as_ref().map(|identity| identity.admin_groups.clone()).unwrap_or_default();
+    let admin_groups = settings
+        .identity
+        .as_ref()
+        .map(|identity| identity.admin_groups.clone())
+        .unwrap_or_default();
     logging::start(&settings.log);
-    let containers = settings.arvados.as_ref().map(|arvados| Lookups::new(arvados, &settings.forward));
+    let containers = settings
+        .arvados
+        .as_ref()
+        .map(|arvados| Lookups::new(arvados, &settings.forward));
     let snapshot = match settings.kubernetes {
         None => Snapshot::new(settings.site, settings.apps),
         Some(kubernetes) => {
             let timeout = settings.forward.response_head;
-            match of_cluster(kubernetes, settings.site.clone(), settings.apps.clone(), timeout) {
+            match of_cluster(
+                kubernetes,
+                settings.site.clone(),
+                settings.apps.clone(),
+                timeout,
+            ) {
                 Ok(snapshot) => snapshot,
                 Err(error) => {
                     eprintln!("kubernetes: {error:#}");
@@ -90,7 +101,11 @@ pub fn run(args: &Explain) -> u8 {
 /// The apps of the cluster as they are now. A gateway that runs may know more: the last good form
 /// of what is broken.
 fn of_cluster(
-    Kubernetes { cluster, isolation, logs: _ }: Kubernetes,
+    Kubernetes {
+        cluster,
+        isolation,
+        logs: _,
+    }: Kubernetes,
     site: Arc<Site>,
     own: Vec<AppSpec>,
     timeout: Duration,
@@ -99,9 +114,17 @@ fn of_cluster(
     runtime.block_on(async {
         let cluster = Cluster::new(cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
-        let feeder = Feeder::new(site, own, timeout, isolation, &cluster.settings().namespaces);
+        let feeder = Feeder::new(
+            site,
+            own,
+            timeout,
+            isolation,
+            &cluster.settings().namespaces,
+        );
         let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
-        listed.map_err(|_| anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs()))
+        listed.map_err(|_| {
+            anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs())
+        })
     })
 }
 
@@ -115,13 +138,24 @@ impl Lookups {
     fn new(arvados: &arvados::Settings, forward: &forward::Settings) -> anyhow::Result<Lookups> {
         let runtime = tokio::runtime::Runtime::new()?;
         let api = Api::new(arvados, CallCounter::default())?;
-        let (system, clock, control) = (api.as_system(arvados), Clock::system(), runtime.handle().clone());
+        let (system, clock, control) = (
+            api.as_system(arvados),
+            Clock::system(),
+            runtime.handle().clone(),
+        );
         let containers = Containers::new(arvados, system, forward.response_head, clock, control);
-        Ok(Lookups { runtime, containers: Arc::new(containers) })
+        Ok(Lookups {
+            runtime,
+            containers: Arc::new(containers),
+        })
     }
 
     fn look(&self, place: &Place, snapshot: &Snapshot) -> Here {
-        self.runtime.block_on(self.containers.beside(place, snapshot.at(place), Ipv4Addr::LOCALHOST.into()))
+        self.runtime.block_on(self.containers.beside(
+            place,
+            snapshot.at(place),
+            Ipv4Addr::LOCALHOST.into(),
+        ))
     }
 }
 
@@ -147,12 +181,17 @@ pub fn explain(
     let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
     match parts.headers.get(header::ORIGIN) {
-        Some(origin) => text += &format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes())),
+        Some(origin) => {
+            text += &format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes()))
+        }
         // The gate treats it as the program that it is: a browser always says where it opened a
         // WebSocket from.
         None if parts.headers.contains_key(header::UPGRADE) => {
-            let host =
-                parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let host = parts
+                .headers
+                .get(header::HOST)
+                .and_then(|host| host.to_str().ok())
+                .unwrap_or_default();
             let own = format!("{}://{host}", site.origin.scheme());
             text += &format!("origin    none; a browser sends one: --origin {own}\n");
         }
@@ -162,8 +201,10 @@ pub fn explain(
         Ok(arrival) => arrival,
         Err(malformed) => {
             let status = malformed.status().as_u16();
-            text +=
-                &format!("incoming  refused: {malformed}\ndecision  malformed ({})\n", malformed.reason());
+            text += &format!(
+                "incoming  refused: {malformed}\ndecision  malformed ({})\n",
+                malformed.reason()
+            );
             text += &format!("answer    {status}\n");
             return Explanation {
                 decision: "malformed",
@@ -189,18 +230,34 @@ pub fn explain(
 fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
     text += &match &arrival.place {
-        Place::Site => format!("route     {}\n", route(arrival.target.path(), snapshot.site())),
+        Place::Site => format!(
+            "route     {}\n",
+            route(arrival.target.path(), snapshot.site())
+        ),
         Place::Host(label) => format!("route     host {label}: {}\n", named(label)),
         Place::Port(port) => format!("route     port {port}\n"),
     };
-    let asked_for = match (route(arrival.target.path(), snapshot.site()), &arrival.place) {
+    let asked_for = match (
+        route(arrival.target.path(), snapshot.site()),
+        &arrival.place,
+    ) {
         (Route::App { id, .. } | Route::AppWithoutSlash { id }, Place::Site) => Some(id),
         (_, Place::Host(label)) => Some(label.as_str()),
         (_, Place::Site | Place::Port(_)) => None,
     };
-    let problems = snapshot.problems().iter().filter(|problem| Some(&*problem.id) == asked_for);
-    for Problem { object, what, kept, .. } in problems {
-        let kept = if *kept { "; published in its last good form" } else { "" };
+    let problems = snapshot
+        .problems()
+        .iter()
+        .filter(|problem| Some(&*problem.id) == asked_for);
+    for Problem {
+        object, what, kept, ..
+    } in problems
+    {
+        let kept = if *kept {
+            "; published in its last good form"
+        } else {
+            ""
+        };
         text += &format!("problem   {object}: {what}{kept}\n");
     }
     if let Ok(destination) = locate(arrival, snapshot, here) {
@@ -210,7 +267,11 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
         if app.spec.state != AppState::Running {
             let why = app.spec.message.as_deref().unwrap_or("no reason given");
             // On one line, whatever its author wrote.
-            text += &format!("state     {}: {}\n", app.spec.state.as_str(), why.escape_debug());
+            text += &format!(
+                "state     {}: {}\n",
+                app.spec.state.as_str(),
+                why.escape_debug()
+            );
         }
         text += &match caller.principal() {
             _ if decide::is_open(&destination) => {
@@ -218,7 +279,8 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
             }
             None => "caller    nobody is signed in\n".to_owned(),
             Some(person) => {
-                let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
+                let groups: Vec<&str> =
+                    person.groups().iter().map(|group| group.as_str()).collect();
                 format!("caller    {} in [{}]\n", person.subject, groups.join(", "))
             }
         };
@@ -234,19 +296,33 @@ fn answer(decision: &Decision) -> String {
         },
         Decision::Early(Early::Endpoint(endpoint)) => format!("our endpoint {}", endpoint.as_str()),
         Decision::Early(Early::Launcher) => "200, the launcher".to_owned(),
-        Decision::Early(Early::Redirect { status, location }) => format!("{} to {location}", status.as_u16()),
-        Decision::Early(Early::SignIn { return_to }) => format!("302 to sign in, and back to {return_to}"),
+        Decision::Early(Early::Redirect { status, location }) => {
+            format!("{} to {location}", status.as_u16())
+        }
+        Decision::Early(Early::SignIn { return_to }) => {
+            format!("302 to sign in, and back to {return_to}")
+        }
         Decision::Early(Early::Refuse(refusal)) => {
-            format!("{}: {}", refusal.reason.status().as_u16(), refusal.reason.sentence())
+            format!(
+                "{}: {}",
+                refusal.reason.status().as_u16(),
+                refusal.reason.sentence()
+            )
         }
     }
 }
 
 fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
-    let Some(user) = &args.user else { return Caller::Anonymous };
+    let Some(user) = &args.user else {
+        return Caller::Anonymous;
+    };
     let claims = PersonClaims {
         subject: user.clone(),
-        groups: args.groups.iter().filter_map(|group| GroupName::new(group)).collect(),
+        groups: args
+            .groups
+            .iter()
+            .filter_map(|group| GroupName::new(group))
+            .collect(),
         ..PersonClaims::default()
     };
     Caller::Person {
@@ -276,7 +352,10 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
         .map_err(|error| format!("no such request can be sent: {error}"))?;
     let headers = request.headers_mut();
     let mut set = |name: &'static str, value: &'static str| {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
     };
     match args.kind {
         Kind::Navigation => {
@@ -293,8 +372,8 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
         }
     }
     if let Some(origin) = &args.origin {
-        let value =
-            HeaderValue::from_str(origin).map_err(|_| "the origin cannot stand in a header".to_owned())?;
+        let value = HeaderValue::from_str(origin)
+            .map_err(|_| "the origin cannot stand in a header".to_owned())?;
         headers.insert(header::ORIGIN, value);
     }
     Ok(request.into_parts().0)

@@ -45,7 +45,9 @@ pub fn run(args: &GatewayArgs) -> u8 {
     let keys = settings.keys.clone();
     // Beside the start; the thread ends by itself. Without one, whoever needs a key first waits for
     // it.
-    let _ = thread::Builder::new().name("randomness".into()).spawn(move || keys.prepare());
+    let _ = thread::Builder::new()
+        .name("randomness".into())
+        .spawn(move || keys.prepare());
     match serve(settings, reload, inherited) {
         Ok(()) => DONE,
         Err(error) => {
@@ -63,7 +65,11 @@ pub fn run(args: &GatewayArgs) -> u8 {
     }
 }
 
-fn serve(settings: settings::Settings, mut reload: Reload, inherited: Inherited) -> anyhow::Result<()> {
+fn serve(
+    settings: settings::Settings,
+    mut reload: Reload,
+    inherited: Inherited,
+) -> anyhow::Result<()> {
     let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {

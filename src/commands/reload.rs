@@ -42,7 +42,14 @@ impl Reload {
     pub fn new(path: &Path) -> Reload {
         let first = fs::read_to_string(path).ok();
         let (path, first_tables) = (path.to_owned(), OnceCell::new());
-        Reload { path, in_force: first.clone(), seen: first.clone(), first, first_tables, wrong: None }
+        Reload {
+            path,
+            in_force: first.clone(),
+            seen: first.clone(),
+            first,
+            first_tables,
+            wrong: None,
+        }
     }
 
     /// What it means at the start.
@@ -75,7 +82,9 @@ impl Reload {
                 let count = settings.apps.len();
                 running.replace_apps(settings.apps);
                 // Nobody waits for what is only told.
-                let first = self.first_tables.get_or_init(|| tables(self.first.as_deref()));
+                let first = self
+                    .first_tables
+                    .get_or_init(|| tables(self.first.as_deref()));
                 let waiting = changed(first, &tables(self.seen.as_deref()));
                 running.tell_configuration(Ok(&waiting));
                 if waiting.is_empty() {
@@ -121,7 +130,9 @@ fn changed(before: &Table, after: &Table) -> Vec<String> {
         match (before.get(section), after.get(section)) {
             (Some(toml::Value::Table(before)), Some(toml::Value::Table(after))) => {
                 let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-                let differing = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
+                let differing = keys
+                    .into_iter()
+                    .filter(|key| before.get(*key) != after.get(*key));
                 changed.extend(differing.map(|key| format!("{section}.{key}")));
             }
             (before, after) if before != after => changed.push(section.clone()),
@@ -144,7 +155,10 @@ mod tests {
         let after = table(
             "[site]\nurl = \"a\"\n[session]\nidle = \"1m\"\nrecheck = \"1m\"\n[[apps]]\nid = \"y\"\n[log]\nlevel = \"warn\"\n[admin]\n",
         );
-        assert_eq!(changed(&before, &after), ["log", "session.idle", "session.lifetime", "session.recheck"]);
+        assert_eq!(
+            changed(&before, &after),
+            ["log", "session.idle", "session.lifetime", "session.recheck"]
+        );
         assert_eq!(changed(&before, &before), Vec::<String>::new());
     }
 }

@@ -30,7 +30,10 @@ impl Signals {
     /// When the system refuses.
     pub fn register() -> std::io::Result<Signals> {
         let hangup = Some(signal(SignalKind::hangup())?);
-        Ok(Signals { hangup, ..Signals::register_stop()? })
+        Ok(Signals {
+            hangup,
+            ..Signals::register_stop()?
+        })
     }
 
     /// Registers SIGTERM and SIGINT; SIGHUP ends the process, as it should when its terminal is
@@ -39,8 +42,15 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub fn register_stop() -> std::io::Result<Signals> {
-        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        Ok(Signals { terminate, interrupt, hangup: None })
+        let (terminate, interrupt) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
+        Ok(Signals {
+            terminate,
+            interrupt,
+            hangup: None,
+        })
     }
 
     /// The next of them. Cancel safety: may be dropped and called again.
@@ -60,7 +70,11 @@ impl Signals {
 
     /// From now on SIGTERM and SIGINT end the process at once, as they do by default.
     pub fn exit_on_next(self) {
-        let Signals { mut terminate, mut interrupt, .. } = self;
+        let Signals {
+            mut terminate,
+            mut interrupt,
+            ..
+        } = self;
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}

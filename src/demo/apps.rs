@@ -52,7 +52,10 @@ pub enum Sample {
 pub async fn start(sample: Sample, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    let app = App { program: Program::of(sample), launcher: launcher.into() };
+    let app = App {
+        program: Program::of(sample),
+        launcher: launcher.into(),
+    };
     tokio::spawn(serve(listener, app));
     Ok(address)
 }
@@ -89,7 +92,9 @@ impl App {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let home = self.home(request.headers()).to_owned();
         match &self.program {
-            Program::Hello => only_page(&request, || page::fill(HELLO, &[("home", Piece::Text(&home))])),
+            Program::Hello => only_page(&request, || {
+                page::fill(HELLO, &[("home", Piece::Text(&home))])
+            }),
             Program::Whoami => only_page(&request, || whoami::page(request.headers(), &home)),
             Program::Team => only_page(&request, || team::page(request.headers(), &home)),
             Program::Chat(room) => chat::answer(room, request, &home).await,
@@ -99,7 +104,11 @@ impl App {
     /// Where all apps are: one up from an app on a path, on the site from an app on a host of its
     /// own.
     fn home(&self, headers: &HeaderMap) -> &str {
-        if headers.contains_key("x-forwarded-prefix") { "../" } else { &self.launcher }
+        if headers.contains_key("x-forwarded-prefix") {
+            "../"
+        } else {
+            &self.launcher
+        }
     }
 }
 
@@ -130,7 +139,10 @@ async fn attend(stream: TcpStream, app: App) {
     let service = service_fn(|request| async { Ok::<_, Infallible>(app.answer(request).await) });
     // No time limit on idle connections: the gateway keeps them to use them again. A connection
     // that fails concerns its peer only, and the peer knows.
-    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades().await;
+    let _ = http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
 }
 
 #[cfg(test)]
@@ -163,12 +175,25 @@ mod tests {
             let address = start(sample, LAUNCHER).await.unwrap();
             assert!(address.ip().is_loopback());
             let on_its_host = ask(address, "GET /", "").await;
-            assert!(on_its_host.contains("href=\"http://127.0.0.1:1/apps/\""), "{sample:?}");
+            assert!(
+                on_its_host.contains("href=\"http://127.0.0.1:1/apps/\""),
+                "{sample:?}"
+            );
             let page = ask(address, "GET /", "X-Forwarded-Prefix: /apps/x\r\n").await;
             assert!(page.starts_with("HTTP/1.1 200 "), "{sample:?}: {page}");
-            assert!(page.contains("<style>:root") && page.contains("href=\"../\""), "{sample:?}");
+            assert!(
+                page.contains("<style>:root") && page.contains("href=\"../\""),
+                "{sample:?}"
+            );
             assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
-            for absolute in ["href=\"/", "src=", "action=", "url(", "href=\"http", "new URL('/"] {
+            for absolute in [
+                "href=\"/",
+                "src=",
+                "action=",
+                "url(",
+                "href=\"http",
+                "new URL('/",
+            ] {
                 assert!(!page.contains(absolute), "{sample:?} has {absolute}");
             }
         }
@@ -178,10 +203,23 @@ mod tests {
     async fn what_is_not_there_is_404_and_other_methods_are_405() {
         for sample in ALL {
             let address = start(sample, LAUNCHER).await.unwrap();
-            assert!(ask(address, "GET /missing", "").await.starts_with("HTTP/1.1 404 "), "{sample:?}");
-            assert!(ask(address, "DELETE /", "").await.starts_with("HTTP/1.1 405 "), "{sample:?}");
+            assert!(
+                ask(address, "GET /missing", "")
+                    .await
+                    .starts_with("HTTP/1.1 404 "),
+                "{sample:?}"
+            );
+            assert!(
+                ask(address, "DELETE /", "")
+                    .await
+                    .starts_with("HTTP/1.1 405 "),
+                "{sample:?}"
+            );
             let head = ask(address, "HEAD /", "").await;
-            assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{sample:?}: {head}");
+            assert!(
+                head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
+                "{sample:?}: {head}"
+            );
         }
     }
 
@@ -189,7 +227,11 @@ mod tests {
     async fn noise_on_the_wire_ends_one_connection_only() {
         let address = start(Sample::Hello, LAUNCHER).await.unwrap();
         exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
-        assert!(ask(address, "GET /", "").await.contains("This app is public"));
+        assert!(
+            ask(address, "GET /", "")
+                .await
+                .contains("This app is public")
+        );
     }
 
     #[tokio::test]

@@ -104,7 +104,11 @@ impl Provider {
     ///
     /// # Errors
     /// When no key can be made.
-    pub fn start_on(listener: tokio::net::TcpListener, client: Client, clock: Clock) -> io::Result<Provider> {
+    pub fn start_on(
+        listener: tokio::net::TcpListener,
+        client: Client,
+        clock: Clock,
+    ) -> io::Result<Provider> {
         let issuer = format!("http://{}", listener.local_addr()?);
         let people = [
             ("alice", ["phusers", "friends"].as_slice()),
@@ -112,14 +116,22 @@ impl Provider {
             ("carol", ["friends", "guests"].as_slice()),
         ];
         let state = State {
-            people: people.into_iter().map(|(name, groups)| (name, person(name, groups))).collect(),
+            people: people
+                .into_iter()
+                .map(|(name, groups)| (name, person(name, groups)))
+                .collect(),
             keys: vec![SigningKey::new()?],
             codes: HashMap::new(),
             refresh: HashMap::new(),
             calls: BTreeMap::new(),
             mischief: None,
         };
-        let provider = Provider(Arc::new(Inner { issuer, client, clock, state: Mutex::new(state) }));
+        let provider = Provider(Arc::new(Inner {
+            issuer,
+            client,
+            clock,
+            state: Mutex::new(state),
+        }));
         tokio::spawn(http::serve(provider.clone(), listener));
         Ok(provider)
     }
@@ -169,7 +181,10 @@ impl Provider {
     /// Signs a token with the current key.
     pub fn sign(&self, header: &Value, claims: &Value) -> String {
         let state = self.state();
-        state.keys.first().map_or_else(String::new, |key| key.sign(header, claims))
+        state
+            .keys
+            .first()
+            .map_or_else(String::new, |key| key.sign(header, claims))
     }
 
     /// An access token for a person, as the token endpoint would give one.
@@ -181,12 +196,18 @@ impl Provider {
         claims.insert("azp".into(), self.0.client.id.as_str().into());
         claims.insert("iat".into(), now.into());
         claims.insert("exp".into(), (now + tokens::LIFE).into());
-        self.sign(&json!({"alg": "ES256", "typ": "at+jwt", "kid": self.key_id()}), &Value::Object(claims))
+        self.sign(
+            &json!({"alg": "ES256", "typ": "at+jwt", "kid": self.key_id()}),
+            &Value::Object(claims),
+        )
     }
 
     /// The id of the current key.
     pub fn key_id(&self) -> String {
-        self.state().keys.first().map_or_else(String::new, |key| key.id().to_owned())
+        self.state()
+            .keys
+            .first()
+            .map_or_else(String::new, |key| key.id().to_owned())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -208,8 +229,12 @@ impl Provider {
 
     /// `sub` and everything else that is known of a person.
     fn claims_of(&self, name: &str) -> Map<String, Value> {
-        let mut claims =
-            self.state().people.get(name).map(|person| person.claims.clone()).unwrap_or_default();
+        let mut claims = self
+            .state()
+            .people
+            .get(name)
+            .map(|person| person.claims.clone())
+            .unwrap_or_default();
         claims.insert("sub".into(), name.into());
         claims
     }
@@ -232,7 +257,14 @@ impl Provider {
         if state.refresh.len() >= MAX_REMEMBERED {
             state.refresh.clear();
         }
-        state.refresh.insert(token.clone(), Refresh { person, session, used: false });
+        state.refresh.insert(
+            token.clone(),
+            Refresh {
+                person,
+                session,
+                used: false,
+            },
+        );
         Some(token)
     }
 }
@@ -249,7 +281,9 @@ fn person(name: &'static str, groups: &[&str]) -> Person {
     });
     let claims = match claims {
         Value::Object(claims) => claims,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Map::new()
+        }
     };
     Person { name, claims }
 }

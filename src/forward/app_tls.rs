@@ -48,9 +48,9 @@ pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
     let builder = ClientConfig::builder();
     let builder = match tls.pin {
         None => builder.with_root_certificates(roots(tls.ca.as_deref())?),
-        Some(pin) => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(PinnedCertificate::new(pin, tls)?))
-        }
+        Some(pin) => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(PinnedCertificate::new(pin, tls)?)),
     };
     Ok(Arc::new(match &tls.client_certificate {
         None => builder.with_no_client_auth(),
@@ -73,7 +73,8 @@ pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, Unusable>
     }
     let key = ours.key.expose().as_bytes();
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Unusable::NoClientKey)?;
-    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(Unusable::ClientCertificate)
+    CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+        .map_err(Unusable::ClientCertificate)
 }
 
 /// A certificate with a certain key; of a certain authority and with a certain name, where that was
@@ -97,11 +98,17 @@ impl PinnedCertificate {
             Some(ca) => {
                 let roots = Arc::new(roots(Some(ca))?);
                 let verifier =
-                    WebPkiServerVerifier::builder_with_provider(roots, Arc::new(provider.clone())).build();
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::new(provider.clone()))
+                        .build();
                 Some(verifier.map_err(|_| NoCertificate)?)
             }
         };
-        Ok(PinnedCertificate { pin, authority, must_hold_name: tls.server_name.is_some(), provider })
+        Ok(PinnedCertificate {
+            pin,
+            authority,
+            must_hold_name: tls.server_name.is_some(),
+            provider,
+        })
     }
 }
 
@@ -149,7 +156,9 @@ impl ServerCertVerifier for PinnedCertificate {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -194,18 +203,29 @@ impl Distrust {
                 Distrust::Handshake
             };
         }
-        let Error::InvalidCertificate(why) = error else { return Distrust::Handshake };
+        let Error::InvalidCertificate(why) = error else {
+            return Distrust::Handshake;
+        };
         // An authority of the same name with another key is found out by its signature.
-        if matches!(why, CertificateError::UnknownIssuer | CertificateError::BadSignature) {
+        if matches!(
+            why,
+            CertificateError::UnknownIssuer | CertificateError::BadSignature
+        ) {
             return Distrust::Issuer;
         }
-        if matches!(why, CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. })
-        {
+        if matches!(
+            why,
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
+        ) {
             return Distrust::Name;
         }
         let is_wrong_key =
             matches!(why, CertificateError::Other(OtherError(other)) if other.is::<WrongKey>());
-        if is_wrong_key { Distrust::Key } else { Distrust::Handshake }
+        if is_wrong_key {
+            Distrust::Key
+        } else {
+            Distrust::Handshake
+        }
     }
 }
 
@@ -233,7 +253,10 @@ fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
             return Some(found);
         }
         // An io::Error names as its source that of the error in it, and so leaves this one out.
-        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        next = match error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref)
+        {
             Some(inner) => Some(inner),
             None => error.source(),
         };

@@ -14,8 +14,12 @@ pub fn learn(permit: &Permit, head: &Parts, origin: &WebOrigin) {
     if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
         return;
     }
-    let Some(Ok(location)) = head.headers.get(header::LOCATION).map(HeaderValue::to_str) else { return };
-    let path = location.strip_prefix(&*origin.to_string()).unwrap_or(location);
+    let Some(Ok(location)) = head.headers.get(header::LOCATION).map(HeaderValue::to_str) else {
+        return;
+    };
+    let path = location
+        .strip_prefix(&*origin.to_string())
+        .unwrap_or(location);
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if path == &*app.mount && app.bare_path.learn() {
         tracing::info!(app = %app.id(), "the app redirects to its path without a trailing slash; from now on requests without the slash are forwarded");

@@ -101,7 +101,9 @@ impl UploadState {
 
     /// How far it is.
     pub fn progress(&self) -> UploadProgress {
-        self.0.as_ref().map_or(UploadProgress::Done, |shared| shared.progress.get())
+        self.0
+            .as_ref()
+            .map_or(UploadProgress::Done, |shared| shared.progress.get())
     }
 
     /// How many bytes were passed on.
@@ -127,7 +129,10 @@ impl UploadState {
     fn is_gone(&self, cx: &Context<'_>) -> bool {
         let Some(shared) = &self.0 else { return false };
         let mut waker = shared.waker.borrow_mut();
-        if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+        if waker
+            .as_ref()
+            .is_none_or(|waker| !waker.will_wake(cx.waker()))
+        {
             *waker = Some(cx.waker().clone());
         }
         shared.gone.get()
@@ -165,7 +170,13 @@ impl Upload {
 
     /// A body, on these terms.
     pub fn new(body: Source, terms: Terms) -> (Upload, UploadState) {
-        let Terms { limit, usage, pace, keeps_trailers, metrics } = terms;
+        let Terms {
+            limit,
+            usage,
+            pace,
+            keeps_trailers,
+            metrics,
+        } = terms;
         let shared = Shared {
             progress: Cell::new(UploadProgress::Running),
             sent: Cell::new(0),
@@ -174,8 +185,15 @@ impl Upload {
             waker: RefCell::default(),
         };
         let state = UploadState(Some(Rc::new(shared)));
-        let sending =
-            Sending { inner: body, left: limit, state: state.clone(), usage, pace, keeps_trailers, metrics };
+        let sending = Sending {
+            inner: body,
+            left: limit,
+            state: state.clone(),
+            usage,
+            pace,
+            keeps_trailers,
+            metrics,
+        };
         (Upload(Some(Box::new(sending))), state)
     }
 }
@@ -203,14 +221,17 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
-        let Some(this) = &mut self.0 else { return Poll::Ready(None) };
+        let Some(this) = &mut self.0 else {
+            return Poll::Ready(None);
+        };
         if this.state.is_gone(cx) {
             return this.end(UploadProgress::Broken);
         }
         loop {
             let frame = match Pin::new(&mut this.inner).poll_frame(cx) {
                 Poll::Pending => {
-                    let Some(pace) = this.pace.as_mut().filter(|_| !this.state.is_answered()) else {
+                    let Some(pace) = this.pace.as_mut().filter(|_| !this.state.is_answered())
+                    else {
                         return Poll::Pending;
                     };
                     let slow = ready!(pace.waits(cx));
@@ -255,11 +276,16 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(|sending| sending.inner.is_end_stream())
+        self.0
+            .as_ref()
+            .is_none_or(|sending| sending.inner.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.as_ref().map_or_else(|| SizeHint::with_exact(0), |sending| sending.inner.size_hint())
+        self.0.as_ref().map_or_else(
+            || SizeHint::with_exact(0),
+            |sending| sending.inner.size_hint(),
+        )
     }
 }
 
@@ -271,7 +297,9 @@ fn plain(trailers: HeaderMap) -> HeaderMap {
         last = name.or(last.take());
         Some((last.clone()?, value))
     });
-    named.filter(|(name, _)| request_headers::passes(name)).collect()
+    named
+        .filter(|(name, _)| request_headers::passes(name))
+        .collect()
 }
 
 /// The body of an answer, towards the client. When it was read to its end the connection goes back
@@ -355,7 +383,9 @@ impl Body for Download {
             return Poll::Ready(Some(Err(error)));
         }
         // Gone only when this is dropped.
-        let Some(lease) = &mut this.lease else { return Poll::Ready(None) };
+        let Some(lease) = &mut this.lease else {
+            return Poll::Ready(None);
+        };
         let Poll::Ready(frame) = lease.poll_frame(cx, &mut this.inner) else {
             if let Some(deadline) = &mut this.deadline
                 && deadline.as_mut().poll(cx).is_ready()
@@ -373,7 +403,11 @@ impl Body for Download {
         {
             this.received += data.len() as u64;
             // What comes at once is the use that the request was.
-            if let Some(usage) = this.usage.as_ref().filter(|_| waited || this.received - this.used >= USED) {
+            if let Some(usage) = this
+                .usage
+                .as_ref()
+                .filter(|_| waited || this.received - this.used >= USED)
+            {
                 this.used = this.received;
                 usage.touch();
             }
@@ -385,7 +419,9 @@ impl Body for Download {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        this.ended |= frame.as_ref().is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
+        this.ended |= frame
+            .as_ref()
+            .is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
         Poll::Ready(frame.map(|frame| frame.map_err(DownloadCut::App)))
     }
 
@@ -401,7 +437,9 @@ impl Body for Download {
 impl Drop for Download {
     fn drop(&mut self) {
         let whole = self.ended || self.inner.is_end_stream();
-        let Some(lease) = self.lease.take() else { return };
+        let Some(lease) = self.lease.take() else {
+            return;
+        };
         self.upload.over(whole, lease.app.spec.protocol);
         if whole {
             lease.give_back();

@@ -91,16 +91,25 @@ pub async fn open(
     (metrics, place): (&ForwardMetrics, Taken),
 ) -> Result<Opened, Fault> {
     let open = &metrics.upstream_connections;
-    let speak = Speak { protocol: app.spec.protocol, settings, open, place };
+    let speak = Speak {
+        protocol: app.spec.protocol,
+        settings,
+        open,
+        place,
+    };
     let connecting = async {
         let upstream = &app.spec.upstream;
         match (&upstream.scheme, tls) {
             (UpstreamScheme::Unix(path), _) => {
-                let socket = to_socket(path).await.map_err(|error| refused(app, &error))?;
+                let socket = to_socket(path)
+                    .await
+                    .map_err(|error| refused(app, &error))?;
                 speak.on(introduced(socket, app, near).await?, None).await
             }
             (UpstreamScheme::Http, _) => {
-                speak.on(introduced(to_host(app).await?, app, near).await?, None).await
+                speak
+                    .on(introduced(to_host(app).await?, app, near).await?, None)
+                    .await
             }
             (UpstreamScheme::Pods(pods), _) => {
                 let tcp = to_one_of(pods, near.pod, settings.connect).await;
@@ -119,28 +128,37 @@ pub async fn open(
                 let proof = match app.container() {
                     None => None,
                     Some(gateway) => {
-                        let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                        let certificate = certificates.first().ok_or(Fault::Tls(Distrust::Handshake))?;
-                        Some(Proof::new(gateway, certificate).ok_or(Fault::Tls(Distrust::Handshake))?)
+                        let certificates =
+                            stream.get_ref().1.peer_certificates().unwrap_or_default();
+                        let certificate = certificates
+                            .first()
+                            .ok_or(Fault::Tls(Distrust::Handshake))?;
+                        Some(
+                            Proof::new(gateway, certificate)
+                                .ok_or(Fault::Tls(Distrust::Handshake))?,
+                        )
                     }
                 };
-                if app.spec.protocol == Protocol::Http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+                if app.spec.protocol == Protocol::Http2
+                    && stream.get_ref().1.alpn_protocol() != Some(b"h2")
+                {
                     return Err(Fault::NoHttp2);
                 }
                 speak.on(stream, proof).await
             }
         }
     };
-    tokio::time::timeout(settings.connect, connecting).await.unwrap_or(Err(Fault::ConnectTimeout))
+    tokio::time::timeout(settings.connect, connecting)
+        .await
+        .unwrap_or(Err(Fault::ConnectTimeout))
 }
 
 /// Who the other side must be, by its certificate.
 fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
     match &app.spec.tls.server_name {
         Some(name) => Ok(name.clone()),
-        None => {
-            ServerName::try_from(app.spec.upstream.host.to_string()).map_err(|_| Fault::Tls(Distrust::Name))
-        }
+        None => ServerName::try_from(app.spec.upstream.host.to_string())
+            .map_err(|_| Fault::Tls(Distrust::Name)),
     }
 }
 
@@ -165,7 +183,9 @@ async fn to_socket(path: &Path) -> io::Result<UnixStream> {
     let mut pause = SHORTEST_PAUSE;
     loop {
         match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(pause).await,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(pause).await
+            }
             connected_or_refused => return connected_or_refused,
         }
         pause = (pause * 2).min(LONGEST_PAUSE);
@@ -202,7 +222,11 @@ fn is_own(tcp: &TcpStream) -> bool {
 
 /// No connection: nobody listens, or the system gave up waiting before we did.
 fn refused(app: &App, error: &io::Error) -> Fault {
-    let fault = if error.kind() == io::ErrorKind::TimedOut { Fault::ConnectTimeout } else { Fault::Refused };
+    let fault = if error.kind() == io::ErrorKind::TimedOut {
+        Fault::ConnectTimeout
+    } else {
+        Fault::Refused
+    };
     because(app, fault, error)
 }
 
@@ -214,10 +238,17 @@ fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
 
 /// Tells the app who is connected, when it wants to know (PROXY protocol, version 2): before TLS,
 /// as all that read it do.
-async fn introduced<S: AsyncWrite + Unpin>(mut stream: S, app: &App, near: Near) -> Result<S, Fault> {
+async fn introduced<S: AsyncWrite + Unpin>(
+    mut stream: S,
+    app: &App,
+    near: Near,
+) -> Result<S, Fault> {
     if let Some(client) = near.client {
         let header = proxy_header(client);
-        stream.write_all(&header).await.map_err(|error| refused(app, &error))?;
+        stream
+            .write_all(&header)
+            .await
+            .map_err(|error| refused(app, &error))?;
     }
     Ok(stream)
 }
@@ -266,11 +297,19 @@ impl Speak<'_> {
         };
         let counted = Counted::new(self.open, self.place);
         let place = counted.place.clone();
-        let stream = TokioIo::new(Heard { stream, heard: heard.clone(), interim, _counted: counted });
+        let stream = TokioIo::new(Heard {
+            stream,
+            heard: heard.clone(),
+            interim,
+            _counted: counted,
+        });
         let head_bytes = self.settings.head_bytes.max(16 * 1024);
         let sender = match self.protocol {
             Protocol::Http1 => {
-                let shaken = http1::Builder::new().max_buf_size(head_bytes).handshake(stream).await;
+                let shaken = http1::Builder::new()
+                    .max_buf_size(head_bytes)
+                    .handshake(stream)
+                    .await;
                 let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
                 Sender::Http1(Driven::new(sender, connection))
             }
@@ -288,18 +327,29 @@ impl Speak<'_> {
                 let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
                 let websockets = Rc::new(WebSockets::default());
                 tokio::task::spawn_local(drive(connection, websockets.clone()));
-                Sender::Http2(Shared { sender, place: Rc::new(()), websockets })
+                Sender::Http2(Shared {
+                    sender,
+                    place: Rc::new(()),
+                    websockets,
+                })
             }
         };
-        Ok(Opened { sender, heard, place, proof })
+        Ok(Opened {
+            sender,
+            heard,
+            place,
+            proof,
+        })
     }
 }
 
 /// Drives a connection to its end, and looks whether it takes WebSockets when somebody wants to
 /// know. hyper tells nobody when the app's settings come, so it is asked again and again for a
 /// while.
-async fn drive<S>(mut connection: http2::Connection<S, Upload, OnThisThread>, websockets: Rc<WebSockets>)
-where
+async fn drive<S>(
+    mut connection: http2::Connection<S, Upload, OnThisThread>,
+    websockets: Rc<WebSockets>,
+) where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
 {
     loop {
@@ -314,7 +364,9 @@ where
                 () = tokio::time::sleep(pause) => pause *= 2,
             }
         }
-        websockets.taken.send_replace(Some(connection.is_extended_connect_protocol_enabled()));
+        websockets
+            .taken
+            .send_replace(Some(connection.is_extended_connect_protocol_enabled()));
     }
 }
 
@@ -404,7 +456,10 @@ struct Counted {
 impl Counted {
     fn new(open: &Gauge, place: Taken) -> Counted {
         open.inc();
-        Counted { open: open.clone(), place: Arc::new(place) }
+        Counted {
+            open: open.clone(),
+            place: Arc::new(place),
+        }
     }
 }
 

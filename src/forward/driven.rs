@@ -78,13 +78,21 @@ impl<T: Read + Write + Unpin + Send + 'static> Connection for http1::Connection<
 
 impl Driven {
     /// A fresh connection.
-    pub fn new<T>(sender: http1::SendRequest<Upload>, connection: http1::Connection<T, Upload>) -> Driven
+    pub fn new<T>(
+        sender: http1::SendRequest<Upload>,
+        connection: http1::Connection<T, Upload>,
+    ) -> Driven
     where
         T: Read + Write + Unpin + Send + 'static,
     {
         let bell = Arc::<Bell>::default();
         let waker = Waker::from(bell.clone());
-        Driven { sender, connection: Some(Box::new(connection)), bell, waker }
+        Driven {
+            sender,
+            connection: Some(Box::new(connection)),
+            bell,
+            waker,
+        }
     }
 
     /// From now on it goes on by itself: a WebSocket, or an upload that outlasts the head of its
@@ -109,7 +117,8 @@ impl Driven {
     pub fn send(
         &mut self,
         request: Request<Upload>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<>
+    {
         // The budget of a task is spent on the connection. Should it end there, the connection
         // wakes the task again; the channel behind it would wake nobody.
         unconstrained(self.sender.try_send_request(request))
@@ -145,8 +154,12 @@ impl Driven {
     /// Between two requests: notices that the app has closed it, and wakes nobody.
     pub fn rest(&mut self) {
         self.bell.user.take();
-        let Some(connection) = &mut self.connection else { return };
-        let moved = pin!(unconstrained(std::future::poll_fn(|cx| connection.poll(cx))));
+        let Some(connection) = &mut self.connection else {
+            return;
+        };
+        let moved = pin!(unconstrained(
+            std::future::poll_fn(|cx| connection.poll(cx))
+        ));
         if moved.poll(&mut Context::from_waker(&self.waker)).is_ready() {
             self.connection = None;
         }
@@ -162,9 +175,14 @@ impl Driven {
     }
 
     fn turn(&mut self, cx: &mut Context<'_>) -> Turned {
-        let Some(connection) = &mut self.connection else { return Turned::ByItself };
+        let Some(connection) = &mut self.connection else {
+            return Turned::ByItself;
+        };
         self.bell.user.register(cx.waker());
-        if connection.poll(&mut Context::from_waker(&self.waker)).is_ready() {
+        if connection
+            .poll(&mut Context::from_waker(&self.waker))
+            .is_ready()
+        {
             // All that it held it has told by its end.
             self.connection = None;
             return Turned::ByItself;

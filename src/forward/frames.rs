@@ -18,7 +18,9 @@ impl FrameWalk {
         let mut data = false;
         while !bytes.is_empty() {
             if self.payload_left > 0 {
-                let take = usize::try_from(self.payload_left).unwrap_or(usize::MAX).min(bytes.len());
+                let take = usize::try_from(self.payload_left)
+                    .unwrap_or(usize::MAX)
+                    .min(bytes.len());
                 data |= self.is_data();
                 self.payload_left -= take as u64;
                 bytes = &bytes[take..];
@@ -51,7 +53,10 @@ impl FrameWalk {
 
     /// How many of these bytes still belong to the frame under way.
     pub fn rest_of_frame(&self, bytes: &[u8]) -> usize {
-        let mut ahead = FrameWalk { header: self.header, ..*self };
+        let mut ahead = FrameWalk {
+            header: self.header,
+            ..*self
+        };
         for at in 0..bytes.len() {
             if ahead.is_between_frames() {
                 return at;
@@ -90,7 +95,9 @@ impl FrameWalk {
     fn payload_len(&self) -> u64 {
         match self.extended() {
             0 => u64::from(self.header[1] & 0x7f),
-            bytes => self.header[2..2 + bytes].iter().fold(0, |sum, byte| (sum << 8) | u64::from(*byte)),
+            bytes => self.header[2..2 + bytes]
+                .iter()
+                .fold(0, |sum, byte| (sum << 8) | u64::from(*byte)),
         }
     }
 }
@@ -126,10 +133,21 @@ mod tests {
                 let mut walk = FrameWalk::default();
                 assert!(walk.is_between_frames());
                 walk.saw_data(&whole[..cut]);
-                assert_eq!(walk.is_between_frames(), cut == whole.len(), "{length}, cut at {cut}");
+                assert_eq!(
+                    walk.is_between_frames(),
+                    cut == whole.len(),
+                    "{length}, cut at {cut}"
+                );
                 let rest = [&whole[cut..], &next].concat();
-                assert_eq!(walk.rest_of_frame(&rest), whole.len() - cut, "{length}, cut at {cut}");
-                assert_eq!(walk.rest_of_frame(&rest[..rest.len().min(1)]), 1.min(whole.len() - cut));
+                assert_eq!(
+                    walk.rest_of_frame(&rest),
+                    whole.len() - cut,
+                    "{length}, cut at {cut}"
+                );
+                assert_eq!(
+                    walk.rest_of_frame(&rest[..rest.len().min(1)]),
+                    1.min(whole.len() - cut)
+                );
             }
         }
     }
@@ -139,7 +157,10 @@ mod tests {
         for size in [1, 2, 3, 7, 64, 100_000] {
             let mut walk = FrameWalk::default();
             let quiet = [frame(0x9, 125), frame(0xa, 0), frame(0x9, 3)].concat();
-            assert!(!quiet.chunks(size).any(|part| walk.saw_data(part)), "pings in parts of {size}");
+            assert!(
+                !quiet.chunks(size).any(|part| walk.saw_data(part)),
+                "pings in parts of {size}"
+            );
             for length in [0, 1, 125, 126, 65535, 65536] {
                 let loud = frame(0x1, length);
                 let seen = loud.chunks(size).filter(|part| walk.saw_data(part)).count();

@@ -15,7 +15,9 @@ impl TooManyInterim {
     pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
         let mut cause = Some(error);
         while let Some(error) = cause {
-            let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+            let inner = error
+                .downcast_ref::<std::io::Error>()
+                .and_then(std::io::Error::get_ref);
             if inner.is_some_and(|inner| inner.is::<TooManyInterim>()) {
                 return true;
             }
@@ -49,7 +51,10 @@ const CODE: usize = b"HTTP/1.1 ".len();
 impl InterimCount {
     /// A request was sent.
     pub fn restart(&mut self) {
-        *self = InterimCount { state: State::Status(0, [0; 3]), count: 0 };
+        *self = InterimCount {
+            state: State::Status(0, [0; 3]),
+            count: 0,
+        };
     }
 
     /// Looks at bytes that were just read.
@@ -109,7 +114,11 @@ mod tests {
             read.map(|()| interim.count).map_err(|_| ())
         });
         let first = all.next().expect("bytes");
-        assert!(all.all(|other| other == first), "{}", String::from_utf8_lossy(bytes));
+        assert!(
+            all.all(|other| other == first),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
         first
     }
 

@@ -70,7 +70,10 @@ pub struct WebSockets {
 
 impl Default for WebSockets {
     fn default() -> Self {
-        WebSockets { wanted: Notify::new(), taken: watch::Sender::new(None) }
+        WebSockets {
+            wanted: Notify::new(),
+            taken: watch::Sender::new(None),
+        }
     }
 }
 
@@ -96,7 +99,8 @@ impl Sender {
     fn send(
         &mut self,
         request: Request<Upload>,
-    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<> {
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<>
+    {
         match self {
             Sender::Http1(driven) => Either::Left(driven.send(request)),
             Sender::Http2(shared) => Either::Right(shared.sender.try_send_request(request)),
@@ -164,7 +168,10 @@ pub struct Failed {
 
 impl From<Fault> for Failed {
     fn from(fault: Fault) -> Failed {
-        Failed { fault, unsent: None }
+        Failed {
+            fault,
+            unsent: None,
+        }
     }
 }
 
@@ -195,14 +202,18 @@ impl Lease {
         let (mut sent, mut waiting) = (0, Some(self));
         poll_fn(move |cx| {
             loop {
-                let Some(Lease { connection, .. }) = &mut waiting else { return Poll::Pending };
+                let Some(Lease { connection, .. }) = &mut waiting else {
+                    return Poll::Pending;
+                };
                 let answered = connection.sender.poll(cx, answer.as_mut());
                 if answered.is_pending() && connection.timer.poll(cx).is_pending() {
                     return Poll::Pending;
                 }
                 let fault = match answered {
                     Poll::Ready(answered) => {
-                        let Some(lease) = waiting.take() else { return Poll::Pending };
+                        let Some(lease) = waiting.take() else {
+                            return Poll::Pending;
+                        };
                         return Poll::Ready(lease.answered(answered, upload));
                     }
                     // Bytes moved in this window, perhaps until just now: the app gets a whole
@@ -212,7 +223,9 @@ impl Lease {
                         connection.timer.set(Instant::now() + deadline);
                         continue;
                     }
-                    Poll::Pending if upload.progress() == UploadProgress::Running => Fault::UploadStalled,
+                    Poll::Pending if upload.progress() == UploadProgress::Running => {
+                        Fault::UploadStalled
+                    }
                     Poll::Pending => Fault::HeadTimeout,
                 };
                 // Closes the connection.
@@ -243,7 +256,13 @@ impl Lease {
         let unsent = failed.take_message().map(Box::new);
         let error = failed.error();
         tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
-        let Connection { sender, heard, used_before, pool, .. } = &*self.connection;
+        let Connection {
+            sender,
+            heard,
+            used_before,
+            pool,
+            ..
+        } = &*self.connection;
         let (heard, used_before) = (heard.load(Ordering::Relaxed), *used_before);
         let unanswered = match sender {
             Sender::Http1(_) => used_before && !heard,
@@ -275,7 +294,10 @@ impl Lease {
             UploadProgress::Running | UploadProgress::Done => Fault::Died,
         };
         // A new connection that takes nothing is no better than none.
-        Failed { fault, unsent: unsent.filter(|_| used_before) }
+        Failed {
+            fault,
+            unsent: unsent.filter(|_| used_before),
+        }
     }
 
     /// The next piece of the answer.
@@ -314,7 +336,9 @@ fn was_not_taken(error: &hyper::Error) -> bool {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away() || error.is_io();
+            return error.reason() == Some(h2::Reason::REFUSED_STREAM)
+                || error.is_go_away()
+                || error.is_io();
         }
         cause = error.source();
     }

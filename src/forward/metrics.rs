@@ -17,7 +17,14 @@ impl ForwardMetrics {
     /// Registers the metrics. `deadlines` are counted by the listener too.
     pub fn register(registry: &Registry, deadlines: DeadlineMetrics) -> ForwardMetrics {
         let upstream_connections = Gauge::default();
-        registry.register("upstream_connections", "Connections to apps", upstream_connections.clone());
-        ForwardMetrics { upstream_connections, deadlines }
+        registry.register(
+            "upstream_connections",
+            "Connections to apps",
+            upstream_connections.clone(),
+        );
+        ForwardMetrics {
+            upstream_connections,
+            deadlines,
+        }
     }
 }

@@ -28,7 +28,9 @@ impl Timer {
 
     /// Ready when the time has come; pending for ever when none was set.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.as_mut().map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
+        self.0
+            .as_mut()
+            .map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
     }
 
     /// Ready when that time has come. It is moved seldom: what is waited for again and again is
@@ -75,7 +77,14 @@ pub enum Slow {
 impl Pace {
     /// Nothing may come for `gap`; in the long run `rate` bytes a second must.
     pub fn new(gap: Duration, rate: u64) -> Pace {
-        Pace { gap, rate, bytes: 0, waited: Duration::ZERO, since: None, timer: Timer::default() }
+        Pace {
+            gap,
+            rate,
+            bytes: 0,
+            waited: Duration::ZERO,
+            since: None,
+            timer: Timer::default(),
+        }
     }
 
     /// Nothing is there now; ready when nothing was there for too long.
@@ -90,10 +99,16 @@ impl Pace {
     /// When it is too little for the time it took.
     pub fn came(&mut self, bytes: u64) -> Result<(), Slow> {
         self.bytes = self.bytes.saturating_add(bytes);
-        let Some(since) = self.since.take() else { return Ok(()) };
+        let Some(since) = self.since.take() else {
+            return Ok(());
+        };
         self.waited += since.elapsed();
         let due = self.rate.saturating_mul(self.waited.as_secs());
-        if self.waited > BEFORE_JUDGED && self.bytes < due { Err(Slow::Rate) } else { Ok(()) }
+        if self.waited > BEFORE_JUDGED && self.bytes < due {
+            Err(Slow::Rate)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -107,7 +122,9 @@ mod tests {
 
     async fn nothing_for(pace: &mut Pace, seconds: u64) -> Option<Slow> {
         let wait = poll_fn(|cx| pace.waits(cx));
-        tokio::time::timeout(Duration::from_secs(seconds), wait).await.ok()
+        tokio::time::timeout(Duration::from_secs(seconds), wait)
+            .await
+            .ok()
     }
 
     #[tokio::test(start_paused = true)]

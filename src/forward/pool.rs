@@ -67,7 +67,10 @@ struct OfApp {
     /// others count by that who still uses it.
     app: std::sync::Weak<App>,
     /// The youngest last.
-    #[expect(clippy::vec_box, reason = "the box is lent to a request and comes back")]
+    #[expect(
+        clippy::vec_box,
+        reason = "the box is lent to a request and comes back"
+    )]
     kept: Vec<Box<Connection>>,
     tls: Option<Arc<ClientConfig>>,
     /// When it last closed a kept connection by itself.
@@ -115,7 +118,9 @@ impl Connection {
 
     /// Another place on one that many share.
     fn place(&self) -> Option<Connection> {
-        let Sender::Http2(shared) = &self.sender else { return None };
+        let Sender::Http2(shared) = &self.sender else {
+            return None;
+        };
         Some(Connection {
             sender: Sender::Http2(shared.clone()),
             heard: self.heard.clone(),
@@ -139,7 +144,12 @@ impl Connection {
 impl Pool {
     /// An empty pool.
     pub fn new(settings: Settings, metrics: Arc<ForwardMetrics>) -> Rc<Pool> {
-        Rc::new(Pool { apps: RefCell::default(), containers: OnceCell::new(), settings, metrics })
+        Rc::new(Pool {
+            apps: RefCell::default(),
+            containers: OnceCell::new(),
+            settings,
+            metrics,
+        })
     }
 
     /// A place among those whose answer an app has not begun, or whose body has not come.
@@ -147,7 +157,9 @@ impl Pool {
     /// # Errors
     /// [`Fault::Busy`]: it has as much to do as it may, or as it may for this client.
     pub fn wait(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<Taken, Fault> {
-        app.load.take(slot, self.settings.requests(), holder).ok_or(Fault::Busy)
+        app.load
+            .take(slot, self.settings.requests(), holder)
+            .ok_or(Fault::Busy)
     }
 
     /// A kept connection that is open and takes a request, if there is one.
@@ -164,7 +176,11 @@ impl Pool {
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
             // A client over its share gets `Busy` when it tries to open a new connection.
-            Sender::Http1(_) if !connection.place.pass_to(self.settings.connections(), holder) => {
+            Sender::Http1(_)
+                if !connection
+                    .place
+                    .pass_to(self.settings.connections(), holder) =>
+            {
                 return None;
             }
             Sender::Http1(_) => of_app.kept.remove(at),
@@ -174,7 +190,10 @@ impl Pool {
             }
         };
         connection.used_before = true;
-        Some(Lease { connection, app: app.clone() })
+        Some(Lease {
+            connection,
+            app: app.clone(),
+        })
     }
 
     /// Whether the app has lately closed connections that were kept for it. What may not be sent
@@ -182,15 +201,21 @@ impl Pool {
     /// nobody could say whether it was done.
     pub fn is_fickle(&self, app: &Arc<App>) -> bool {
         let mut apps = self.apps.borrow_mut();
-        let Some(of_app) = apps.get_mut(&key(app)) else { return false };
+        let Some(of_app) = apps.get_mut(&key(app)) else {
+            return false;
+        };
         of_app.look_at_the_oldest();
-        of_app.closed_one.is_some_and(|closed| closed.elapsed() < REMEMBERED)
+        of_app
+            .closed_one
+            .is_some_and(|closed| closed.elapsed() < REMEMBERED)
     }
 
     /// It has closed one under a request.
     pub fn closed_one(&self, app: &Arc<App>) {
         let mut apps = self.apps.borrow_mut();
-        apps.entry(key(app)).or_insert_with(|| OfApp::new(app)).closed_one = Some(Instant::now());
+        apps.entry(key(app))
+            .or_insert_with(|| OfApp::new(app))
+            .closed_one = Some(Instant::now());
     }
 
     /// A connection that takes a request, if need be a new one.
@@ -241,7 +266,10 @@ impl Pool {
 
     /// What becomes of the connection that is being opened; with the one who tells it when nobody
     /// does so yet.
-    fn opening(&self, app: &Arc<App>) -> (watch::Receiver<Opening>, Option<watch::Sender<Opening>>) {
+    fn opening(
+        &self,
+        app: &Arc<App>,
+    ) -> (watch::Receiver<Opening>, Option<watch::Sender<Opening>>) {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
         if let Some(result) = &of_app.opening
@@ -266,11 +294,18 @@ impl Pool {
         near: Near,
         holder: Holder<'_>,
     ) -> Result<Lease, Fault> {
-        let place =
-            app.load.take(Slot::Connection, self.settings.connections(), holder).ok_or(Fault::Busy)?;
+        let place = app
+            .load
+            .take(Slot::Connection, self.settings.connections(), holder)
+            .ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, place)).await?;
-        let connect::Opened { sender, heard, place, proof } = opened;
+        let connect::Opened {
+            sender,
+            heard,
+            place,
+            proof,
+        } = opened;
         let connection = Box::new(Connection {
             sender,
             heard,
@@ -286,12 +321,18 @@ impl Pool {
         if let Some(place) = connection.place() {
             self.store(app, Box::new(place));
         }
-        Ok(Lease { connection, app: app.clone() })
+        Ok(Lease {
+            connection,
+            app: app.clone(),
+        })
     }
 
     /// Keeps a connection whose request is answered.
     pub fn keep(&self, lease: Lease) {
-        let Lease { mut connection, app } = lease;
+        let Lease {
+            mut connection,
+            app,
+        } = lease;
         match &mut connection.sender {
             // The connection itself is kept since it was opened; this was a place on it.
             Sender::Http2(_) => {}
@@ -312,7 +353,10 @@ impl Pool {
         debug_assert!(std::ptr::eq(of_app.app.as_ptr(), Arc::as_ptr(app)));
         // The oldest first: the youngest are used first, and these were not needed for longest.
         if of_app.kept.len() >= MOST_KEPT
-            && let Some(at) = of_app.kept.iter().position(|connection| !connection.is_in_use())
+            && let Some(at) = of_app
+                .kept
+                .iter()
+                .position(|connection| !connection.is_in_use())
         {
             of_app.kept.remove(at);
         }
@@ -341,7 +385,9 @@ impl Pool {
 
     fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
         match app.spec.upstream.scheme {
-            UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => return Ok(None),
+            UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => {
+                return Ok(None);
+            }
             UpstreamScheme::Container(_) => {
                 let containers = || tls_client::of_any_certificate();
                 return Ok(Some(self.containers.get_or_init(containers).clone()));
@@ -370,7 +416,13 @@ impl Pool {
 
 impl OfApp {
     fn new(app: &Arc<App>) -> OfApp {
-        OfApp { app: Arc::downgrade(app), kept: Vec::new(), tls: None, closed_one: None, opening: None }
+        OfApp {
+            app: Arc::downgrade(app),
+            kept: Vec::new(),
+            tls: None,
+            closed_one: None,
+            opening: None,
+        }
     }
 
     /// Where the one is that was used last, of those that fit and take a request. Looks at no other
@@ -393,7 +445,9 @@ impl OfApp {
 
     /// The one that has rested longest is the first that an app closes.
     fn look_at_the_oldest(&mut self) {
-        let Some(oldest) = self.kept.first_mut() else { return };
+        let Some(oldest) = self.kept.first_mut() else {
+            return;
+        };
         oldest.rest();
         if oldest.went_away() {
             self.closed_one = Some(Instant::now());

@@ -51,6 +51,10 @@ impl Proof {
         for name in [SHOWN, ANSWERED, GATEWAY_UUID, TARGET_PORT] {
             headers.remove(name);
         }
-        if holds { Ok(()) } else { Err(Fault::WrongProof) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Fault::WrongProof)
+        }
     }
 }

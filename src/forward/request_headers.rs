@@ -70,7 +70,9 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
             Fate::Pass if *name == header::REFERER && withholds_referer(value, app) => {}
             Fate::Pass => {
                 if !nominated.contains(name) {
-                    let rewritten = renamed.as_ref().and_then(|origin| origin.rewrite(name, value));
+                    let rewritten = renamed
+                        .as_ref()
+                        .and_then(|origin| origin.rewrite(name, value));
                     out.append(name, rewritten.unwrap_or_else(|| value.clone()));
                 }
             }
@@ -100,20 +102,27 @@ struct OwnOrigin<'r> {
 impl<'r> OwnOrigin<'r> {
     fn new(context: &Context<'r>) -> OwnOrigin<'r> {
         let public = context.site.origin_of(&context.arrival.place);
-        OwnOrigin { public, app: context.permit.app() }
+        OwnOrigin {
+            public,
+            app: context.permit.app(),
+        }
     }
 
     fn rewrite(&self, name: &HeaderName, value: &HeaderValue) -> Option<HeaderValue> {
         if *name != header::ORIGIN && *name != header::REFERER {
             return None;
         }
-        let rest = value.as_bytes().strip_prefix(self.public.to_string().as_bytes())?;
+        let rest = value
+            .as_bytes()
+            .strip_prefix(self.public.to_string().as_bytes())?;
         let path = match rest {
             [] => rest,
-            [b'/', ..] if *name == header::REFERER => match rest.strip_prefix(self.app.mount.as_bytes()) {
-                Some(below @ ([] | [b'/', ..])) if self.app.spec.strip_prefix => below,
-                Some(_) | None => rest,
-            },
+            [b'/', ..] if *name == header::REFERER => {
+                match rest.strip_prefix(self.app.mount.as_bytes()) {
+                    Some(below @ ([] | [b'/', ..])) if self.app.spec.strip_prefix => below,
+                    Some(_) | None => rest,
+                }
+            }
             _ => return None,
         };
         HeaderValue::from_bytes(&[self.app.upstream_origin.as_bytes(), path].concat()).ok()
@@ -177,15 +186,24 @@ fn is_forged(name: &str) -> bool {
     // Nothing we set is this long, but a prefix of it decides.
     let len = name.len().min(buffer.len());
     for (to, from) in buffer.iter_mut().zip(name.bytes()) {
-        *to = if from.is_ascii_alphanumeric() { from } else { b'-' };
+        *to = if from.is_ascii_alphanumeric() {
+            from
+        } else {
+            b'-'
+        };
     }
     let canonical = &buffer[..len];
     FAMILIES.iter().any(|family| canonical.starts_with(family)) || EXACT.contains(&canonical)
 }
 
 /// Every name that begins so is ours.
-const FAMILIES: [&[u8]; 5] =
-    [b"x-forwarded-", b"x-auth-request-", b"x-ludgate-", b"x-arvados-authorization", b"x-arvados-container-"];
+const FAMILIES: [&[u8]; 5] = [
+    b"x-forwarded-",
+    b"x-auth-request-",
+    b"x-ludgate-",
+    b"x-arvados-authorization",
+    b"x-arvados-container-",
+];
 
 /// Names that are ours as a whole. The two framing fields themselves never get here: only their
 /// misspellings do.
@@ -232,12 +250,17 @@ impl Nominated {
 fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderValue> {
     let names = &context.site.cookies;
     let kind = context.permit.app().kind;
-    let withheld = |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
+    let withheld =
+        |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
     let bytes = line.as_bytes();
     // Most requests hold ours alone, or none of ours.
     let (mut ours, mut theirs) = (false, false);
     for pair in cookies::pairs(bytes) {
-        if withheld(&pair) { ours = true } else { theirs = true }
+        if withheld(&pair) {
+            ours = true
+        } else {
+            theirs = true
+        }
     }
     match (ours, theirs) {
         (false, _) => return Some(line.clone()),
@@ -253,7 +276,11 @@ fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderVal
             kept.extend_from_slice(pair.raw);
         }
     }
-    if kept.is_empty() { None } else { HeaderValue::from_bytes(&kept).ok() }
+    if kept.is_empty() {
+        None
+    } else {
+        HeaderValue::from_bytes(&kept).ok()
+    }
 }
 
 /// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would
@@ -265,7 +292,10 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
             out.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
         }
         Framing::Chunked => {
-            out.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+            out.insert(
+                header::TRANSFER_ENCODING,
+                HeaderValue::from_static("chunked"),
+            );
         }
     }
     if arrival.class == RequestClass::WebSocket {
@@ -291,9 +321,15 @@ mod tests {
     fn every_spelling_of_a_header_we_set_is_removed() {
         let families = FAMILIES.iter().flat_map(|family| {
             let family = std::str::from_utf8(family).expect("ASCII");
-            [family.to_owned(), format!("{family}user"), format!("{family}anything-else")]
+            [
+                family.to_owned(),
+                format!("{family}user"),
+                format!("{family}anything-else"),
+            ]
         });
-        let exact = EXACT.iter().map(|name| std::str::from_utf8(name).expect("ASCII").to_owned());
+        let exact = EXACT
+            .iter()
+            .map(|name| std::str::from_utf8(name).expect("ASCII").to_owned());
         for ours in families.chain(exact) {
             assert!(is_dropped(&ours), "{ours:?}");
             for separator in SEPARATORS.chars() {

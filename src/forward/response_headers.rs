@@ -49,9 +49,18 @@ pub fn settle_framing(headers: &mut HeaderMap) -> bool {
         .get_all(header::CONTENT_LENGTH)
         .iter()
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(|digits| std::str::from_utf8(digits.trim_ascii()).ok()?.parse::<u64>().ok());
-    let Some(first) = lengths.next() else { return true };
-    let (Some(length), true) = (first, lengths.all(|other| other == first)) else { return false };
+        .map(|digits| {
+            std::str::from_utf8(digits.trim_ascii())
+                .ok()?
+                .parse::<u64>()
+                .ok()
+        });
+    let Some(first) = lengths.next() else {
+        return true;
+    };
+    let (Some(length), true) = (first, lengths.all(|other| other == first)) else {
+        return false;
+    };
     if chunked {
         return false;
     }
@@ -88,8 +97,8 @@ impl Found {
         for name in headers.keys() {
             match name.as_str() {
                 "connection" => found.connection = true,
-                "keep-alive" | "proxy-connection" | "proxy-authenticate" | "te" | "transfer-encoding"
-                | "upgrade" => {
+                "keep-alive" | "proxy-connection" | "proxy-authenticate" | "te"
+                | "transfer-encoding" | "upgrade" => {
                     found.hop_by_hop = true;
                 }
                 "set-cookie" => found.cookies = true,
@@ -119,7 +128,9 @@ fn strip_nominated(headers: &mut HeaderMap) {
         .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
         .map(<[u8]>::trim_ascii)
         // Most say no more than this, which is no name of a field, or is stripped anyway.
-        .filter(|token| !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"close"))
+        .filter(|token| {
+            !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"close")
+        })
         .filter_map(|token| HeaderName::from_bytes(token).ok())
         // The length of the message is not a matter of one connection, whatever the app says.
         .filter(|name| *name != header::CONTENT_LENGTH)
@@ -157,14 +168,20 @@ fn keep_to_the_host(headers: &mut HeaderMap) {
         headers.remove(name);
     }
     let mentions = |value: &HeaderValue, word: &[u8]| {
-        value.as_bytes().to_ascii_lowercase().windows(word.len()).any(|part| part == word)
+        value
+            .as_bytes()
+            .to_ascii_lowercase()
+            .windows(word.len())
+            .any(|part| part == word)
     };
     retain_values(headers, &header::STRICT_TRANSPORT_SECURITY, |value| {
         !mentions(value, b"includesubdomains")
     });
     // JSON, in which a letter may be written as an escape: what holds one is not passed on either.
     let nel = HeaderName::from_static("nel");
-    retain_values(headers, &nel, |value| !mentions(value, b"include_subdomains") && !mentions(value, b"\\"));
+    retain_values(headers, &nel, |value| {
+        !mentions(value, b"include_subdomains") && !mentions(value, b"\\")
+    });
     clear_own_data_only(headers);
 }
 
@@ -196,7 +213,12 @@ fn retain_values(headers: &mut HeaderMap, name: &HeaderName, keep: impl Fn(&Head
     if headers.get_all(name).iter().all(&keep) {
         return;
     }
-    let kept: Vec<HeaderValue> = headers.get_all(name).iter().filter(|value| keep(value)).cloned().collect();
+    let kept: Vec<HeaderValue> = headers
+        .get_all(name)
+        .iter()
+        .filter(|value| keep(value))
+        .cloned()
+        .collect();
     headers.remove(name);
     for value in kept {
         headers.append(name, value);
@@ -221,11 +243,15 @@ fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
     }
     // A browser reads the value as a URL, in which dots hide behind `%2e` and blanks: only plain
     // bytes pass.
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~');
+    let plain = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~')
+    };
     let stays = |scope: &HeaderValue| {
         let below = scope.as_bytes().strip_prefix(app.mount.as_bytes());
         below.is_some_and(|rest| {
-            rest.starts_with(b"/") && rest.iter().all(plain) && !rest.windows(2).any(|two| two == b"..")
+            rest.starts_with(b"/")
+                && rest.iter().all(plain)
+                && !rest.windows(2).any(|two| two == b"..")
         })
     };
     let mut scopes = headers.get_all(SERVICE_WORKER_ALLOWED).iter();

@@ -20,7 +20,11 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     if !headers.contains_key(header::SET_COOKIE) {
         return;
     }
-    let lines: Vec<HeaderValue> = headers.get_all(header::SET_COOKIE).iter().cloned().collect();
+    let lines: Vec<HeaderValue> = headers
+        .get_all(header::SET_COOKIE)
+        .iter()
+        .cloned()
+        .collect();
     headers.remove(header::SET_COOKIE);
     let most = match app.kind {
         // It could set as many without us.
@@ -37,7 +41,12 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
 }
 
 fn names_withheld(line: &HeaderValue, app: &App, site: &Site) -> bool {
-    let pair = strip_blanks(line.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default());
+    let pair = strip_blanks(
+        line.as_bytes()
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default(),
+    );
     let (name, value) = match memchr::memchr(b'=', pair) {
         Some(at) => (strip_blanks(&pair[..at]), strip_blanks(&pair[at + 1..])),
         None => (&b""[..], pair),
@@ -90,7 +99,9 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
 fn path_below(asked: Option<&[u8]>, app: &App) -> Vec<u8> {
     let mount = app.mount.as_bytes();
     let asked = asked.unwrap_or_default();
-    let below = asked.strip_prefix(mount).filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+    let below = asked
+        .strip_prefix(mount)
+        .filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
     match below {
         Some([]) => [mount, b"/"].concat(),
         Some(rest) => [mount, rest].concat(),
@@ -118,9 +129,16 @@ mod tests {
     }
 
     fn spec(strip_prefix: bool) -> AppSpec {
-        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 };
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "localhost".into(),
+            port: 1,
+        };
         let id = AppId::new("evil").expect("an id");
-        AppSpec { strip_prefix, ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1)) }
+        AppSpec {
+            strip_prefix,
+            ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1))
+        }
     }
 
     fn rewritten_for(app: &Arc<App>, lines: &[&str]) -> Vec<String> {
@@ -131,7 +149,10 @@ mod tests {
         );
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(header::SET_COOKIE, HeaderValue::from_str(line).expect("a value"));
+            headers.append(
+                header::SET_COOKIE,
+                HeaderValue::from_str(line).expect("a value"),
+            );
         }
         rewrite(&mut headers, app, &site);
         headers
@@ -163,12 +184,32 @@ mod tests {
         for (line, strip, expected) in [
             ("own=1", false, "own=1; Path=/apps/evil/"),
             ("own=1; Path=/", false, "own=1; Path=/apps/evil/"),
-            ("own=1; path=/apps/evil/x; HttpOnly", false, "own=1; HttpOnly; Path=/apps/evil/x"),
+            (
+                "own=1; path=/apps/evil/x; HttpOnly",
+                false,
+                "own=1; HttpOnly; Path=/apps/evil/x",
+            ),
             ("own=1; Path=/apps/evil", false, "own=1; Path=/apps/evil/"),
-            ("own=1; Path=/apps/evilness", false, "own=1; Path=/apps/evil/"),
-            ("own=1; Domain=gw.test; Path=/x", true, "own=1; Path=/apps/evil/x"),
-            ("own=\"a b\"; DOMAIN=.test;Secure", false, "own=\"a b\";Secure; Path=/apps/evil/"),
-            ("own=1; Path=/apps/evil/; Path=/", false, "own=1; Path=/apps/evil/"),
+            (
+                "own=1; Path=/apps/evilness",
+                false,
+                "own=1; Path=/apps/evil/",
+            ),
+            (
+                "own=1; Domain=gw.test; Path=/x",
+                true,
+                "own=1; Path=/apps/evil/x",
+            ),
+            (
+                "own=\"a b\"; DOMAIN=.test;Secure",
+                false,
+                "own=\"a b\";Secure; Path=/apps/evil/",
+            ),
+            (
+                "own=1; Path=/apps/evil/; Path=/",
+                false,
+                "own=1; Path=/apps/evil/",
+            ),
         ] {
             assert_eq!(rewritten(&[line], strip), [expected], "{line:?}");
         }
@@ -184,7 +225,11 @@ mod tests {
         ] {
             assert_eq!(rewritten_for(&app, &[line]), [expected], "{line:?}");
         }
-        for ours in ["__Host-ludgate-app=x; Path=/; Secure", "ludgate-app-2000=x", "arvados_api_token=x"] {
+        for ours in [
+            "__Host-ludgate-app=x; Path=/; Secure",
+            "ludgate-app-2000=x",
+            "arvados_api_token=x",
+        ] {
             assert!(rewritten_for(&app, &[ours]).is_empty(), "{ours:?}");
         }
     }
@@ -198,12 +243,28 @@ mod tests {
 
     #[test]
     fn the_console_sets_what_it_likes_but_for_what_reads_like_ours() {
-        let upstream = Upstream { scheme: UpstreamScheme::Http, host: "localhost".into(), port: 1 };
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "localhost".into(),
+            port: 1,
+        };
         let app = Arc::new(App::console(upstream, Duration::from_secs(1)).expect("an id"));
-        for theirs in ["accessToken=x; Domain=gw.test; Path=/", "nameless", "=nameless", "", "a=ludgate"] {
+        for theirs in [
+            "accessToken=x; Domain=gw.test; Path=/",
+            "nameless",
+            "=nameless",
+            "",
+            "a=ludgate",
+        ] {
             assert_eq!(rewritten_for(&app, &[theirs]), [theirs], "{theirs:?}");
         }
-        for ours in ["ludgate=x", " Ludgate =x", "ludgate", "=ludgate=x", " = __Host-ludgate =x; Secure"] {
+        for ours in [
+            "ludgate=x",
+            " Ludgate =x",
+            "ludgate",
+            "=ludgate=x",
+            " = __Host-ludgate =x; Secure",
+        ] {
             assert!(rewritten_for(&app, &[ours]).is_empty(), "{ours:?}");
         }
         let lines: Vec<String> = (0..200).map(|n| format!("c{n}=1")).collect();

@@ -34,8 +34,10 @@ const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 const X_FORWARDED_USER: HeaderName = HeaderName::from_static("x-forwarded-user");
 const X_FORWARDED_EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
 const X_FORWARDED_GROUPS: HeaderName = HeaderName::from_static("x-forwarded-groups");
-const X_FORWARDED_GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forwarded-groups-truncated");
-const X_FORWARDED_PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
+const X_FORWARDED_GROUPS_TRUNCATED: HeaderName =
+    HeaderName::from_static("x-forwarded-groups-truncated");
+const X_FORWARDED_PREFERRED_USERNAME: HeaderName =
+    HeaderName::from_static("x-forwarded-preferred-username");
 /// Room for what a client sends beside, so that a copy seldom grows.
 const ROOM: usize = 32;
 
@@ -146,7 +148,9 @@ fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
 
 fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
     let app = context.permit.app();
-    let Some(person) = context.permit.principal() else { return };
+    let Some(person) = context.permit.principal() else {
+        return;
+    };
     if !app.spec.identity_headers || app.kind == AppKind::Console {
         return;
     }
@@ -157,13 +161,26 @@ fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
     };
     set(X_FORWARDED_USER, person.headers.user.as_ref());
     set(X_FORWARDED_EMAIL, person.headers.email.as_ref());
-    set(X_FORWARDED_PREFERRED_USERNAME, person.headers.preferred_username.as_ref());
+    set(
+        X_FORWARDED_PREFERRED_USERNAME,
+        person.headers.preferred_username.as_ref(),
+    );
     match &person.headers.groups {
         GroupsHeader::Absent => {}
         GroupsHeader::Whole(list) => set(X_FORWARDED_GROUPS, Some(list)),
         GroupsHeader::TooLong => {
-            set(X_FORWARDED_GROUPS, context.permit.admitting_group().and_then(group_value).as_ref());
-            set(X_FORWARDED_GROUPS_TRUNCATED, Some(&HeaderValue::from_static("true")));
+            set(
+                X_FORWARDED_GROUPS,
+                context
+                    .permit
+                    .admitting_group()
+                    .and_then(group_value)
+                    .as_ref(),
+            );
+            set(
+                X_FORWARDED_GROUPS_TRUNCATED,
+                Some(&HeaderValue::from_static("true")),
+            );
         }
     }
 }

@@ -57,9 +57,15 @@ struct Farewell {
 }
 
 /// Nobody said anything for too long.
-const SILENT: Farewell = Farewell { code: 1001, reason: "nobody said anything" };
+const SILENT: Farewell = Farewell {
+    code: 1001,
+    reason: "nobody said anything",
+};
 /// The process stops.
-const GOING_AWAY: Farewell = Farewell { code: 1001, reason: "the gateway restarts" };
+const GOING_AWAY: Farewell = Farewell {
+    code: 1001,
+    reason: "the gateway restarts",
+};
 
 impl From<CutReason> for Farewell {
     fn from(reason: CutReason) -> Farewell {
@@ -132,15 +138,31 @@ pub async fn tunnel(
     idle: Duration,
 ) -> Carried {
     let mut carried = Carried::default();
-    let stop = Stop { farewell: Cell::default(), heard: Cell::new(Instant::now()), told: Notify::new() };
+    let stop = Stop {
+        farewell: Cell::default(),
+        heard: Cell::new(Instant::now()),
+        told: Notify::new(),
+    };
     {
         let carry = async {
             let (client, upstream) = (client.await?, upstream.await?);
             let _stream = lease.into_stream();
             let (client_read, client_write) = split(client);
             let (upstream_read, upstream_write) = split(upstream);
-            let up = carry(client_read, upstream_write, Direction::ToApp(usage), &stop, &mut carried.up);
-            let down = carry(upstream_read, client_write, Direction::ToClient, &stop, &mut carried.down);
+            let up = carry(
+                client_read,
+                upstream_write,
+                Direction::ToApp(usage),
+                &stop,
+                &mut carried.up,
+            );
+            let down = carry(
+                upstream_read,
+                client_write,
+                Direction::ToClient,
+                &stop,
+                &mut carried.down,
+            );
             let (mut up, mut down) = (pin!(up), pin!(down));
             // Half a close is honoured for a while; a side that never closes must not hold the
             // other's socket. Once told to end, each takes leave by itself, whatever becomes of the
@@ -213,7 +235,8 @@ async fn carry(
         if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
             // Who has said goodbye already says nothing more (section 5.5.1).
             if !walk.saw_close() {
-                to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_)))).await?;
+                to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_))))
+                    .await?;
             }
             to.shutdown().await?;
             // What comes still is not for the other side any more. Unread it would make the system
@@ -234,7 +257,11 @@ async fn carry(
         // It may have been told while this came.
         let farewell = stop.farewell.get();
         // Behind the frame under way nothing goes through once the end is decided.
-        let passes = if farewell.is_some() { walk.rest_of_frame(&read) } else { read.len() };
+        let passes = if farewell.is_some() {
+            walk.rest_of_frame(&read)
+        } else {
+            read.len()
+        };
         let bytes = &read[..passes];
         // Only what a person sends is use; ping and pong are a browser left open.
         let data = walk.saw_data(bytes);
@@ -258,8 +285,11 @@ mod tests {
         assert_eq!(&plain[4..], b"the session has ended");
         let masked = GOING_AWAY.frame(true);
         assert_eq!(masked[..2], [0x88, 0x80 | 22]);
-        let payload: Vec<u8> =
-            masked[6..].iter().zip(masked[2..6].iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+        let payload: Vec<u8> = masked[6..]
+            .iter()
+            .zip(masked[2..6].iter().cycle())
+            .map(|(byte, key)| byte ^ key)
+            .collect();
         assert_eq!(payload[..2], 1001_u16.to_be_bytes());
         assert_eq!(&payload[2..], b"the gateway restarts");
     }

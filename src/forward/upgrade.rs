@@ -36,8 +36,11 @@ pub async fn handshake(
     mut request: Request<Upload>,
     usage: Option<Usage>,
 ) -> Result<Forwarded, Fault> {
-    let expected =
-        request.headers().get(header::SEC_WEBSOCKET_KEY).map(accept_value).ok_or(Fault::Unsendable)?;
+    let expected = request
+        .headers()
+        .get(header::SEC_WEBSOCKET_KEY)
+        .map(accept_value)
+        .ok_or(Fault::Unsendable)?;
     // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
     let mut lease = pool.lease(app, near, holder).await?;
     // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
@@ -45,7 +48,8 @@ pub async fn handshake(
     let streams = match &lease.connection.sender {
         Sender::Http1(_) => false,
         Sender::Http2(shared) => {
-            let told = tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;
+            let told =
+                tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;
             if !told.unwrap_or(false) {
                 return Err(Fault::NoWebSockets);
             }
@@ -53,11 +57,19 @@ pub async fn handshake(
             true
         }
     };
-    let sent = match lease.send(request, &UploadState::none(), app.spec.timeout).await {
+    let sent = match lease
+        .send(request, &UploadState::none(), app.spec.timeout)
+        .await
+    {
         // The connection was going; nothing was sent on it.
-        Err(Failed { unsent: Some(request), .. }) => {
+        Err(Failed {
+            unsent: Some(request),
+            ..
+        }) => {
             let lease = pool.share(app, near, holder).await?;
-            lease.send(*request, &UploadState::none(), app.spec.timeout).await
+            lease
+                .send(*request, &UploadState::none(), app.spec.timeout)
+                .await
         }
         sent => sent,
     };
@@ -68,7 +80,13 @@ pub async fn handshake(
         response.status() == StatusCode::SWITCHING_PROTOCOLS
     };
     if !accepted {
-        return relay((response, lease), usage, UploadState::none(), &pool.settings, None);
+        return relay(
+            (response, lease),
+            usage,
+            UploadState::none(),
+            &pool.settings,
+            None,
+        );
     }
     switch(response, lease, streams, &expected)
 }
@@ -82,28 +100,43 @@ fn switch(
     if streams {
         let accept = HeaderValue::from_str(expected).map_err(|_| Fault::BadAnswer)?;
         *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        response.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        response
+            .headers_mut()
+            .insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     } else {
         let says = |name: header::HeaderName, text: &[u8]| {
             let mut values = response.headers().get_all(name).iter();
             matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(text))
         };
-        let accepted = response.headers().get(header::SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+        let accepted = response
+            .headers()
+            .get(header::SEC_WEBSOCKET_ACCEPT)
+            .map(HeaderValue::as_bytes);
         if !says(header::UPGRADE, b"websocket") || accepted != Some(expected.as_bytes()) {
             return Err(Fault::BadAnswer);
         }
     }
     let upstream = hyper::upgrade::on(&mut response);
-    Ok(Forwarded::Switched { head: response.map(|_| ()), upstream, lease })
+    Ok(Forwarded::Switched {
+        head: response.map(|_| ()),
+        upstream,
+        lease,
+    })
 }
 
 /// RFC 8441 section 4: the same question on HTTP/2, which has no upgrades.
 fn extended(request: &mut Request<Upload>) {
     *request.method_mut() = Method::CONNECT;
-    for name in [header::SEC_WEBSOCKET_KEY, header::CONNECTION, header::UPGRADE] {
+    for name in [
+        header::SEC_WEBSOCKET_KEY,
+        header::CONNECTION,
+        header::UPGRADE,
+    ] {
         request.headers_mut().remove(name);
     }
-    request.extensions_mut().insert(ext::Protocol::from_static("websocket"));
+    request
+        .extensions_mut()
+        .insert(ext::Protocol::from_static("websocket"));
 }
 
 fn accept_value(key: &HeaderValue) -> String {

@@ -37,7 +37,12 @@ pub struct RequestLog {
 impl RequestLog {
     /// An empty batch.
     pub fn new(sink: LineSink) -> Rc<RequestLog> {
-        Rc::new(RequestLog { sink, batch: RefCell::default(), lines: Cell::new(0), waiting: Notify::new() })
+        Rc::new(RequestLog {
+            sink,
+            batch: RefCell::default(),
+            lines: Cell::new(0),
+            waiting: Notify::new(),
+        })
     }
 
     /// Hands over what waits, soon after it was written; never ends.
@@ -69,7 +74,11 @@ impl RequestLog {
             batch.len()
         };
         self.lines.set(self.lines.get() + 1);
-        if length >= BATCH { self.flush() } else { self.waiting.notify_one() }
+        if length >= BATCH {
+            self.flush()
+        } else {
+            self.waiting.notify_one()
+        }
     }
 }
 
@@ -127,7 +136,10 @@ impl Record {
     ) -> Box<Record> {
         metrics.requests.in_flight.inc();
         let text = |name: http::HeaderName| {
-            let value = parts.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
+            let value = parts
+                .headers
+                .get(name)
+                .map(|value| String::from_utf8_lossy(value.as_bytes()));
             value.map(std::borrow::Cow::into_owned)
         };
         let is_on = log.sink.is_on();
@@ -139,9 +151,21 @@ impl Record {
             id,
             class: "malformed",
             method: parts.method.clone(),
-            path: if is_on { parts.uri.path().to_owned() } else { String::new() },
-            host: if is_on { text(http::header::HOST).unwrap_or_default() } else { String::new() },
-            trace: if is_on { text(TRACEPARENT).as_deref().and_then(trace_id) } else { None },
+            path: if is_on {
+                parts.uri.path().to_owned()
+            } else {
+                String::new()
+            },
+            host: if is_on {
+                text(http::header::HOST).unwrap_or_default()
+            } else {
+                String::new()
+            },
+            trace: if is_on {
+                text(TRACEPARENT).as_deref().and_then(trace_id)
+            } else {
+                None
+            },
             client,
             status: StatusCode::OK,
             app: None,
@@ -192,13 +216,30 @@ impl Record {
         field(line, "host", &self.host);
         field(line, "method", self.method.as_str());
         field(line, "path", &self.path);
-        let _ = write!(line, ",\"status\":{},\"bytes\":{}", self.status.as_u16(), self.bytes);
-        let _ = write!(line, ",\"duration_ms\":{:.3}", self.started.elapsed().as_secs_f64() * 1e3);
+        let _ = write!(
+            line,
+            ",\"status\":{},\"bytes\":{}",
+            self.status.as_u16(),
+            self.bytes
+        );
+        let _ = write!(
+            line,
+            ",\"duration_ms\":{:.3}",
+            self.started.elapsed().as_secs_f64() * 1e3
+        );
         if let Some(upstream) = self.upstream {
             let _ = write!(line, ",\"upstream_ms\":{:.3}", upstream.as_secs_f64() * 1e3);
         }
-        field(line, "app", self.app.as_ref().map_or("", |app| app.id().as_str()));
-        field(line, "subject", self.person.as_ref().map_or("", |person| &person.subject));
+        field(
+            line,
+            "app",
+            self.app.as_ref().map_or("", |app| app.id().as_str()),
+        );
+        field(
+            line,
+            "subject",
+            self.person.as_ref().map_or("", |person| &person.subject),
+        );
         field(line, "decision", self.decision);
         field(line, "reason", self.reason);
         field(line, "outcome", self.outcome.unwrap_or_default());
@@ -220,9 +261,14 @@ fn trace_id(traceparent: &str) -> Option<String> {
 impl Drop for Record {
     fn drop(&mut self) {
         self.metrics.requests.in_flight.dec();
-        self.metrics.requests.count(self.class, self.status.as_u16());
+        self.metrics
+            .requests
+            .count(self.class, self.status.as_u16());
         self.metrics.decision(self.decision, self.reason);
-        self.metrics.requests.duration.observe(self.started.elapsed().as_secs_f64());
+        self.metrics
+            .requests
+            .duration
+            .observe(self.started.elapsed().as_secs_f64());
         self.log.write(|line| self.write(line));
     }
 }

@@ -48,7 +48,11 @@ pub fn take(target: &mut PathAndQuery, here: &Here) -> Option<AddressToken> {
     }
     let found = found?;
     let path = target.path();
-    let clean = if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) };
+    let clean = if kept.is_empty() {
+        path.to_owned()
+    } else {
+        format!("{path}?{}", kept.join("&"))
+    };
     // Shortened by whole pairs it still is a target.
     *target = PathAndQuery::try_from(clean).unwrap_or_else(|_| PathAndQuery::from_static("/"));
     Some(found)
@@ -67,7 +71,8 @@ mod tests {
         uuid::Uuid,
     };
 
-    const TOKEN: &str = "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
+    const TOKEN: &str =
+        "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
 
     fn container(access: Access) -> Here {
         let uuid = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
@@ -78,8 +83,17 @@ mod tests {
             key: Secret::new("key"),
         };
         let scheme = UpstreamScheme::Container(Arc::new(gateway));
-        let upstream = Upstream { scheme, host: "10.0.0.1".into(), port: 1 };
-        let spec = AppSpec::new(AppId::of_container(&uuid, 80), upstream, access, Duration::from_secs(1));
+        let upstream = Upstream {
+            scheme,
+            host: "10.0.0.1".into(),
+            port: 1,
+        };
+        let spec = AppSpec::new(
+            AppId::of_container(&uuid, 80),
+            upstream,
+            access,
+            Duration::from_secs(1),
+        );
         Here::App(Arc::new(App::on_host(spec)))
     }
 
@@ -98,7 +112,11 @@ mod tests {
         for (target, left, token) in [
             ("/x?api_token=T", "/x", Some("T")),
             ("/x?api_token=T&b=1", "/x?b=1", Some("T")),
-            ("/x?a=%41&&arvados_api_token=T&b=+%2B&c", "/x?a=%41&&b=+%2B&c", Some("T")),
+            (
+                "/x?a=%41&&arvados_api_token=T&b=+%2B&c",
+                "/x?a=%41&&b=+%2B&c",
+                Some("T"),
+            ),
             ("/x?%61pi_token=%54", "/x", Some("T")),
             ("/x?api_token=T&api_token=T&b", "/x?b", Some("T")),
             ("/x?api_token=T&arvados_api_token=U", "/x", Some("several")),
@@ -123,7 +141,10 @@ mod tests {
         let own = "/x?api_token=mine&b=1";
         assert_eq!(taken(own, Access::Public), (own.to_owned(), None));
         let real = format!("/x?api_token=mine&api_token={TOKEN}&b=1");
-        assert_eq!(taken(&real, Access::Public), (own.to_owned(), Some(TOKEN.to_owned())));
+        assert_eq!(
+            taken(&real, Access::Public),
+            (own.to_owned(), Some(TOKEN.to_owned()))
+        );
     }
 
     #[test]

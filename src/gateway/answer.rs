@@ -37,8 +37,14 @@ pub struct Answer {
 
 enum Content {
     Whole(Option<Bytes>),
-    Relayed { download: Download, watch: Option<Watch> },
-    Log { log: Box<Log>, watch: Watch },
+    Relayed {
+        download: Download,
+        watch: Option<Watch>,
+    },
+    Log {
+        log: Box<Log>,
+        watch: Watch,
+    },
 }
 
 /// The largest piece of an answer on a stream, in bytes: a frame's.
@@ -78,11 +84,20 @@ impl Answer {
     /// The log of a pod, for as long as the question is answered well.
     pub fn log(log: Log, mut watch: Watch) -> Answer {
         watch.list();
-        Answer::of(Content::Log { log: Box::new(log), watch })
+        Answer::of(Content::Log {
+            log: Box::new(log),
+            watch,
+        })
     }
 
     fn of(content: Content) -> Answer {
-        Answer { content, record: None, exchange: None, left: Bytes::new(), busy: None }
+        Answer {
+            content,
+            record: None,
+            exchange: None,
+            left: Bytes::new(),
+            busy: None,
+        }
     }
 
     /// Ties the connection to the body.
@@ -101,7 +116,12 @@ impl Answer {
 impl Watch {
     /// Nothing is asked yet.
     pub fn new(streams: &Rc<Streams>, cut: &Rc<Cut>, question: Question) -> Watch {
-        Watch { streams: streams.clone(), cut: cut.clone(), question, listed: None }
+        Watch {
+            streams: streams.clone(),
+            cut: cut.clone(),
+            question,
+            listed: None,
+        }
     }
 
     /// For an answer of ours.
@@ -185,7 +205,9 @@ impl Body for Answer {
                 polled.map_err(Into::into)
             }
         };
-        let (Poll::Ready(Some(Ok(_))), Some(exchange)) = (&polled, &this.exchange) else { return polled };
+        let (Poll::Ready(Some(Ok(_))), Some(exchange)) = (&polled, &this.exchange) else {
+            return polled;
+        };
         exchange.offered();
         let left = &mut this.left;
         polled.map_ok(|frame| match frame.into_data() {
@@ -210,7 +232,9 @@ impl Body for Answer {
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
-            Content::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Content::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
             Content::Relayed { download, .. } => download.size_hint(),
             Content::Log { log, .. } => log.body.size_hint(),
         }

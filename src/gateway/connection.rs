@@ -8,7 +8,9 @@ use std::{
     rc::Rc,
 };
 
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request, response};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header, request, response,
+};
 use hyper::body::Incoming;
 
 use super::{answer::Answer, recognised::Recognised, thread::DataThread};
@@ -51,12 +53,18 @@ impl Connection {
     /// one name may use it for another, if the certificate speaks for both (RFC 9110 section 7.4).
     /// A proxy of ours may mix what it likes.
     pub fn is_for(&self, headers: &HeaderMap) -> bool {
-        let (Some(shown), false) = (&self.shown, self.peer.trusted) else { return true };
-        let Some(host) = headers.get(header::HOST) else { return false };
+        let (Some(shown), false) = (&self.shown, self.peer.trusted) else {
+            return true;
+        };
+        let Some(host) = headers.get(header::HOST) else {
+            return false;
+        };
         if self.spoken_for.borrow().as_ref() == Some(host) {
             return true;
         }
-        let fits = host.to_str().is_ok_and(|host| shown.is_for(without_port(host)));
+        let fits = host
+            .to_str()
+            .is_ok_and(|host| shown.is_for(without_port(host)));
         if fits {
             self.spoken_for.replace(Some(host.clone()));
         }
@@ -115,7 +123,11 @@ impl Wire {
     /// # Errors
     /// [`Malformed::Misdirected`] when it belongs on another one.
     pub fn admit(&self, headers: &HeaderMap, arrival: Arrival) -> Result<Arrival, Malformed> {
-        if self.connection.is_for(headers) { Ok(arrival) } else { Err(Malformed::Misdirected) }
+        if self.connection.is_for(headers) {
+            Ok(arrival)
+        } else {
+            Err(Malformed::Misdirected)
+        }
     }
 
     /// Says to the client that its WebSocket is accepted.
@@ -125,8 +137,10 @@ impl Wire {
             head.status = StatusCode::OK;
             head.headers.remove(header::SEC_WEBSOCKET_ACCEPT);
         } else {
-            head.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-            head.headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            head.headers
+                .insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            head.headers
+                .insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         }
     }
 
@@ -141,7 +155,9 @@ impl Wire {
                 *response.status_mut() = StatusCode::BAD_GATEWAY;
             }
         } else if self.connection.pulse.is_leaving() {
-            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         let watched = self.is_stream().then_some(self.exchange);
         response.map(|body| body.on_wire(watched, self.busy))
@@ -169,7 +185,15 @@ impl Serve for Service {
     type Error = Infallible;
 
     fn connected(&self, newcomer: Newcomer) -> ConnectionService {
-        let Newcomer { address, seat, shown, drain, head_fields, pulse, exchanges } = newcomer;
+        let Newcomer {
+            address,
+            seat,
+            shown,
+            drain,
+            head_fields,
+            pulse,
+            exchanges,
+        } = newcomer;
         let connection = Connection {
             peer: Peer::new(address, &self.peers),
             redirects: self.redirects,
@@ -184,7 +208,10 @@ impl Serve for Service {
             pulse,
             exchanges,
         };
-        ConnectionService { thread: self.thread.clone(), connection: Rc::new(connection) }
+        ConnectionService {
+            thread: self.thread.clone(),
+            connection: Rc::new(connection),
+        }
     }
 }
 
@@ -202,7 +229,12 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (thread, connection) = (self.thread.clone(), self.connection.clone());
         let (exchange, busy) = (connection.exchanges.next(), connection.pulse.request());
-        let wire = Wire { connection, exchange, is_connect: Cell::new(false), busy };
+        let wire = Wire {
+            connection,
+            exchange,
+            is_connect: Cell::new(false),
+            busy,
+        };
         Box::pin(thread.handle(request, wire))
     }
 }

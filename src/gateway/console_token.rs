@@ -30,14 +30,18 @@ impl Gateway {
     /// proves it.
     pub async fn is_proved(&self, live: &Live, presented: &Candidates<'_>, app: &App) -> bool {
         let sign_in = live.sign_in();
-        let Some(known) = &sign_in.tokens.console else { return true };
+        let Some(known) = &sign_in.tokens.console else {
+            return true;
+        };
         let is_old = sign_in.is_proof_old(self.clock.now(), self.sessions.recheck());
         for token in presented.iter() {
             let short = Short::of(token);
             if !is_old && known.is(short) {
                 return true;
             }
-            let Ok(judged) = Box::pin(self.judge_console_token(token)).await else { continue };
+            let Ok(judged) = Box::pin(self.judge_console_token(token)).await else {
+                continue;
+            };
             // Somebody else has signed in at the console meanwhile: the session is not theirs.
             if judged.principal.subject != sign_in.principal().subject {
                 return false;
@@ -55,7 +59,9 @@ impl Gateway {
         if sign_in.needs_proof() {
             return false;
         }
-        let Some(known) = &sign_in.tokens.console else { return true };
+        let Some(known) = &sign_in.tokens.console else {
+            return true;
+        };
         !sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
             || self.clock.wall_seconds() < known.expires()
     }
@@ -68,7 +74,9 @@ impl Gateway {
         for token in presented.iter() {
             match self.judge_console_token(token).await {
                 Ok(judged) => {
-                    let other = proved.as_ref().map(|sign_in| sign_in.principal().subject.clone());
+                    let other = proved
+                        .as_ref()
+                        .map(|sign_in| sign_in.principal().subject.clone());
                     if other.is_some_and(|other| other != judged.principal.subject) {
                         return Consulted::nobody();
                     }
@@ -87,15 +95,22 @@ impl Gateway {
     }
 
     /// Who the console's token says this is, as far as that can be told without asking anybody.
-    pub fn person_of_console_token(&self, presented: &Candidates<'_>) -> Option<(Arc<Principal>, RecordKey)> {
+    pub fn person_of_console_token(
+        &self,
+        presented: &Candidates<'_>,
+    ) -> Option<(Arc<Principal>, RecordKey)> {
         let oidc = self.oidc.as_ref()?;
         let judge = |token| {
-            let judged = oidc.judge_bearer(oidc.cookie_claims_to_be_ours(token)?).ok()?;
+            let judged = oidc
+                .judge_bearer(oidc.cookie_claims_to_be_ours(token)?)
+                .ok()?;
             Some((judged.principal, key_of(token)))
         };
         let mut people = presented.iter().filter_map(judge);
         let (first, key) = people.next()?;
-        people.all(|(other, _)| other.subject == first.subject).then_some((first, key))
+        people
+            .all(|(other, _)| other.subject == first.subject)
+            .then_some((first, key))
     }
 
     fn sign_in_of(&self, token: &[u8], judged: Judged) -> Arc<SignIn> {
@@ -106,7 +121,10 @@ impl Gateway {
         }
         tracing::info!(target: "audit", event = "console_sign_in", subject = %judged.principal.subject, session = key.short());
         let console = Some(ConsoleToken::new(short, judged.expires));
-        let tokens = ProviderTokens { console, ..ProviderTokens::default() };
+        let tokens = ProviderTokens {
+            console,
+            ..ProviderTokens::default()
+        };
         self.sessions.begin_for_token(key, judged.principal, tokens)
     }
 
@@ -115,7 +133,9 @@ impl Gateway {
     }
 
     async fn judge_console_token(&self, token: &[u8]) -> Result<Judged, Caller> {
-        let Some(oidc) = &self.oidc else { return Err(Caller::Anonymous) };
+        let Some(oidc) = &self.oidc else {
+            return Err(Caller::Anonymous);
+        };
         match oidc.cookie_claims_to_be_ours(token) {
             Some(token) => self.judge_token(oidc, token).await,
             None => Err(Caller::BadToken),

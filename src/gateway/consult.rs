@@ -83,7 +83,12 @@ impl Consulted {
     ///
     /// # Errors
     /// What the caller gets instead of the app.
-    pub fn judge(&self, arrival: &Arrival, destination: Destination, site: &Site) -> Result<Permit, Early> {
+    pub fn judge(
+        &self,
+        arrival: &Arrival,
+        destination: Destination,
+        site: &Site,
+    ) -> Result<Permit, Early> {
         if !self.may_be_planted(arrival, site) {
             return decide::judge(arrival, &self.caller, destination);
         }
@@ -101,9 +106,16 @@ impl Consulted {
     /// The person of a session, and the session.
     pub fn by_session(live: Live, credential: Credential) -> Consulted {
         let sign_in = live.sign_in();
-        let caller = Caller::Person { principal: sign_in.principal().clone(), credential };
+        let caller = Caller::Person {
+            principal: sign_in.principal().clone(),
+            credential,
+        };
         let arvados_token = sign_in.tokens.arvados.clone();
-        Consulted { live: Some(live), arvados_token, ..Consulted::without_session(caller) }
+        Consulted {
+            live: Some(live),
+            arvados_token,
+            ..Consulted::without_session(caller)
+        }
     }
 }
 
@@ -134,13 +146,18 @@ impl Gateway {
         if decide::is_open(asked.destination) {
             return Ok(Consulted::nobody());
         }
-        let Asked { headers, arrival, .. } = asked;
+        let Asked {
+            headers, arrival, ..
+        } = asked;
         let (app, now) = (&asked.destination.app, self.clock.now());
         // A foreign page's request is anonymous; a WebSocket is told apart, because it is refused
         // instead.
-        let cookies_speak = arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
+        let cookies_speak =
+            arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
         if cookies_speak
-            && let Some(session) = asked.recognised.find(headers, app.id(), &arrival.place, now)
+            && let Some(session) = asked
+                .recognised
+                .find(headers, app.id(), &arrival.place, now)
             && !session.sign_in().needs_proof()
         {
             self.sessions.metrics().lookup("app");
@@ -149,7 +166,11 @@ impl Gateway {
             return Ok(Consulted::by_session(live, Credential::Cookie));
         }
         let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
-        let found = if cookies_speak { self.find(&presented, asked, now).await } else { Ok(None) };
+        let found = if cookies_speak {
+            self.find(&presented, asked, now).await
+        } else {
+            Ok(None)
+        };
         if let Ok(Some(live)) = &found
             && self.is_proved(live, &presented.access_token, app).await
         {
@@ -172,13 +193,25 @@ impl Gateway {
         now: Moment,
     ) -> Result<Option<Live>, NotLoaded> {
         let (app, place) = (asked.destination.app.id(), &asked.arrival.place);
-        let find = || self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, place, now);
+        let find = || {
+            self.sessions.find(
+                presented.app.iter(),
+                presented.sign_in.iter(),
+                app,
+                place,
+                now,
+            )
+        };
         let found = find();
         if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
             return Ok(found);
         }
-        let brought =
-            Box::pin(self.sessions.bring(presented.app.iter(), presented.sign_in.iter(), asked.client)).await;
+        let brought = Box::pin(self.sessions.bring(
+            presented.app.iter(),
+            presented.sign_in.iter(),
+            asked.client,
+        ))
+        .await;
         match (find(), brought) {
             (None, Err(error)) => Err(error),
             (found, _) => Ok(found),
@@ -195,12 +228,15 @@ impl Gateway {
     ) -> Consulted {
         let (headers, app) = (asked.headers, &asked.destination.app);
         let by_bearer = self.bearer(headers).await;
-        if let (Caller::Anonymous, true, false) =
-            (&by_bearer.caller, cookies_speak, presented.access_token.is_empty())
-        {
+        if let (Caller::Anonymous, true, false) = (
+            &by_bearer.caller,
+            cookies_speak,
+            presented.access_token.is_empty(),
+        ) {
             return Box::pin(self.by_console_token(&presented.access_token)).await;
         }
-        let (Some(arvados), Some(_), Caller::Anonymous) = (&self.arvados, app.container(), &by_bearer.caller)
+        let (Some(arvados), Some(_), Caller::Anonymous) =
+            (&self.arvados, app.container(), &by_bearer.caller)
         else {
             return by_bearer;
         };
@@ -222,13 +258,19 @@ impl Gateway {
             return Some(consulted);
         }
         match asked.token {
-            Some(AddressToken::Several) => return Some(Consulted::without_session(Caller::BadToken)),
+            Some(AddressToken::Several) => {
+                return Some(Consulted::without_session(Caller::BadToken));
+            }
             Some(AddressToken::One(token)) => {
                 return Some(by_token(arvados, token, Credential::Address, client).await);
             }
             None => {}
         }
-        let tokens = presented.arvados.iter().filter(|_| cookies_speak).filter_map(tokens::of_cookie);
+        let tokens = presented
+            .arvados
+            .iter()
+            .filter(|_| cookies_speak)
+            .filter_map(tokens::of_cookie);
         by_cookies(arvados, tokens, site, client).await
     }
 
@@ -240,8 +282,14 @@ impl Gateway {
             self.recheck(live);
             // Apps may authorize by the groups header, so it carries none that were not proved.
             let principal = Arc::new(sign_in.principal().without_groups());
-            let caller = Caller::Person { principal, credential: Credential::Cookie };
-            return Consulted { caller, ..Consulted::by_session(live.clone(), Credential::Cookie) };
+            let caller = Caller::Person {
+                principal,
+                credential: Credential::Cookie,
+            };
+            return Consulted {
+                caller,
+                ..Consulted::by_session(live.clone(), Credential::Cookie)
+            };
         }
         if !sign_in.needs_proof() || self.proves(sign_in).await {
             self.recheck(live);
@@ -249,7 +297,11 @@ impl Gateway {
         }
         // If asking the provider again cannot help, the person may sign in again.
         let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
-        Consulted::without_session(if is_over { Caller::Anonymous } else { Caller::Unverifiable })
+        Consulted::without_session(if is_over {
+            Caller::Anonymous
+        } else {
+            Caller::Unverifiable
+        })
     }
 
     /// Whether the person of a sign-in can be proved now.
@@ -264,18 +316,25 @@ impl Gateway {
     pub fn revoke_at_provider(&self, sign_in: &Arc<SignIn>) {
         if let Some(oidc) = &self.oidc {
             let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
-            self.control.spawn(async move { oidc.revoke(&sign_in).await });
+            self.control
+                .spawn(async move { oidc.revoke(&sign_in).await });
         }
     }
 
     /// Has the proof behind a session renewed in the background, when that is due.
     pub fn recheck(&self, live: &Live) {
         let sign_in = live.sign_in();
-        let ProviderTokens { arvados: of_arvados, console, .. } = &sign_in.tokens;
+        let ProviderTokens {
+            arvados: of_arvados,
+            console,
+            ..
+        } = &sign_in.tokens;
         match (&self.arvados, &self.rechecks) {
             (Some(arvados), _) if of_arvados.is_some() => arvados.recheck(sign_in),
             // The console's token is looked at on every request.
-            (_, Some(rechecks)) if of_arvados.is_none() && console.is_none() => rechecks.when_due(sign_in),
+            (_, Some(rechecks)) if of_arvados.is_none() && console.is_none() => {
+                rechecks.when_due(sign_in)
+            }
             (_, _) => {}
         }
     }
@@ -285,34 +344,59 @@ impl Gateway {
     pub async fn veil(&self, early: Early, token: Option<&Secret>) -> Early {
         match early {
             Early::Refuse(refusal) => Early::Refuse(self.veil_refusal(refusal, token).await),
-            Early::Endpoint(_) | Early::Launcher | Early::Redirect { .. } | Early::SignIn { .. } => early,
+            Early::Endpoint(_)
+            | Early::Launcher
+            | Early::Redirect { .. }
+            | Early::SignIn { .. } => early,
         }
     }
 
     /// The same for a refusal; `token` is the caller's own.
     pub async fn veil_refusal(&self, refusal: Refusal, token: Option<&Secret>) -> Refusal {
-        let Refusal { reason: Reason::Denied(Denied::NotOwner), app: Some(app) } = &refusal else {
+        let Refusal {
+            reason: Reason::Denied(Denied::NotOwner),
+            app: Some(app),
+        } = &refusal
+        else {
             return refusal;
         };
-        let Some(gateway) = app.container() else { return refusal };
+        let Some(gateway) = app.container() else {
+            return refusal;
+        };
         let readable = match (&self.arvados, token) {
             (Some(arvados), Some(token)) => arvados.can_read(token, gateway.container).await,
             (_, _) => false,
         };
-        if readable { refusal } else { Refusal { reason: Reason::UnknownApp, app: None } }
+        if readable {
+            refusal
+        } else {
+            Refusal {
+                reason: Reason::UnknownApp,
+                app: None,
+            }
+        }
     }
 
     /// Whether the Authorization header is a token that only we are to see, whoever asks for what:
     /// one of our own issuer, and at a container one that has Arvados' unmistakable form or is
     /// known to be somebody's.
     pub fn authorization_is_ours(&self, headers: &HeaderMap, app: &App) -> bool {
-        let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
-        let ours = |oidc: &Arc<Oidc>| oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some();
+        let Some(value) = headers.get(header::AUTHORIZATION) else {
+            return false;
+        };
+        let ours = |oidc: &Arc<Oidc>| {
+            oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some()
+        };
         let of_issuer = self.oidc.as_ref().is_some_and(ours);
         let of_arvados = || {
             let token = tokens::of_authorization(value.as_bytes());
-            let known = |token: &str| self.arvados.as_ref().is_some_and(|arvados| arvados.is_known(token));
-            app.container().is_some() && token.is_some_and(|(token, form)| form == Form::Sure || known(token))
+            let known = |token: &str| {
+                self.arvados
+                    .as_ref()
+                    .is_some_and(|arvados| arvados.is_known(token))
+            };
+            app.container().is_some()
+                && token.is_some_and(|(token, form)| form == Form::Sure || known(token))
         };
         of_issuer || of_arvados()
     }
@@ -331,8 +415,14 @@ impl Gateway {
         };
         match judged {
             Ok(judged) => {
-                let caller = Caller::Person { principal: judged.principal, credential: Credential::Bearer };
-                Consulted { token_expires: Some(judged.expires), ..Consulted::without_session(caller) }
+                let caller = Caller::Person {
+                    principal: judged.principal,
+                    credential: Credential::Bearer,
+                };
+                Consulted {
+                    token_expires: Some(judged.expires),
+                    ..Consulted::without_session(caller)
+                }
             }
             Err(caller) => Consulted::without_session(caller),
         }
@@ -342,14 +432,21 @@ impl Gateway {
     ///
     /// # Errors
     /// What the caller is instead of a person.
-    pub async fn judge_token(&self, oidc: &Arc<Oidc>, token: OurToken<'_>) -> Result<Judged, Caller> {
+    pub async fn judge_token(
+        &self,
+        oidc: &Arc<Oidc>,
+        token: OurToken<'_>,
+    ) -> Result<Judged, Caller> {
         if let Some(key) = oidc.missing_key(token) {
             if !oidc.is_ready() {
                 return Err(Caller::Unverifiable);
             }
             let asking: Arc<Oidc> = oidc.clone();
             // A task that failed leaves the keys as they are, and the token is refused.
-            let _ = self.control.spawn(async move { asking.look_for_key(key).await }).await;
+            let _ = self
+                .control
+                .spawn(async move { asking.look_for_key(key).await })
+                .await;
         }
         oidc.judge_bearer(token).map_err(|error| {
             tracing::debug!(%error, "a token of our issuer was refused");
@@ -360,12 +457,19 @@ impl Gateway {
 
 /// The caller that an Arvados token in `Authorization` proves. It makes no session. One that only
 /// looks like an old token, and is none, is the app's own business.
-async fn arvados_bearer(arvados: &ArvadosTokens, headers: &HeaderMap, client: IpAddr) -> Option<Consulted> {
+async fn arvados_bearer(
+    arvados: &ArvadosTokens,
+    headers: &HeaderMap,
+    client: IpAddr,
+) -> Option<Consulted> {
     let value = headers.get(header::AUTHORIZATION)?;
     let (token, form) = tokens::of_authorization(value.as_bytes())?;
     let token = Secret::new(token);
     let caller = match (arvados.person(&token, client).await, form) {
-        (Ok(Some(principal)), _) => Caller::Person { principal, credential: Credential::Bearer },
+        (Ok(Some(principal)), _) => Caller::Person {
+            principal,
+            credential: Credential::Bearer,
+        },
         (Ok(None), Form::Sure) => Caller::BadToken,
         (Ok(None), Form::Old) => return None,
         (Err(Unavailable), _) => Caller::Unverifiable,
@@ -390,7 +494,11 @@ async fn by_cookies(
         let consulted = by_token(arvados, &token, Credential::Cookie, client).await;
         match (&consulted.caller, &proved) {
             (Caller::Person { principal, .. }, Some(other)) => {
-                if other.caller.principal().is_some_and(|person| person.subject != principal.subject) {
+                if other
+                    .caller
+                    .principal()
+                    .is_some_and(|person| person.subject != principal.subject)
+                {
                     return None;
                 }
             }
@@ -401,7 +509,10 @@ async fn by_cookies(
             (Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
         }
     }
-    proved.map(|proved| Consulted { by_shared_cookie: true, ..proved })
+    proved.map(|proved| Consulted {
+        by_shared_cookie: true,
+        ..proved
+    })
 }
 
 /// The caller that a token in an address or a cookie proves, with the sign-in that stands on it.

@@ -22,7 +22,8 @@ use crate::{
 
 /// What the request gets.
 pub fn decide(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> Decision {
-    let judged = locate(arrival, snapshot, here).and_then(|destination| judge(arrival, caller, destination));
+    let judged =
+        locate(arrival, snapshot, here).and_then(|destination| judge(arrival, caller, destination));
     match judged.and_then(reachable) {
         Ok(permit) => Decision::Forward(permit),
         Err(early) => Decision::Early(early),
@@ -35,15 +36,27 @@ pub fn is_open(destination: &Destination) -> bool {
         (AppKind::Console, _) | (AppKind::Hosted, Access::Public) => true,
         (
             AppKind::Hosted,
-            Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins | Access::Unknown(_),
+            Access::User
+            | Access::Group(_)
+            | Access::Owner(_)
+            | Access::Admins
+            | Access::Unknown(_),
         ) => false,
     }
 }
 
 /// Whether this caller may reach the destination, and what they get if not.
-pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Result<Permit, Early> {
-    let refuse =
-        |reason, destination: Destination| Err(Early::Refuse(Refusal { reason, app: Some(destination.app) }));
+pub fn judge(
+    arrival: &Arrival,
+    caller: &Caller,
+    destination: Destination,
+) -> Result<Permit, Early> {
+    let refuse = |reason, destination: Destination| {
+        Err(Early::Refuse(Refusal {
+            reason,
+            app: Some(destination.app),
+        }))
+    };
     if is_open(&destination) {
         return conclude(arrival, None, destination);
     }
@@ -51,7 +64,10 @@ pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Re
         Caller::BadToken => refuse(Reason::BadToken, destination),
         Caller::Unverifiable => refuse(Reason::Unverifiable, destination),
         Caller::Anonymous => conclude(arrival, None, destination),
-        Caller::Person { principal, credential } => match cookie_counts(arrival, *credential) {
+        Caller::Person {
+            principal,
+            credential,
+        } => match cookie_counts(arrival, *credential) {
             Ok(true) => conclude(arrival, Some(principal), destination),
             Ok(false) => conclude(arrival, None, destination),
             Err(reason) => refuse(reason, destination),
@@ -63,7 +79,12 @@ pub fn judge(arrival: &Arrival, caller: &Caller, destination: Destination) -> Re
 /// learns the state of what they may not see.
 pub fn reachable(permit: Permit) -> Result<Permit, Early> {
     let state = permit.app().spec.state;
-    let refuse = |reason| Err(Early::Refuse(Refusal { reason, app: Some(permit.app().clone()) }));
+    let refuse = |reason| {
+        Err(Early::Refuse(Refusal {
+            reason,
+            app: Some(permit.app().clone()),
+        }))
+    };
     match state {
         AppState::Running => Ok(permit),
         AppState::Starting => refuse(Reason::Starting),
@@ -76,7 +97,12 @@ pub fn reachable(permit: Permit) -> Result<Permit, Early> {
 
 /// Rows 22 and 39: a cookie speaks for the person only where our own origin led the browser here.
 fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
-    match (credential, arrival.class, arrival.origin, arrival.provenance) {
+    match (
+        credential,
+        arrival.class,
+        arrival.origin,
+        arrival.provenance,
+    ) {
         (Credential::Bearer | Credential::Address, _, _, _) => Ok(true),
         (Credential::Cookie, RequestClass::WebSocket, Origin::Own, Provenance::Own) => Ok(true),
         (Credential::Cookie, RequestClass::WebSocket, _, _) => Err(Reason::ForeignOrigin),
@@ -91,11 +117,14 @@ fn conclude(
     destination: Destination,
 ) -> Result<Permit, Early> {
     authorize(destination, person).map_err(|(destination, denied)| match denied {
-        Denied::Anonymous if arrival.class == RequestClass::Navigation => {
-            Early::SignIn { return_to: destination.public_target().as_str().to_owned() }
-        }
+        Denied::Anonymous if arrival.class == RequestClass::Navigation => Early::SignIn {
+            return_to: destination.public_target().as_str().to_owned(),
+        },
         Denied::Anonymous | Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess => {
-            Early::Refuse(Refusal { reason: Reason::Denied(denied), app: Some(destination.app) })
+            Early::Refuse(Refusal {
+                reason: Reason::Denied(denied),
+                app: Some(destination.app),
+            })
         }
     })
 }

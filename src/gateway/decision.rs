@@ -103,7 +103,10 @@ pub enum Reason {
 
 impl From<Malformed> for Refusal {
     fn from(malformed: Malformed) -> Refusal {
-        Refusal { reason: Reason::Malformed(malformed), app: None }
+        Refusal {
+            reason: Reason::Malformed(malformed),
+            app: None,
+        }
     }
 }
 
@@ -213,7 +216,10 @@ impl Early {
             Early::Endpoint(_) | Early::Launcher => "ours",
             Early::Redirect { .. } => "redirect",
             Early::SignIn { .. } => "sign_in",
-            Early::Refuse(Refusal { reason: Reason::Malformed(_), .. }) => "malformed",
+            Early::Refuse(Refusal {
+                reason: Reason::Malformed(_),
+                ..
+            }) => "malformed",
             Early::Refuse(_) => "deny",
         }
     }

@@ -54,11 +54,20 @@ pub struct Call<'r> {
 
 impl Call<'_> {
     /// Answers it.
-    pub async fn answer(&self, endpoint: Endpoint, body: Source, record: &mut Record) -> Response<Answer> {
+    pub async fn answer(
+        &self,
+        endpoint: Endpoint,
+        body: Source,
+        record: &mut Record,
+    ) -> Response<Answer> {
         let unknown = self.bring(record.client).await.is_err() && self.sign_in().is_none();
         match endpoint {
             // Whoever is signed in with another replica is asked to come back, not to sign in.
-            Endpoint::Start | Endpoint::SignIn | Endpoint::Userinfo | Endpoint::Logs | Endpoint::Renewed
+            Endpoint::Start
+            | Endpoint::SignIn
+            | Endpoint::Userinfo
+            | Endpoint::Logs
+            | Endpoint::Renewed
                 if unknown =>
             {
                 self.refuse(Reason::Unverifiable, record)
@@ -74,8 +83,11 @@ impl Call<'_> {
             Endpoint::BackchannelLogout => self.backchannel_logout(body, record).await,
             Endpoint::FrontchannelLogout => self.frontchannel_logout(record).await,
             Endpoint::Renewed => {
-                let here =
-                    self.gateway.catalog.at(&self.arrival.place, self.snapshot, record.client.address).await;
+                let here = self
+                    .gateway
+                    .catalog
+                    .at(&self.arrival.place, self.snapshot, record.client.address)
+                    .await;
                 self.renewed(&here, record)
             }
             Endpoint::RenewScript => self.renew_script(),
@@ -88,10 +100,18 @@ impl Call<'_> {
     async fn bring(&self, client: Client) -> Result<(), Away> {
         let sessions = &self.gateway.sessions;
         match self.cookies() {
-            Some(presented) if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign => {
-                let loaded = sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await;
+            Some(presented)
+                if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign =>
+            {
+                let loaded = sessions
+                    .bring(presented.app.iter(), presented.sign_in.iter(), client)
+                    .await;
                 // A client over its look-up limit may still sign in.
-                if loaded == Err(NotLoaded::Away) { Err(Away) } else { Ok(()) }
+                if loaded == Err(NotLoaded::Away) {
+                    Err(Away)
+                } else {
+                    Ok(())
+                }
             }
             Some(_) | None => Ok(()),
         }
@@ -130,7 +150,9 @@ impl Call<'_> {
             return None;
         }
         let presented = self.cookies()?;
-        self.gateway.sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
+        self.gateway
+            .sessions
+            .find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
     }
 
     /// Who asks: by the sign-in of this browser, else a bearer token, else the console's.
@@ -156,12 +178,18 @@ impl Call<'_> {
         if self.arrival.provenance == Provenance::Foreign {
             return None;
         }
-        self.gateway.person_of_console_token(&self.cookies()?.access_token)
+        self.gateway
+            .person_of_console_token(&self.cookies()?.access_token)
     }
 
     /// Our cookies on this request; none when there are absurdly many.
     pub fn cookies(&self) -> Option<cookies::Presented<'_>> {
-        cookies::scan(&self.parts.headers, &self.snapshot.site().cookies, &self.arrival.place).ok()
+        cookies::scan(
+            &self.parts.headers,
+            &self.snapshot.site().cookies,
+            &self.arrival.place,
+        )
+        .ok()
     }
 
     /// For whom a page is made.
@@ -177,7 +205,10 @@ impl Call<'_> {
 
     /// One value of the query; `Err` when it stands there twice, which is never an honest question.
     pub fn query(&self, name: &str) -> Result<Option<String>, Twice> {
-        once(self.arrival.target.query().unwrap_or_default().as_bytes(), name)
+        once(
+            self.arrival.target.query().unwrap_or_default().as_bytes(),
+            name,
+        )
     }
 }
 

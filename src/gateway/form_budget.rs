@@ -93,7 +93,9 @@ impl FormBudget {
     ) -> Result<Collected, NotCollected> {
         let reserved = self.reserve(holder).ok_or(NotCollected::Full)?;
         let reading = self.read(reserved, body, most);
-        tokio::time::timeout(DEADLINE, reading).await.unwrap_or(Err(NotCollected::Unfit))
+        tokio::time::timeout(DEADLINE, reading)
+            .await
+            .unwrap_or(Err(NotCollected::Unfit))
     }
 
     async fn read(
@@ -104,7 +106,9 @@ impl FormBudget {
     ) -> Result<Collected, NotCollected> {
         let mut bytes = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(|_| NotCollected::Unfit)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(|_| NotCollected::Unfit)?.into_data() else {
+                continue;
+            };
             if bytes.len() + data.len() > most {
                 return Err(NotCollected::Unfit);
             }
@@ -113,7 +117,10 @@ impl FormBudget {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(Collected { bytes: bytes.freeze(), reserved })
+        Ok(Collected {
+            bytes: bytes.freeze(),
+            reserved,
+        })
     }
 
     /// Leave for one more body, of no bytes yet.
@@ -130,7 +137,11 @@ impl FormBudget {
         }
         own.bodies += 1;
         drop(spent);
-        Some(Reserved { budget: self.clone(), holder, bytes: 0 })
+        Some(Reserved {
+            budget: self.clone(),
+            holder,
+            bytes: 0,
+        })
     }
 }
 
@@ -192,11 +203,18 @@ mod tests {
         };
         let first: Vec<_> = std::iter::from_fn(|| take(client(1))).collect();
         assert_eq!(first.len(), EACH / MOST);
-        let others: Vec<_> = (2..100).flat_map(|n| [n; 4]).filter_map(|n| take(client(n))).collect();
+        let others: Vec<_> = (2..100)
+            .flat_map(|n| [n; 4])
+            .filter_map(|n| take(client(n)))
+            .collect();
         assert_eq!(first.len() + others.len(), ANONYMOUS / MOST);
         assert!(take(Holder::Unknown).is_none());
         let known: Vec<_> = std::iter::from_fn(|| take(Holder::Person("alice"))).collect();
-        assert_eq!(known.len(), EACH / MOST, "people who are known are not affected");
+        assert_eq!(
+            known.len(),
+            EACH / MOST,
+            "people who are known are not affected"
+        );
         drop(first);
         let many: Vec<_> = std::iter::from_fn(|| take(Holder::Unknown)).collect();
         assert_eq!(many.len(), EACH / MOST, "what was given back");
@@ -212,11 +230,21 @@ mod tests {
     async fn a_body_is_collected_when_it_fits() {
         let budget = FormBudget::default();
         let body = |length: usize| Either::Right(Full::new(Bytes::from(vec![b'x'; length])));
-        let held = budget.collect(Holder::Person("alice"), body(100), 100).await.expect("it fits");
-        assert_eq!((held.bytes.len(), budget.0.lock().expect("no panic").known), (100, 100));
-        let too_large = budget.collect(Holder::Person("alice"), body(101), 100).await;
+        let held = budget
+            .collect(Holder::Person("alice"), body(100), 100)
+            .await
+            .expect("it fits");
+        assert_eq!(
+            (held.bytes.len(), budget.0.lock().expect("no panic").known),
+            (100, 100)
+        );
+        let too_large = budget
+            .collect(Holder::Person("alice"), body(101), 100)
+            .await;
         assert_eq!(too_large.err(), Some(NotCollected::Unfit));
-        let full = budget.collect(Holder::Unknown, body(ANONYMOUS + 1), usize::MAX).await;
+        let full = budget
+            .collect(Holder::Unknown, body(ANONYMOUS + 1), usize::MAX)
+            .await;
         assert_eq!(full.err(), Some(NotCollected::Full));
         drop(held);
         assert_eq!(budget.0.lock().expect("no panic").known, 0);

@@ -37,7 +37,11 @@ fn refuse<T>(reason: Reason) -> Result<T, Early> {
 
 /// What is not in the snapshot does not exist, unless its source has not told everything yet.
 fn absent(snapshot: &Snapshot) -> Reason {
-    if snapshot.is_complete() { Reason::UnknownApp } else { Reason::CatalogUnavailable }
+    if snapshot.is_complete() {
+        Reason::UnknownApp
+    } else {
+        Reason::CatalogUnavailable
+    }
 }
 
 fn on_its_host(arrival: &Arrival, app: &std::sync::Arc<App>) -> Result<Destination, Early> {
@@ -57,7 +61,9 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
     let path = arrival.target.path();
     match route(path, site) {
         Route::App { id, root } => {
-            let Some(app) = snapshot.find(id) else { return refuse(absent(snapshot)) };
+            let Some(app) = snapshot.find(id) else {
+                return refuse(absent(snapshot));
+            };
             if let Err(malformed) = path::check_below_root(&path[root + 1..]) {
                 return refuse(Reason::Malformed(malformed));
             }
@@ -69,7 +75,9 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
                 // Its host is taken by another: on the path it would share an origin it was to be
                 // kept from.
                 (Isolation::Host, None) => refuse(Reason::UnknownApp),
-                (Isolation::Path, _) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
+                (Isolation::Path, _) => {
+                    Ok(Destination::new(app.clone(), arrival.target.clone(), root))
+                }
             }
         }
         Route::AppWithoutSlash { id } => match snapshot.find(id) {
@@ -96,7 +104,9 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
             None => refuse(Reason::NotFound),
         },
         // Inside our prefix, bytes that no id has are an attempt to be read differently.
-        Route::NotAnId if path.bytes().any(|byte| matches!(byte, b'%' | b';')) || path.contains("/.") => {
+        Route::NotAnId
+            if path.bytes().any(|byte| matches!(byte, b'%' | b';')) || path.contains("/.") =>
+        {
             refuse(Reason::Malformed(Malformed::Path))
         }
         Route::NotAnId => refuse(Reason::UnknownApp),
@@ -120,7 +130,11 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Early> {
         // A ticket is good once; a HEAD would spend it for nothing.
         Endpoint::Enter => method == Method::GET,
     };
-    if takes { Err(Early::Endpoint(endpoint)) } else { refuse(Reason::MethodNotAllowed) }
+    if takes {
+        Err(Early::Endpoint(endpoint))
+    } else {
+        refuse(Reason::MethodNotAllowed)
+    }
 }
 
 fn with_query(path: &str, arrival: &Arrival) -> String {

@@ -38,7 +38,13 @@ impl GatewayMetrics {
     pub fn register(registry: &Registry, requests: RequestMetrics) -> GatewayMetrics {
         let decisions = Family::<DecisionLabels, Counter>::default();
         let allowed = ALLOWED.map(|reason| {
-            (reason, decisions.get_or_create_owned(&DecisionLabels { decision: "allow", reason }))
+            (
+                reason,
+                decisions.get_or_create_owned(&DecisionLabels {
+                    decision: "allow",
+                    reason,
+                }),
+            )
         });
         let metrics = GatewayMetrics {
             requests,
@@ -48,17 +54,31 @@ impl GatewayMetrics {
             allowed,
         };
         registry.register("decisions", "Decisions taken", metrics.decisions.clone());
-        registry.register("streams", "Open upgrades and long-lived responses", metrics.streams.clone());
-        registry.register("streams_cut", "Streams closed because access ended", metrics.streams_cut.clone());
+        registry.register(
+            "streams",
+            "Open upgrades and long-lived responses",
+            metrics.streams.clone(),
+        );
+        registry.register(
+            "streams_cut",
+            "Streams closed because access ended",
+            metrics.streams_cut.clone(),
+        );
         metrics
     }
 
     /// Counts a decision.
     pub fn decision(&self, decision: &'static str, reason: &'static str) {
-        let known = self.allowed.iter().find(|(name, _)| decision == "allow" && *name == reason);
+        let known = self
+            .allowed
+            .iter()
+            .find(|(name, _)| decision == "allow" && *name == reason);
         match known {
             Some((_, counter)) => counter.inc(),
-            None => self.decisions.get_or_create(&DecisionLabels { decision, reason }).inc(),
+            None => self
+                .decisions
+                .get_or_create(&DecisionLabels { decision, reason })
+                .inc(),
         };
     }
 }

@@ -184,14 +184,22 @@ pub fn policy_for_forms(script: &str) -> HeaderValue {
 
 /// The same for a page that asks whether the app answers by now.
 pub fn policy_for_waiting(framed: bool) -> HeaderValue {
-    header_value(format!("{}; {}; connect-src 'self'", policy_text(framed), script_source(WAITING)))
+    header_value(format!(
+        "{}; {}; connect-src 'self'",
+        policy_text(framed),
+        script_source(WAITING)
+    ))
 }
 
 fn policy_text(framed: bool) -> String {
     // The template engine drops the newline at the end of a file; the browser hashes what stands in
     // the page.
     let style = hash_source(STYLE.trim_end());
-    let ancestors = if framed { "" } else { "; frame-ancestors 'none'" };
+    let ancestors = if framed {
+        ""
+    } else {
+        "; frame-ancestors 'none'"
+    };
     format!("default-src 'none'; style-src {style}; form-action 'self'; base-uri 'none'{ancestors}")
 }
 
@@ -201,7 +209,10 @@ fn script_source(script: &str) -> String {
 
 /// What stands inline and has this very text (Content Security Policy Level 3, 2.3.1).
 fn hash_source(text: &str) -> String {
-    format!("'sha256-{}'", STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes())))
+    format!(
+        "'sha256-{}'",
+        STANDARD.encode(digest::digest(&digest::SHA256, text.as_bytes()))
+    )
 }
 
 fn header_value(policy: String) -> HeaderValue {
@@ -281,6 +292,8 @@ pub fn start(site: &Site, return_to: &str) -> String {
 
 /// An address with `rd`, encoded.
 pub fn with_return(path: &str, return_to: &str) -> String {
-    let query = url::form_urlencoded::Serializer::new(String::new()).append_pair("rd", return_to).finish();
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("rd", return_to)
+        .finish();
     format!("{path}?{query}")
 }

@@ -78,7 +78,8 @@ struct ParkedPage<'p> {
 impl Parked {
     /// Seals it for the page.
     pub fn seal(&self, keys: &KeyRing) -> Option<String> {
-        keys.seal(Purpose::ParkedForm, &serde_json::to_vec(self).ok()?).ok()
+        keys.seal(Purpose::ParkedForm, &serde_json::to_vec(self).ok()?)
+            .ok()
     }
 
     /// Opens what a page sent, if it is ours, young, and of this origin.
@@ -99,8 +100,14 @@ pub fn page(
     record: &mut Record,
 ) -> Response<Answer> {
     (record.decision, record.reason) = ("deny", "parked");
-    let (target, separator) =
-        (arrival.target.as_str(), if arrival.target.query().is_some() { '&' } else { '?' });
+    let (target, separator) = (
+        arrival.target.as_str(),
+        if arrival.target.query().is_some() {
+            '&'
+        } else {
+            '?'
+        },
+    );
     let page = ParkedPage {
         status: status.to_string(),
         sentence,
@@ -116,9 +123,15 @@ pub fn page(
     let headers = response.headers_mut();
     // The app's answer may lead anywhere, and browsers hold that to where a page may send its
     // forms.
-    headers.insert(header::CONTENT_SECURITY_POLICY, pages::policy_for_forms(SIGN_IN_FIRST));
+    headers.insert(
+        header::CONTENT_SECURITY_POLICY,
+        pages::policy_for_forms(SIGN_IN_FIRST),
+    );
     if status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"ludgate\""));
+        headers.insert(
+            header::WWW_AUTHENTICATE,
+            HeaderValue::from_static("Bearer realm=\"ludgate\""),
+        );
     }
     if status.is_server_error() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));

@@ -35,7 +35,10 @@ impl Recognised {
         now: Moment,
     ) -> Option<Arc<AppSession>> {
         let mut last = self.last.borrow_mut();
-        if last.as_ref().is_some_and(|(_, session)| !session.is_live(now)) {
+        if last
+            .as_ref()
+            .is_some_and(|(_, session)| !session.is_live(now))
+        {
             // What is over is not held for as long as somebody stays connected.
             *last = None;
         }
@@ -46,7 +49,8 @@ impl Recognised {
     /// Notes what these cookies led to, unless it depends on more than the session itself.
     pub fn note(&self, headers: &HeaderMap, presented: &Presented<'_>, live: &Live) {
         let Live::App(session) = live else { return };
-        let alone = presented.app.iter().nth(1).is_none() && session.sign_in().tokens.console.is_none();
+        let alone =
+            presented.app.iter().nth(1).is_none() && session.sign_in().tokens.console.is_none();
         let hash = self.hash(headers).filter(|_| alone);
         self.last.replace(hash.map(|hash| (hash, session.clone())));
     }
@@ -80,7 +84,10 @@ mod tests {
     };
 
     fn line(text: &str) -> HeaderMap {
-        HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(text).expect("a value"))])
+        HeaderMap::from_iter([(
+            header::COOKIE,
+            HeaderValue::from_str(text).expect("a value"),
+        )])
     }
 
     #[test]
@@ -89,19 +96,29 @@ mod tests {
         let metrics = SessionMetrics::register(&Registry::new()).into();
         let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), metrics);
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
-        let (_, sign_in) = sessions.begin(person, ProviderTokens::default()).expect("random bytes");
-        let (grp, other) = (AppId::new("grp").expect("an id"), AppId::new("other").expect("an id"));
+        let (_, sign_in) = sessions
+            .begin(person, ProviderTokens::default())
+            .expect("random bytes");
+        let (grp, other) = (
+            AppId::new("grp").expect("an id"),
+            AppId::new("other").expect("an id"),
+        );
         let names = CookieNames::new(false, "c", &[]);
         let recognised = Recognised::default();
-        let find =
-            |headers: &HeaderMap, app| recognised.find(headers, app, &Place::Site, clock.now()).is_some();
+        let find = |headers: &HeaderMap, app| {
+            recognised
+                .find(headers, app, &Place::Site, clock.now())
+                .is_some()
+        };
         let note = |text: &str, live: &Live| {
             let headers = line(text);
             let presented = cookies::scan(&headers, &names, &Place::Site).expect("few cookies");
             recognised.note(&headers, &presented, live);
         };
         assert!(!find(&line("a=1"), &grp), "nothing was noted");
-        let (_, session) = sessions.mint(&sign_in, &grp, &Place::Site).expect("a session");
+        let (_, session) = sessions
+            .mint(&sign_in, &grp, &Place::Site)
+            .expect("a session");
         note("a=1; b=2", &Live::App(session.clone()));
         assert!(find(&line("a=1; b=2"), &grp));
         for (text, app) in [("a=1; b=3", &grp), ("a=1", &grp), ("a=1; b=2", &other)] {
@@ -112,14 +129,21 @@ mod tests {
         assert!(!find(&two, &grp) && !find(&HeaderMap::new(), &grp));
         session.end();
         assert!(!find(&line("a=1; b=2"), &grp), "it was ended");
-        let (_, session) = sessions.mint(&sign_in, &grp, &Place::Site).expect("a session");
+        let (_, session) = sessions
+            .mint(&sign_in, &grp, &Place::Site)
+            .expect("a session");
         note("a=1", &Live::App(session.clone()));
         hands.advance(Duration::from_secs(31 * 60));
         assert!(!find(&line("a=1"), &grp), "it was not used");
-        let (_, session) = sessions.mint(&sign_in, &grp, &Place::Site).expect("a session");
+        let (_, session) = sessions
+            .mint(&sign_in, &grp, &Place::Site)
+            .expect("a session");
         let app = names.app_at(&Place::Site);
         note(&format!("{app}=1; {app}=2"), &Live::App(session.clone()));
-        assert!(!find(&line(&format!("{app}=1; {app}=2")), &grp), "which of them it is may change");
+        assert!(
+            !find(&line(&format!("{app}=1; {app}=2")), &grp),
+            "which of them it is may change"
+        );
         note("a=1", &Live::SignIn(sign_in.clone()));
         assert!(!find(&line("a=1"), &grp), "no session of the app");
     }

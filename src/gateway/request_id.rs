@@ -19,13 +19,17 @@ impl RequestIds {
     /// Ids of one data thread.
     pub fn new() -> RequestIds {
         // Seeded by the system, and nothing that the start would have to wait for.
-        RequestIds { prefix: RandomState::new().hash_one(0), count: Cell::new(0) }
+        RequestIds {
+            prefix: RandomState::new().hash_one(0),
+            count: Cell::new(0),
+        }
     }
 
     /// A trusted peer's id, or a new one.
     pub fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
         let given = parts.headers.get(X_REQUEST_ID).filter(|id| {
-            let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+            let plain =
+                |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
             peer.trusted && (1..=128).contains(&id.len()) && id.as_bytes().iter().all(plain)
         });
         if let Some(given) = given {
@@ -33,7 +37,8 @@ impl RequestIds {
         }
         let count = self.count.get() + 1;
         self.count.set(count);
-        HeaderValue::from_bytes(&hex(self.prefix, count)).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        HeaderValue::from_bytes(&hex(self.prefix, count))
+            .unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
 }
 
@@ -56,7 +61,10 @@ mod tests {
 
     #[test]
     fn an_id_has_all_its_digits() {
-        assert_eq!(&hex(0x0123_4567_89ab_cdef, 0x2a), b"0123456789abcdef000000000000002a");
+        assert_eq!(
+            &hex(0x0123_4567_89ab_cdef, 0x2a),
+            b"0123456789abcdef000000000000002a"
+        );
         assert_eq!(&hex(u64::MAX, u64::MAX), &[b'f'; 32]);
     }
 }

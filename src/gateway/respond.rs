@@ -138,10 +138,14 @@ pub fn refusal(refusal: &Refusal, audience: Audience<'_>, record: &mut Record) -
     let headers = response.headers_mut();
     match reason {
         Reason::Denied(Denied::Anonymous) => {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"ludgate\""));
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"ludgate\""),
+            );
         }
         Reason::BadToken => {
-            let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\", error=\"invalid_token\"");
+            let challenge =
+                HeaderValue::from_static("Bearer realm=\"ludgate\", error=\"invalid_token\"");
             headers.insert(header::WWW_AUTHENTICATE, challenge);
         }
         Reason::Unverifiable
@@ -200,7 +204,12 @@ fn waits(reason: Reason) -> Option<u8> {
 }
 
 /// The answer when the app gave none.
-pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Record) -> Response<Answer> {
+pub fn fault(
+    fault: Fault,
+    app: &App,
+    audience: Audience<'_>,
+    record: &mut Record,
+) -> Response<Answer> {
     let title = match fault {
         Fault::ClientBody | Fault::UploadStalled | Fault::Unsendable => "The request was refused",
         Fault::TooLarge => "Too large",
@@ -232,10 +241,14 @@ pub fn fault(fault: Fault, app: &App, audience: Audience<'_>, record: &mut Recor
     };
     let mut response = explain(problem, Some(app), audience, record);
     if fault == Fault::Busy {
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
     if fault.must_close() {
-        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }
@@ -264,7 +277,14 @@ pub fn explain(
     audience: Audience<'_>,
     record: &mut Record,
 ) -> Response<Answer> {
-    let Problem { status, reason, title, sentence, waits, action } = problem;
+    let Problem {
+        status,
+        reason,
+        title,
+        sentence,
+        waits,
+        action,
+    } = problem;
     // Only with a refusal for the state itself: who may not reach an app does not learn it.
     let away = app.filter(|app| waits.is_some() && app.spec.state != AppState::Running);
     let message = away.and_then(|app| app.spec.message.as_deref());
@@ -275,24 +295,42 @@ pub fn explain(
     let mut response = if audience.grpc {
         grpc_status(status, sentence)
     } else if audience.wants_html {
-        let given = action.map(|(label, href)| Action { label, href, new_tab: audience.framed });
+        let given = action.map(|(label, href)| Action {
+            label,
+            href,
+            new_tab: audience.framed,
+        });
         let by_status = match status {
-            StatusCode::UNAUTHORIZED if audience.site.signs_in => {
-                Some(Action { label: "Sign in", href: sign_in, new_tab: audience.framed })
-            }
+            StatusCode::UNAUTHORIZED if audience.site.signs_in => Some(Action {
+                label: "Sign in",
+                href: sign_in,
+                new_tab: audience.framed,
+            }),
             StatusCode::FORBIDDEN if audience.person.is_some() => Some(Action {
                 label: "Use another account",
                 href: format!("{sign_in}&prompt=login"),
                 new_tab: audience.framed,
             }),
-            StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE => {
-                let href = audience.site.url(&audience.place.unwrap_or(Place::Site), audience.target);
-                Some(Action { label: "Try again", href, new_tab: false })
+            StatusCode::BAD_GATEWAY
+            | StatusCode::GATEWAY_TIMEOUT
+            | StatusCode::SERVICE_UNAVAILABLE => {
+                let href = audience
+                    .site
+                    .url(&audience.place.unwrap_or(Place::Site), audience.target);
+                Some(Action {
+                    label: "Try again",
+                    href,
+                    new_tab: false,
+                })
             }
             _ => None,
         };
         let page = RefusalPage {
-            status: format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default()),
+            status: format!(
+                "{} {}",
+                status.as_u16(),
+                status.canonical_reason().unwrap_or_default()
+            ),
             title,
             sentence,
             message,
@@ -301,7 +339,9 @@ pub fn explain(
             script: pages::WAITING,
             app: app.map(|app| app.title().to_owned()),
             needed: app.filter(|_| status == StatusCode::FORBIDDEN).map(needed),
-            person: audience.person.map(|person| format!("{} ({})", person.display_name, person.subject)),
+            person: audience
+                .person
+                .map(|person| format!("{} ({})", person.display_name, person.subject)),
             request_id,
             action: given.or(by_status),
             home: audience.home(),
@@ -310,7 +350,9 @@ pub fn explain(
         let mut response = html(status, &page, audience.framed);
         if waits.is_some() {
             let policy = pages::policy_for_waiting(audience.framed);
-            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+            response
+                .headers_mut()
+                .insert(header::CONTENT_SECURITY_POLICY, policy);
         }
         response
     } else {
@@ -330,7 +372,9 @@ pub fn explain(
         }
         json_body(status, "application/problem+json", &body)
     };
-    response.headers_mut().insert(X_REQUEST_ID, record.id.clone());
+    response
+        .headers_mut()
+        .insert(X_REQUEST_ID, record.id.clone());
     response
 }
 
@@ -338,8 +382,14 @@ pub fn explain(
 fn grpc_status(status: StatusCode, sentence: &str) -> Response<Answer> {
     let mut response = ours(StatusCode::OK, Answer::whole(""));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from(grpc::code(status)));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/grpc"),
+    );
+    headers.insert(
+        HeaderName::from_static("grpc-status"),
+        HeaderValue::from(grpc::code(status)),
+    );
     // Percent-encoded where it is not plain text; none of our sentences is anything else.
     if let Ok(message) = HeaderValue::from_str(sentence) {
         headers.insert(HeaderName::from_static("grpc-message"), message);
@@ -352,20 +402,32 @@ pub fn html(status: StatusCode, page: &impl Template, framed: bool) -> Response<
     // A template over strings cannot fail; should it, an empty page with the right status is shown.
     let mut response = ours(status, Answer::whole(page.render().unwrap_or_default()));
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/html; charset=utf-8"),
+    );
     headers.insert(header::CONTENT_SECURITY_POLICY, policy(framed));
     // Under `no-referrer` a browser sends `Origin: null` with the sign-out form, which no app may
     // send either.
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("same-origin"),
+    );
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     headers.insert(opener, HeaderValue::from_static("same-origin"));
     response
 }
 
 /// One of our JSON answers.
-pub fn json_body(status: StatusCode, kind: &'static str, body: &serde_json::Value) -> Response<Answer> {
+pub fn json_body(
+    status: StatusCode,
+    kind: &'static str,
+    body: &serde_json::Value,
+) -> Response<Answer> {
     let mut response = ours(status, Answer::whole(body.to_string()));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
@@ -388,18 +450,29 @@ pub fn ours(status: StatusCode, body: Answer) -> Response<Answer> {
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
     response
 }
 
 /// The launcher.
-pub fn launcher(snapshot: &Snapshot, person: Option<&std::sync::Arc<Principal>>) -> Response<Answer> {
+pub fn launcher(
+    snapshot: &Snapshot,
+    person: Option<&std::sync::Arc<Principal>>,
+) -> Response<Answer> {
     html(StatusCode::OK, &pages::launcher(snapshot, person), false)
 }
 
 /// The text with a capital at its beginning.
 pub fn capitalised(text: &str) -> String {
     let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+    characters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
 }

@@ -13,7 +13,8 @@ use crate::{
 /// Accepted: a path on the site, or a URL of exactly an origin that we serve. A path begins with
 /// one slash that no reader takes for a host, and all holds only bytes that the path policy allows.
 pub fn clean(asked: Option<&str>, site: &Site) -> String {
-    let fitting = |asked: &&str| own_path(asked, site).is_some() || elsewhere(asked, site).is_some();
+    let fitting =
+        |asked: &&str| own_path(asked, site).is_some() || elsewhere(asked, site).is_some();
     let asked = asked.filter(fitting).unwrap_or("/");
     own_path(asked, site).unwrap_or(asked).to_owned()
 }
@@ -25,7 +26,11 @@ pub fn address(place: &Place, target: &str, site: &Site) -> String {
         Place::Site => target.to_owned(),
         Place::Host(_) | Place::Port(_) => {
             let whole = site.url(place, target);
-            if whole.len() <= MAX_RETURN { whole } else { site.url(place, "/") }
+            if whole.len() <= MAX_RETURN {
+                whole
+            } else {
+                site.url(place, "/")
+            }
         }
     }
 }
@@ -51,9 +56,13 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
     if asked.len() > MAX_RETURN {
         return None;
     }
-    let rest = asked.strip_prefix(site.origin.scheme())?.strip_prefix("://")?;
+    let rest = asked
+        .strip_prefix(site.origin.scheme())?
+        .strip_prefix("://")?;
     let (authority, target) = rest.split_at(rest.find('/')?);
-    let place = host::place(authority.as_bytes(), site).ok().filter(|place| *place != Place::Site)?;
+    let place = host::place(authority.as_bytes(), site)
+        .ok()
+        .filter(|place| *place != Place::Site)?;
     let canonical = *site.origin_of(&place).authority == *authority;
     let sent = without_fragment(target)?;
     let path = sent.split('?').next().unwrap_or_default();
@@ -64,9 +73,12 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
 /// What a server is told of an address; `None` when what stands behind `#` is nothing that a
 /// browser writes there.
 fn without_fragment(whole: &str) -> Option<&str> {
-    let Some((sent, fragment)) = whole.split_once('#') else { return Some(whole) };
-    let is_written =
-        |byte: u8| matches!(byte, 0x21..=0x7e) && !matches!(byte, b'"' | b'<' | b'>' | b'`' | b'\\' | b'#');
+    let Some((sent, fragment)) = whole.split_once('#') else {
+        return Some(whole);
+    };
+    let is_written = |byte: u8| {
+        matches!(byte, 0x21..=0x7e) && !matches!(byte, b'"' | b'<' | b'>' | b'`' | b'\\' | b'#')
+    };
     fragment.bytes().all(is_written).then_some(sent)
 }
 
@@ -81,7 +93,10 @@ fn starts_with_encoded_trick(path: &str) -> bool {
     let mut start: Vec<u8> = path.bytes().take(24).collect();
     for _ in 0..3 {
         start = percent_encoding::percent_decode(&start).collect();
-        if start.get(1).is_some_and(|byte| matches!(byte, b'/' | b'\\') || *byte <= b' ') {
+        if start
+            .get(1)
+            .is_some_and(|byte| matches!(byte, b'/' | b'\\') || *byte <= b' ')
+        {
             return true;
         }
     }
@@ -164,13 +179,18 @@ mod tests {
             ("/apps/grp/x?y#/z?q=1", "/apps/grp/x?y#/z?q=1"),
         ] {
             assert_eq!(clean(Some(fine), &site), path);
-            let parsed = url::Url::parse("https://gw.test/").and_then(|base| base.join(path)).expect("a URL");
+            let parsed = url::Url::parse("https://gw.test/")
+                .and_then(|base| base.join(path))
+                .expect("a URL");
             assert_eq!(parsed.host_str(), Some("gw.test"));
         }
         assert_eq!(clean(None, &site), "/");
         let there = "https://web.svc.test//a?b=https://e";
         assert_eq!(clean(Some(there), &site), there);
-        assert_eq!(url::Url::parse(there).expect("a URL").host_str(), Some("web.svc.test"));
+        assert_eq!(
+            url::Url::parse(there).expect("a URL").host_str(),
+            Some("web.svc.test")
+        );
         let place = Place::Host(HostLabel::new(b"web").expect("a label"));
         assert_eq!(elsewhere(there, &site), Some((place, "//a?b=https://e")));
         assert_eq!(address(&place, &long, &site), "https://web.svc.test/");

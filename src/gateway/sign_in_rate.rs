@@ -5,7 +5,8 @@
 use std::{net::IpAddr, num::NonZeroU32};
 
 use governor::{
-    Quota, RateLimiter, clock, middleware::NoOpMiddleware, nanos::Nanos, state::keyed::HashMapStateStore,
+    Quota, RateLimiter, clock, middleware::NoOpMiddleware, nanos::Nanos,
+    state::keyed::HashMapStateStore,
 };
 
 use crate::model::{client::Client, clock::Clock};
@@ -35,13 +36,17 @@ impl SignInRate {
     /// So many at once.
     pub fn new(at_once: NonZeroU32, clock: Clock) -> SignInRate {
         let quota = Quota::per_second(EACH_SECOND).allow_burst(at_once);
-        SignInRate { limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)) }
+        SignInRate {
+            limiter: RateLimiter::new(quota, HashMapStateStore::default(), Ticks(clock)),
+        }
     }
 
     /// Whether this client may now. Clients that a proxy does not name cannot be told apart, and
     /// are not counted.
     pub fn admits(&self, client: Client) -> bool {
-        client.limit_key.is_none_or(|key| self.limiter.check_key(&key).is_ok())
+        client
+            .limit_key
+            .is_none_or(|key| self.limiter.check_key(&key).is_ok())
     }
 
     /// Forgets clients that have not used up anything.
@@ -69,12 +74,21 @@ mod tests {
             assert!(!may(client) && !may(same), "{client}: a fourth");
             assert!(may(other), "{other}");
         }
-        let unnamed = Client { address: "10.1.2.3".parse().expect("an address"), limit_key: None };
-        assert!((0..100).all(|_| rate.admits(unnamed)), "behind a proxy that names nobody");
+        let unnamed = Client {
+            address: "10.1.2.3".parse().expect("an address"),
+            limit_key: None,
+        };
+        assert!(
+            (0..100).all(|_| rate.admits(unnamed)),
+            "behind a proxy that names nobody"
+        );
         hands.advance(Duration::from_millis(99));
         assert!(!may("192.0.2.1"));
         hands.advance(Duration::from_millis(1));
-        assert!(may("192.0.2.1") && !may("192.0.2.1"), "one each tenth of a second");
+        assert!(
+            may("192.0.2.1") && !may("192.0.2.1"),
+            "one each tenth of a second"
+        );
         hands.advance(Duration::from_secs(10));
         rate.sweep();
         assert_eq!(rate.limiter.len(), 0, "nothing is kept of clients at rest");

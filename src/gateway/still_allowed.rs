@@ -85,7 +85,11 @@ impl StillAllowed {
         if self.token_expires.is_some_and(|expires| now >= expires) {
             return Err(CutReason::SessionEnded);
         }
-        let app = self.gateway.catalog.still(&self.app, &self.place).ok_or(CutReason::AppGone)?;
+        let app = self
+            .gateway
+            .catalog
+            .still(&self.app, &self.place)
+            .ok_or(CutReason::AppGone)?;
         let verdict = match &self.usage {
             Some(usage) if !usage.is_live() => return Err(CutReason::SessionEnded),
             Some(usage) => {
@@ -127,8 +131,18 @@ impl MayRead {
         principal: Arc<Principal>,
         asked: Consulted,
     ) -> MayRead {
-        let Consulted { live, token_expires, .. } = asked;
-        MayRead { gateway, pod: pod.clone(), principal, live, token_expires }
+        let Consulted {
+            live,
+            token_expires,
+            ..
+        } = asked;
+        MayRead {
+            gateway,
+            pod: pod.clone(),
+            principal,
+            live,
+            token_expires,
+        }
     }
 
     /// Judges it by the apps and groups of this moment.
@@ -141,21 +155,29 @@ impl MayRead {
             Some(live) => live.sign_in().principal().clone(),
             None => self.principal.clone(),
         };
-        let mut groups =
-            self.pod.apps().filter_map(|app| snapshot.group_of(&self.pod.namespace, app)).peekable();
+        let mut groups = self
+            .pod
+            .apps()
+            .filter_map(|app| snapshot.group_of(&self.pod.namespace, app))
+            .peekable();
         groups.peek().ok_or(None)?;
         // Of all that the label may mean: whoever makes an app of a fitting name gains nothing by
         // it.
-        if groups.all(|group| person.is_in(group)) { Ok(()) } else { Err(Some(Denied::NotInGroup)) }
+        if groups.all(|group| person.is_in(group)) {
+            Ok(())
+        } else {
+            Err(Some(Denied::NotInGroup))
+        }
     }
 
     fn ask(&self) -> Result<(), CutReason> {
         let gateway = &self.gateway;
-        let is_over = self.token_expires.is_some_and(|expires| gateway.clock.wall_seconds() >= expires);
-        let is_live = self
-            .live
-            .as_ref()
-            .is_none_or(|live| live.is_live(gateway.clock.now()) && gateway.is_proof_good(live.sign_in()));
+        let is_over = self
+            .token_expires
+            .is_some_and(|expires| gateway.clock.wall_seconds() >= expires);
+        let is_live = self.live.as_ref().is_none_or(|live| {
+            live.is_live(gateway.clock.now()) && gateway.is_proof_good(live.sign_in())
+        });
         if is_over || !is_live {
             return Err(CutReason::SessionEnded);
         }

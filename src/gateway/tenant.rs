@@ -54,16 +54,25 @@ impl Acquaintance {
 }
 
 /// What the browser knows of this address.
-pub fn acquaintance(headers: &http::HeaderMap, place: &Place, app: &App, site: &Site) -> Acquaintance {
+pub fn acquaintance(
+    headers: &http::HeaderMap,
+    place: &Place,
+    app: &App,
+    site: &Site,
+) -> Acquaintance {
     let may_change = match place {
         Place::Site => false,
         Place::Port(_) => true,
         Place::Host(label) => matches!(named(label), Named::Name(_)),
     };
-    let Some(gateway) = app.container().filter(|_| may_change) else { return Acquaintance::Same };
+    let Some(gateway) = app.container().filter(|_| may_change) else {
+        return Acquaintance::Same;
+    };
     let hash = digest::digest(&digest::SHA256, gateway.container.as_str().as_bytes());
     let current = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]);
-    let presented = cookies::scan(headers, &site.cookies, place).unwrap_or_default().tenant;
+    let presented = cookies::scan(headers, &site.cookies, place)
+        .unwrap_or_default()
+        .tenant;
     if presented.iter().any(|known| known == current.as_bytes()) {
         return Acquaintance::Same;
     }
@@ -90,11 +99,15 @@ pub fn forget(
     line: &HeaderValue,
 ) {
     let clear = HeaderName::from_static("clear-site-data");
-    response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\", \"storage\""));
+    response
+        .headers_mut()
+        .insert(clear, HeaderValue::from_static("\"cache\", \"storage\""));
     for line in expired(headers, arrival, site) {
         response.headers_mut().append(header::SET_COOKIE, line);
     }
-    response.headers_mut().append(header::SET_COOKIE, line.clone());
+    response
+        .headers_mut()
+        .append(header::SET_COOKIE, line.clone());
 }
 
 /// Every cookie of the request that is not ours for another address, at `/` and at every path above
@@ -130,7 +143,11 @@ fn expired(headers: &http::HeaderMap, arrival: &Arrival, site: &Site) -> Vec<Hea
 /// `/`, and each path above and at this one, with and without a slash at its end.
 fn above(path: &str) -> Vec<String> {
     let mut paths = vec!["/".to_owned()];
-    let inner = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).take(MAX_DEPTH);
+    let inner = path
+        .match_indices('/')
+        .map(|(at, _)| at)
+        .filter(|at| *at > 0)
+        .take(MAX_DEPTH);
     for at in inner {
         paths.push(path[..at].to_owned());
         paths.push(path[..=at].to_owned());

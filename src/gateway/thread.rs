@@ -33,8 +33,8 @@ use crate::{
     authorize::{Denied, Permit},
     catalog::snapshot::Snapshot,
     forward::{
-        Forwarded, Forwarder, Outgoing, bare_path, body::Source, fault::Fault, pool::Pool, request_headers,
-        response_headers,
+        Forwarded, Forwarder, Outgoing, bare_path, body::Source, fault::Fault, pool::Pool,
+        request_headers, response_headers,
     },
     incoming::{self, class::prefers_html, host},
     model::{
@@ -66,14 +66,28 @@ impl DataThread {
     /// Sets the thread up and starts its housekeeping on the current local runtime.
     pub fn start(gateway: Arc<Gateway>) -> Rc<DataThread> {
         let pool = Pool::new(gateway.forward.clone(), gateway.forward_metrics.clone());
-        let streams = Streams::new(gateway.metrics.streams.clone(), gateway.metrics.streams_cut.clone());
+        let streams = Streams::new(
+            gateway.metrics.streams.clone(),
+            gateway.metrics.streams_cut.clone(),
+        );
         let log = RequestLog::new(gateway.log.clone());
         tokio::task::spawn_local(pool.clone().keep_tidy());
-        tokio::task::spawn_local(streams.clone().watch(gateway.clock.clone(), gateway.alarm.clone()));
+        tokio::task::spawn_local(
+            streams
+                .clone()
+                .watch(gateway.clock.clone(), gateway.alarm.clone()),
+        );
         tokio::task::spawn_local(log.clone().keep_flushing());
         let forwarder = Forwarder::new(pool);
         let hsts = gateway.catalog.load().site().hsts.clone();
-        Rc::new(DataThread { gateway, forwarder, streams, log, ids: RequestIds::new(), hsts })
+        Rc::new(DataThread {
+            gateway,
+            forwarder,
+            streams,
+            log,
+            ids: RequestIds::new(),
+            hsts,
+        })
     }
 
     /// The straight line, and the record of it.
@@ -90,24 +104,37 @@ impl DataThread {
         let settled = incoming::http2::settle(&mut parts, wire.connection.head_fields);
         let peer = &wire.connection.peer;
         let (id, client) = (self.ids.next(&parts, peer), peer.client(&parts.headers));
-        let mut record = Record::begin(self.log.clone(), self.gateway.metrics.clone(), id, &parts, client);
-        Ok(match self.walk(&mut parts, settled, body, &wire, &mut record).await {
-            Walked::Answered(mut response) => {
-                record.status = response.status();
-                self.promise_https(&wire, &mut response);
-                wire.finish(response.map(|body| body.with_record(record)))
-            }
-            Walked::Switched(tunnel) => {
-                record.status = StatusCode::SWITCHING_PROTOCOLS;
-                tunnel.start(record, wire)
-            }
-        })
+        let mut record = Record::begin(
+            self.log.clone(),
+            self.gateway.metrics.clone(),
+            id,
+            &parts,
+            client,
+        );
+        Ok(
+            match self
+                .walk(&mut parts, settled, body, &wire, &mut record)
+                .await
+            {
+                Walked::Answered(mut response) => {
+                    record.status = response.status();
+                    self.promise_https(&wire, &mut response);
+                    wire.finish(response.map(|body| body.with_record(record)))
+                }
+                Walked::Switched(tunnel) => {
+                    record.status = StatusCode::SWITCHING_PROTOCOLS;
+                    tunnel.start(record, wire)
+                }
+            },
+        )
     }
 
     /// Not over http, where anybody on the way could say it (RFC 6797 section 7.2).
     fn promise_https(&self, wire: &Wire, response: &mut Response<Answer>) {
         if let (Some(promise), false) = (&self.hsts, wire.connection.redirects) {
-            response.headers_mut().insert(header::STRICT_TRANSPORT_SECURITY, promise.clone());
+            response
+                .headers_mut()
+                .insert(header::STRICT_TRANSPORT_SECURITY, promise.clone());
         }
     }
 
@@ -134,11 +161,16 @@ impl DataThread {
         if wire.connection.redirects {
             return detours::to_https(&arrival, site, record).into();
         }
-        let here = self.gateway.catalog.at(&arrival.place, &snapshot, record.client.address).await;
+        let here = self
+            .gateway
+            .catalog
+            .at(&arrival.place, &snapshot, record.client.address)
+            .await;
         // From here on nobody sees a token that stood in the address.
         let token = address_token::take(&mut arrival.target, &here);
         // Nearly every request is no form at all.
-        let marked = arrival.sends_form && self.gateway.oidc.is_some() && resume::unmark(&mut arrival);
+        let marked =
+            arrival.sends_form && self.gateway.oidc.is_some() && resume::unmark(&mut arrival);
         match locate(&arrival, &snapshot, &here) {
             Ok(destination) => {
                 let unparked = if marked && destination.app.kind == AppKind::Hosted {
@@ -150,16 +182,31 @@ impl DataThread {
                     Ok(unparked) => unparked,
                     Err(reason) => {
                         record.reason = reason.as_str();
-                        return refused(&Refusal { reason, app: None }, &arrival, site, None, record).into();
+                        return refused(
+                            &Refusal { reason, app: None },
+                            &arrival,
+                            site,
+                            None,
+                            record,
+                        )
+                        .into();
                     }
                 };
                 let (arrival, token, snapshot) = (&arrival, token.as_ref(), &*snapshot);
-                let located = Located { arrival, destination, token, resumed, snapshot };
+                let located = Located {
+                    arrival,
+                    destination,
+                    token,
+                    resumed,
+                    snapshot,
+                };
                 self.pass(parts, located, body, wire, record).await
             }
             Err(early) => {
                 let call = self.call(parts, &arrival, &snapshot, wire);
-                Box::pin(self.end(early, &call, Source::Left(body), record)).await.into()
+                Box::pin(self.end(early, &call, Source::Left(body), record))
+                    .await
+                    .into()
             }
         }
     }
@@ -173,7 +220,13 @@ impl DataThread {
         wire: &Wire,
         record: &mut Record,
     ) -> Walked {
-        let Located { arrival, destination, token, resumed, snapshot } = located;
+        let Located {
+            arrival,
+            destination,
+            token,
+            resumed,
+            snapshot,
+        } = located;
         let site = snapshot.site();
         record.app = Some(destination.app.clone());
         let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
@@ -195,14 +248,24 @@ impl DataThread {
         };
         record.person = consulted.caller.principal().cloned();
         if let Some(resumed) = &resumed
-            && let Some(page) =
-                self.may_send(resumed, &consulted.caller, (&destination, arrival, site), record)
+            && let Some(page) = self.may_send(
+                resumed,
+                &consulted.caller,
+                (&destination, arrival, site),
+                record,
+            )
         {
             return page.into();
         }
         let permit = match consulted.judge(arrival, destination, site) {
             Ok(permit) if sheds_token => {
-                let passing = Passing { parts, arrival, permit: &permit, site, wire };
+                let passing = Passing {
+                    parts,
+                    arrival,
+                    permit: &permit,
+                    site,
+                    wire,
+                };
                 let shed = self.without_token(&passing, &consulted, &tenant, record);
                 return Box::pin(shed).await.into();
             }
@@ -211,14 +274,22 @@ impl DataThread {
         match permit {
             Ok(permit) => {
                 let upgrade = parts.extensions.remove::<OnUpgrade>();
-                let passing = Passing { parts, arrival, permit: &permit, site, wire };
+                let passing = Passing {
+                    parts,
+                    arrival,
+                    permit: &permit,
+                    site,
+                    wire,
+                };
                 let at = (&**permit.app(), arrival, &**site);
                 if let Some(resumed) = &resumed
                     && let Some(page) = Box::pin(self.send_once(resumed, at, record)).await
                 {
                     return page.into();
                 }
-                let walked = self.forward(passing, body, upgrade, consulted, record).await;
+                let walked = self
+                    .forward(passing, body, upgrade, consulted, record)
+                    .await;
                 let walked = match resumed {
                     Some(resumed) => Box::pin(self.sent(*resumed, walked, at, record)).await,
                     None => walked,
@@ -232,7 +303,8 @@ impl DataThread {
                     return page.into();
                 }
                 let judged = early.reason();
-                let early = Box::pin(self.gateway.veil(early, consulted.arvados_token.as_ref())).await;
+                let early =
+                    Box::pin(self.gateway.veil(early, consulted.arvados_token.as_ref())).await;
                 let hidden = early.reason() != judged;
                 let call = self.call(parts, arrival, snapshot, wire);
                 let response = Box::pin(self.end(early, &call, body, record)).await;
@@ -280,7 +352,9 @@ impl DataThread {
             Early::Launcher => call.launcher(record).await,
             Early::Redirect { status, location } => respond::redirect(status, &location),
             Early::SignIn { return_to } => match arrival.place {
-                Place::Site => respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to)),
+                Place::Site => {
+                    respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to))
+                }
                 Place::Host(_) | Place::Port(_) => call.lead_to_site(&return_to, record),
             },
             Early::Refuse(refusal)
@@ -300,17 +374,30 @@ impl DataThread {
         record: &mut Record,
     ) -> Response<Answer> {
         let wants_html = prefers_html(&parts.headers);
-        if malformed == incoming::Malformed::UnknownHost && wants_html && host::is_alias(parts, site) {
+        if malformed == incoming::Malformed::UnknownHost
+            && wants_html
+            && host::is_alias(parts, site)
+        {
             record.decision = "redirect";
             record.reason = "alias";
-            let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+            let target = parts
+                .uri
+                .path_and_query()
+                .map_or("/", |target| target.as_str());
             let location = format!("{}{target}", site.origin);
             return respond::redirect(StatusCode::TEMPORARY_REDIRECT, &location);
         }
         let refusal = Refusal::from(malformed);
         record.reason = refusal.reason.as_str();
         let grpc = Grpc::of(&parts.headers).is_some();
-        respond::refusal(&refusal, Audience { grpc, ..Audience::unknown(site, wants_html) }, record)
+        respond::refusal(
+            &refusal,
+            Audience {
+                grpc,
+                ..Audience::unknown(site, wants_html)
+            },
+            record,
+        )
     }
 
     /// Sends what was permitted, and relays what comes back.
@@ -322,11 +409,23 @@ impl DataThread {
         consulted: Consulted,
         record: &mut Record,
     ) -> Walked {
-        let Passing { parts, arrival, permit, site, wire } = passing;
+        let Passing {
+            parts,
+            arrival,
+            permit,
+            site,
+            wire,
+        } = passing;
         let gateway = &self.gateway;
         record.decision = "allow";
         record.reason = permit.grounds().as_str();
-        let Consulted { live, token_expires, authorization_is_ours, arvados_token, .. } = consulted;
+        let Consulted {
+            live,
+            token_expires,
+            authorization_is_ours,
+            arvados_token,
+            ..
+        } = consulted;
         let asked = Instant::now();
         if let Some(live) = &live {
             gateway.sessions.touch(live, gateway.clock.at(asked));
@@ -342,7 +441,8 @@ impl DataThread {
             Some((live, line)) => (Some(live), Some(line)),
             None => (live, None),
         };
-        let usage = live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
+        let usage =
+            live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
         let context = request_headers::Context {
             site,
             standing: &wire.connection.standing,
@@ -357,12 +457,19 @@ impl DataThread {
         let headers = || request_headers::build(&parts.headers, &context);
         // A session renews its own proof; a token in a header has nobody else to ask about it.
         let token = if usage.is_none() { arvados_token } else { None };
-        let question =
-            StillAllowed::new(gateway.clone(), permit, arrival.place, usage.clone(), token_expires, token);
+        let question = StillAllowed::new(
+            gateway.clone(),
+            permit,
+            arrival.place,
+            usage.clone(),
+            token_expires,
+            token,
+        );
         // A long upload is a stream before any answer comes.
         let _uploading = arrival.is_long_upload().then(|| {
             let question = question.clone();
-            self.streams.list(wire.exchange.cut.clone(), move || question.ask())
+            self.streams
+                .list(wire.exchange.cut.clone(), move || question.ask())
         });
         let outgoing = Outgoing {
             permit,
@@ -387,9 +494,16 @@ impl DataThread {
                 }
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
                 let watch = Watch::new(&self.streams, &wire.exchange.cut, Question::App(question));
-                Walked::Answered(Response::from_parts(head, Answer::relayed(download, Some(watch))))
+                Walked::Answered(Response::from_parts(
+                    head,
+                    Answer::relayed(download, Some(watch)),
+                ))
             }
-            Ok(Forwarded::Switched { head, upstream, lease }) => {
+            Ok(Forwarded::Switched {
+                head,
+                upstream,
+                lease,
+            }) => {
                 let (mut head, ()) = head.into_parts();
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
                 wire.agree(&mut head);
@@ -425,17 +539,27 @@ impl DataThread {
         arrival: &Arrival,
         site: &Site,
     ) -> Option<(Live, HeaderValue)> {
-        let Live::SignIn(sign_in) = live else { return None };
+        let Live::SignIn(sign_in) = live else {
+            return None;
+        };
         let place = &arrival.place;
         // A token in the address of a foreign page's request is no reason for a session in this
         // browser.
         if arrival.provenance == Provenance::Foreign {
             return None;
         }
-        let (id, session) = self.gateway.sessions.mint(sign_in, permit.app().id(), place)?;
+        let (id, session) = self
+            .gateway
+            .sessions
+            .mint(sign_in, permit.app().id(), place)?;
         self.gateway.sessions.keep_app(&session).await;
         let path = format!("{}/", permit.app().mount);
-        let line = cookie::set(&site.cookies.app_at(place), id.as_str(), &path, site.origin.secure)?;
+        let line = cookie::set(
+            &site.cookies.app_at(place),
+            id.as_str(),
+            &path,
+            site.origin.secure,
+        )?;
         Some((Live::App(session), line))
     }
 }
@@ -473,7 +597,10 @@ fn refused(
 }
 
 /// How a walk ended.
-#[expect(clippy::large_enum_variant, reason = "a box would be one allocation more per request")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be one allocation more per request"
+)]
 enum Walked {
     Answered(Response<Answer>),
     Switched(Box<Tunnel>),

@@ -36,7 +36,16 @@ pub struct Tunnel {
 impl Tunnel {
     /// Begins to carry bytes once the 101 went out; the record speaks when the tunnel ends.
     pub fn start(self, mut record: Box<Record>, wire: Wire) -> Response<Answer> {
-        let Tunnel { head, client, upstream, lease, usage, question, streams, idle } = self;
+        let Tunnel {
+            head,
+            client,
+            upstream,
+            lease,
+            usage,
+            question,
+            streams,
+            idle,
+        } = self;
         wire.connection.switch_to_tunnel();
         // The drain waits for a farewell.
         let (seat, drain) = (wire.connection.seat.clone(), wire.connection.drain.clone());

@@ -33,7 +33,11 @@ impl<'h> FetchMetadata<'h> {
     /// Reads the headers.
     pub fn read(headers: &'h HeaderMap, names: Names) -> FetchMetadata<'h> {
         if !names.fetch {
-            return FetchMetadata { site: Sent::No, mode: Sent::No, dest: Sent::No };
+            return FetchMetadata {
+                site: Sent::No,
+                mode: Sent::No,
+                dest: Sent::No,
+            };
         }
         let sent = |name: HeaderName| {
             let mut values = headers.get_all(name).iter();
@@ -43,7 +47,11 @@ impl<'h> FetchMetadata<'h> {
                 (Some(_), Some(_)) => Sent::Often,
             }
         };
-        FetchMetadata { site: sent(SEC_FETCH_SITE), mode: sent(SEC_FETCH_MODE), dest: sent(SEC_FETCH_DEST) }
+        FetchMetadata {
+            site: sent(SEC_FETCH_SITE),
+            mode: sent(SEC_FETCH_MODE),
+            dest: sent(SEC_FETCH_DEST),
+        }
     }
 
     fn is_absent(&self) -> bool {
@@ -79,7 +87,11 @@ pub fn classify(
     }
     if fetch.is_absent() {
         let page = prefers_html(&parts.headers);
-        return Ok(if page { RequestClass::Navigation } else { RequestClass::Program });
+        return Ok(if page {
+            RequestClass::Navigation
+        } else {
+            RequestClass::Program
+        });
     }
     Ok(match (fetch.mode, fetch.dest) {
         (Sent::Once(b"navigate"), Sent::Once(b"document")) => RequestClass::Navigation,
@@ -105,7 +117,9 @@ pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin
         // sends from a page that asks for no referrer.
         (Sent::Once(b"same-origin" | b"none"), _) => Provenance::Own,
         (Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
-        (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => Provenance::Own,
+        (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => {
+            Provenance::Own
+        }
         (Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
     }
 }
@@ -133,21 +147,34 @@ pub fn prefers_html(headers: &HeaderMap) -> bool {
 
 /// `q=0.5` in thousandths; anything unreadable counts as zero.
 fn quality(parameter: &[u8]) -> Option<u32> {
-    let (b"q=" | b"Q=", value) = parameter.split_at_checked(2)? else { return None };
-    let number: f32 = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok()).unwrap_or(0.0);
+    let (b"q=" | b"Q=", value) = parameter.split_at_checked(2)? else {
+        return None;
+    };
+    let number: f32 = std::str::from_utf8(value)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0.0);
     // Saturating: the cast of a float that is negative or not a number gives 0.
     Some(((number * 1000.0) as u32).min(1000))
 }
 
 fn asks_for_websocket(headers: &HeaderMap) -> bool {
-    let Some(upgrade) = headers.get(header::UPGRADE) else { return false };
+    let Some(upgrade) = headers.get(header::UPGRADE) else {
+        return false;
+    };
     has_token(upgrade, b"websocket")
-        && headers.get_all(header::CONNECTION).iter().any(|value| has_token(value, b"upgrade"))
+        && headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .any(|value| has_token(value, b"upgrade"))
 }
 
 /// Whether a comma-separated list holds the token, in any case.
 pub fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
-    value.as_bytes().split(|byte| *byte == b',').any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+    value
+        .as_bytes()
+        .split(|byte| *byte == b',')
+        .any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
 }
 
 /// RFC 6455 section 4.1: GET, version 13, a key of 16 bytes, and here also no body.
@@ -165,7 +192,11 @@ fn handshake(parts: &Parts, framing: Framing) -> Result<(), Malformed> {
         && one(header::SEC_WEBSOCKET_VERSION) == Some(b"13")
         && key.is_some_and(|key| key.len() == 16)
         && one(header::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
-    if fine { Ok(()) } else { Err(Malformed::Handshake) }
+    if fine {
+        Ok(())
+    } else {
+        Err(Malformed::Handshake)
+    }
 }
 
 #[cfg(test)]
@@ -175,7 +206,10 @@ mod tests {
     #[test]
     fn a_page_is_preferred_only_when_named_first_or_highest() {
         for (accept, expected) in [
-            ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", true),
+            (
+                "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                true,
+            ),
             ("TEXT/HTML", true),
             ("*/*", false),
             ("", false),

@@ -122,7 +122,11 @@ pub fn scan<'h>(
     }
     // On a host of an app a neighbour may have planted them, for the domain above both: whoever
     // refused them would lock people out. There only the size of the head bounds them.
-    if is_site && count > MAX_COOKIES { Err(Malformed::Cookies) } else { Ok(found) }
+    if is_site && count > MAX_COOKIES {
+        Err(Malformed::Cookies)
+    } else {
+        Ok(found)
+    }
 }
 
 /// One cookie as it stands in the header.
@@ -151,8 +155,16 @@ pub fn pairs(line: &[u8]) -> impl Iterator<Item = Pair<'_>> {
     split.map(|raw| {
         let text = strip_blanks(raw);
         match memchr::memchr(b'=', text) {
-            Some(at) => Pair { raw, name: &text[..at], value: &text[at + 1..] },
-            None => Pair { raw, name: b"", value: text },
+            Some(at) => Pair {
+                raw,
+                name: &text[..at],
+                value: &text[at + 1..],
+            },
+            None => Pair {
+                raw,
+                name: b"",
+                value: text,
+            },
         }
     })
 }
@@ -177,7 +189,10 @@ mod tests {
     fn sign_ins(lines: &[&[u8]]) -> Vec<Vec<u8>> {
         let mut headers = HeaderMap::new();
         for line in lines {
-            headers.append(header::COOKIE, HeaderValue::from_bytes(line).expect("a header value"));
+            headers.append(
+                header::COOKIE,
+                HeaderValue::from_bytes(line).expect("a header value"),
+            );
         }
         let names = CookieNames::new(true, "app", &[]);
         scan(&headers, &names, &Place::Site)
@@ -200,7 +215,11 @@ mod tests {
             b"x=\"a, __Host-ludgate=evil\"",
             b"__Host-ludgate",
         ] {
-            assert!(sign_ins(&[stranger]).is_empty(), "{}", String::from_utf8_lossy(stranger));
+            assert!(
+                sign_ins(&[stranger]).is_empty(),
+                "{}",
+                String::from_utf8_lossy(stranger)
+            );
         }
         assert_eq!(sign_ins(&[b"$Version=1; \t__Host-ludgate=mine"]), [b"mine"]);
     }
@@ -212,16 +231,23 @@ mod tests {
 
     #[test]
     fn every_cookie_of_our_name_is_a_candidate_once() {
-        assert_eq!(sign_ins(&[b"__Host-ludgate=a; __Host-ludgate=b", b"__Host-ludgate=a"]), [b"a", b"b"]);
+        assert_eq!(
+            sign_ins(&[b"__Host-ludgate=a; __Host-ludgate=b", b"__Host-ludgate=a"]),
+            [b"a", b"b"]
+        );
     }
 
     #[test]
     fn planted_app_cookies_hide_none() {
         let names = CookieNames::new(true, "app", &[]);
         let planted: String = (0..50).map(|n| format!("app={n}; ")).collect();
-        let line = HeaderValue::from_str(&format!("{planted}app=0; app=mine")).expect("a header value");
+        let line =
+            HeaderValue::from_str(&format!("{planted}app=0; app=mine")).expect("a header value");
         let headers = HeaderMap::from_iter([(header::COOKIE, line)]);
         let found = scan(&headers, &names, &Place::Site).expect("few cookies");
-        assert_eq!((found.app.iter().count(), found.app.iter().last()), (51, Some(&b"mine"[..])));
+        assert_eq!(
+            (found.app.iter().count(), found.app.iter().last()),
+            (51, Some(&b"mine"[..]))
+        );
     }
 }

@@ -28,7 +28,11 @@ pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing
 
 /// Of a head that says nothing of it.
 pub fn unsaid(version: Version, ends: bool) -> Framing {
-    if version == Version::HTTP_2 && !ends { Framing::Chunked } else { Framing::None }
+    if version == Version::HTTP_2 && !ends {
+        Framing::Chunked
+    } else {
+        Framing::None
+    }
 }
 
 fn length(headers: &HeaderMap) -> Result<Framing, Malformed> {
@@ -38,7 +42,9 @@ fn length(headers: &HeaderMap) -> Result<Framing, Malformed> {
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
             return Err(Malformed::Framing);
         }
-        let length = std::str::from_utf8(digits).ok().and_then(|text| text.parse::<u64>().ok());
+        let length = std::str::from_utf8(digits)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok());
         let length = Framing::Length(length.ok_or(Malformed::Framing)?);
         if framing != Framing::None && framing != length {
             return Err(Malformed::Framing);
@@ -70,21 +76,49 @@ mod tests {
             (&[], Ok(Framing::None)),
             (&[("content-length", "0")], Ok(Framing::Length(0))),
             (&[("content-length", "007")], Ok(Framing::Length(7))),
-            (&[("content-length", "7"), ("content-length", "7")], Ok(Framing::Length(7))),
-            (&[("content-length", "7"), ("content-length", "8")], Err(Malformed::Framing)),
+            (
+                &[("content-length", "7"), ("content-length", "7")],
+                Ok(Framing::Length(7)),
+            ),
+            (
+                &[("content-length", "7"), ("content-length", "8")],
+                Err(Malformed::Framing),
+            ),
             (&[("content-length", "+7")], Err(Malformed::Framing)),
-            (&[("content-length", "99999999999999999999")], Err(Malformed::Framing)),
+            (
+                &[("content-length", "99999999999999999999")],
+                Err(Malformed::Framing),
+            ),
             (&[("transfer-encoding", "Chunked")], Ok(Framing::Chunked)),
-            (&[("transfer-encoding", "gzip, chunked")], Err(Malformed::Framing)),
-            (&[("transfer-encoding", ",chunked")], Err(Malformed::Framing)),
-            (&[("transfer-encoding", "chunked"), ("transfer-encoding", "chunked")], Err(Malformed::Framing)),
+            (
+                &[("transfer-encoding", "gzip, chunked")],
+                Err(Malformed::Framing),
+            ),
+            (
+                &[("transfer-encoding", ",chunked")],
+                Err(Malformed::Framing),
+            ),
+            (
+                &[
+                    ("transfer-encoding", "chunked"),
+                    ("transfer-encoding", "chunked"),
+                ],
+                Err(Malformed::Framing),
+            ),
         ];
         for (fields, expected) in cases {
             let mut headers = HeaderMap::new();
             for (name, value) in fields {
-                headers.append(http::HeaderName::from_static(name), HeaderValue::from_static(value));
+                headers.append(
+                    http::HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                );
             }
-            assert_eq!(read(&headers, Version::HTTP_11, false), expected, "{fields:?}");
+            assert_eq!(
+                read(&headers, Version::HTTP_11, false),
+                expected,
+                "{fields:?}"
+            );
         }
     }
 }

@@ -14,7 +14,9 @@ use crate::model::{
 /// origins the request arrived at.
 pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Malformed::Host) };
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Malformed::Host);
+    };
     let host = host.as_bytes();
     let verdict = place(host, site);
     match parts.uri.authority() {
@@ -40,7 +42,13 @@ pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
     }
     let authority = Authority::read(host).ok_or(Malformed::Host)?;
     let port = authority.port.unwrap_or(origin.default_port());
-    let at_our_port = |place| if port == origin.port { Ok(place) } else { Err(Malformed::Host) };
+    let at_our_port = |place| {
+        if port == origin.port {
+            Ok(place)
+        } else {
+            Err(Malformed::Host)
+        }
+    };
     if authority.name.eq_ignore_ascii_case(origin.host.as_bytes()) {
         return at_our_port(Place::Site);
     }
@@ -48,9 +56,16 @@ pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
         && authority.name.eq_ignore_ascii_case(range.host.as_bytes())
     {
         let inside = (range.first..=range.last).contains(&port);
-        return if inside { Ok(Place::Port(port)) } else { Err(Malformed::Host) };
+        return if inside {
+            Ok(Place::Port(port))
+        } else {
+            Err(Malformed::Host)
+        };
     }
-    let label = site.apps_domain.as_ref().and_then(|domain| authority.label_below(domain));
+    let label = site
+        .apps_domain
+        .as_ref()
+        .and_then(|domain| authority.label_below(domain));
     match label {
         Some(label) => at_our_port(Place::Host(HostLabel::new(label).ok_or(Malformed::Host)?)),
         None => Err(Malformed::UnknownHost),
@@ -59,7 +74,10 @@ pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
 
 /// Whether a request for the site's alias asks to be sent on (only `demo` has an alias).
 pub fn is_alias(parts: &Parts, site: &Site) -> bool {
-    let host = parts.headers.get(header::HOST).map(|value| value.as_bytes());
+    let host = parts
+        .headers
+        .get(header::HOST)
+        .map(|value| value.as_bytes());
     match (&site.alias, host) {
         (Some(alias), Some(host)) => is_origin(host, alias),
         (None, _) | (_, None) => false,
@@ -87,7 +105,11 @@ impl<'h> Authority<'h> {
             Some(colon) if !host.ends_with(b"]") => (&host[..colon], &host[colon + 1..]),
             Some(_) | None => (host, &b""[..]),
         };
-        let port = if port.is_empty() { None } else { Some(place::port(port)?) };
+        let port = if port.is_empty() {
+            None
+        } else {
+            Some(place::port(port)?)
+        };
         is_name(name).then_some(Authority { name, port })
     }
 
@@ -95,20 +117,26 @@ impl<'h> Authority<'h> {
     fn label_below(&self, domain: &str) -> Option<&'h [u8]> {
         let at = self.name.len().checked_sub(domain.len())?;
         let (before, end) = self.name.split_at(at);
-        let label = before.strip_suffix(b".").filter(|_| end.eq_ignore_ascii_case(domain.as_bytes()))?;
+        let label = before
+            .strip_suffix(b".")
+            .filter(|_| end.eq_ignore_ascii_case(domain.as_bytes()))?;
         (!label.contains(&b'.')).then_some(label)
     }
 }
 
 fn is_name(name: &[u8]) -> bool {
     match name {
-        [b'[', inside @ .., b']'] => inside.iter().all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.')),
+        [b'[', inside @ .., b']'] => inside
+            .iter()
+            .all(|b| b.is_ascii_hexdigit() || matches!(b, b':' | b'.')),
         _ => {
             name.len() <= 253
                 && !name.ends_with(b".")
                 && name.split(|b| *b == b'.').all(|label| {
                     matches!(label.len(), 1..=63)
-                        && label.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+                        && label
+                            .iter()
+                            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
                 })
         }
     }
@@ -120,10 +148,16 @@ mod tests {
     use crate::model::{cookie_names::CookieNames, site::PortRange};
 
     fn site() -> Site {
-        let mut site =
-            Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), CookieNames::new(true, "c", &[]));
+        let mut site = Site::with_default_paths(
+            WebOrigin::new(true, "gw.test", 443),
+            CookieNames::new(true, "c", &[]),
+        );
         site.apps_domain = Some("svc.test".into());
-        site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
+        site.ports = Some(PortRange {
+            host: "ports.test".into(),
+            first: 2000,
+            last: 2009,
+        });
         site
     }
 
@@ -160,19 +194,31 @@ mod tests {
         }
         for (host, label) in [("web.svc.test", "web"), ("WEB-80.Svc.Test:443", "web-80")] {
             let label = HostLabel::new(label.as_bytes()).expect("a label");
-            assert_eq!(place(host.as_bytes(), &site), Ok(Place::Host(label)), "{host:?}");
+            assert_eq!(
+                place(host.as_bytes(), &site),
+                Ok(Place::Host(label)),
+                "{host:?}"
+            );
         }
         assert_eq!(place(b"Ports.test:2009", &site), Ok(Place::Port(2009)));
     }
 
     #[test]
     fn what_is_no_authority_is_bad_rather_than_unknown() {
-        for bad in
-            ["", "a, b", "x@b:80", "a/b", "a\u{ff}", "a..b", "a.", "[::1", "a:99999", "a:080", "a b", "-:80x"]
-        {
+        for bad in [
+            "", "a, b", "x@b:80", "a/b", "a\u{ff}", "a..b", "a.", "[::1", "a:99999", "a:080",
+            "a b", "-:80x",
+        ] {
             assert!(Authority::read(bad.as_bytes()).is_none(), "{bad:?}");
         }
-        for fine in ["evil.test", "evil.test:8080", "[::1]", "[::1]:80", "127.0.0.1", "xn--gw-.test"] {
+        for fine in [
+            "evil.test",
+            "evil.test:8080",
+            "[::1]",
+            "[::1]:80",
+            "127.0.0.1",
+            "xn--gw-.test",
+        ] {
             assert!(Authority::read(fine.as_bytes()).is_some(), "{fine:?}");
         }
     }

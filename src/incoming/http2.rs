@@ -21,7 +21,11 @@ pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
         return Ok(());
     }
     // A blank at either end would be gone on the way to the app (RFC 9113 section 8.2.1).
-    if parts.headers.values().any(|value| strip_blanks(value.as_bytes()).len() != value.len()) {
+    if parts
+        .headers
+        .values()
+        .any(|value| strip_blanks(value.as_bytes()).len() != value.len())
+    {
         return Err(Malformed::Field);
     }
     if !matches!(parts.uri.scheme_str(), None | Some("http" | "https")) {
@@ -36,7 +40,10 @@ pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
         }
         // Whoever says two things may mean either: which of them is ours does not matter.
         (Some(authority), Some(host))
-            if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) =>
+            if !authority
+                .as_str()
+                .as_bytes()
+                .eq_ignore_ascii_case(host.as_bytes()) =>
         {
             return Err(Malformed::HostMismatch);
         }
@@ -53,11 +60,21 @@ pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
 }
 
 fn join_cookies(parts: &mut Parts) {
-    if parts.headers.get_all(header::COOKIE).iter().nth(1).is_none() {
+    if parts
+        .headers
+        .get_all(header::COOKIE)
+        .iter()
+        .nth(1)
+        .is_none()
+    {
         return;
     }
-    let crumbs: Vec<&[u8]> =
-        parts.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    let crumbs: Vec<&[u8]> = parts
+        .headers
+        .get_all(header::COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
     // Made of values, so a value.
     if let Ok(line) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
         parts.headers.insert(header::COOKIE, line);
@@ -67,7 +84,10 @@ fn join_cookies(parts: &mut Parts) {
 /// The handshake with the app is of HTTP/1.1, with a key of our own: on HTTP/2 there is none (RFC
 /// 8441 section 5).
 fn upgrade(parts: &mut Parts) -> Result<(), Malformed> {
-    let protocol = parts.extensions.get::<Protocol>().ok_or(Malformed::Method)?;
+    let protocol = parts
+        .extensions
+        .get::<Protocol>()
+        .ok_or(Malformed::Method)?;
     if protocol.as_ref() != b"websocket" {
         return Err(Malformed::Method);
     }
@@ -77,8 +97,12 @@ fn upgrade(parts: &mut Parts) -> Result<(), Malformed> {
     let key = HeaderValue::try_from(STANDARD.encode(key)).map_err(|_| Malformed::Handshake)?;
     parts.method = Method::GET;
     parts.headers.insert(header::SEC_WEBSOCKET_KEY, key);
-    parts.headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    parts.headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    parts
+        .headers
+        .insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    parts
+        .headers
+        .insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     Ok(())
 }
 
@@ -102,7 +126,14 @@ mod tests {
         let cookies = [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2; c=3")];
         let parts = settled("https://gw.test/apps/a/", &cookies).expect("fine");
         assert_eq!(parts.headers[header::HOST], "gw.test");
-        assert_eq!(parts.headers.get_all(header::COOKIE).iter().collect::<Vec<_>>(), ["a=1; b=2; c=3"]);
+        assert_eq!(
+            parts
+                .headers
+                .get_all(header::COOKIE)
+                .iter()
+                .collect::<Vec<_>>(),
+            ["a=1; b=2; c=3"]
+        );
     }
 
     #[test]
@@ -110,12 +141,20 @@ mod tests {
         for (uri, headers, why) in [
             ("/no-authority", &[][..], Malformed::Host),
             ("ftp://gw.test/", &[], Malformed::Target),
-            ("https://gw.test/", &[("host", "other.test")], Malformed::HostMismatch),
+            (
+                "https://gw.test/",
+                &[("host", "other.test")],
+                Malformed::HostMismatch,
+            ),
             ("https://gw.test/", &[("x-a", "1"); 5], Malformed::Fields),
             ("https://gw.test/", &[("x-a", " a")], Malformed::Field),
             ("https://gw.test/", &[("x-a", "a\t")], Malformed::Field),
         ] {
-            assert_eq!(settled(uri, headers).expect_err("refused"), why, "{uri} {headers:?}");
+            assert_eq!(
+                settled(uri, headers).expect_err("refused"),
+                why,
+                "{uri} {headers:?}"
+            );
         }
     }
 }

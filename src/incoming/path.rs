@@ -31,7 +31,10 @@ pub fn check(target: &str) -> Result<(), Malformed> {
             _ => return Err(Malformed::Path),
         };
     }
-    if query.iter().all(|byte| matches!(byte, 0x21..=0x7e) && *byte != b'#') {
+    if query
+        .iter()
+        .all(|byte| matches!(byte, 0x21..=0x7e) && *byte != b'#')
+    {
         Ok(())
     } else {
         Err(Malformed::Path)
@@ -50,7 +53,10 @@ fn check_escape(high: u8, low: u8) -> Result<(), Malformed> {
 
 fn is_path_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e)
-        && !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#')
+        && !matches!(
+            byte,
+            b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' | b'#'
+        )
 }
 
 /// Refuses a path below an app's root that climbs above it when decoded not at all, once, twice or
@@ -104,7 +110,10 @@ fn climbs_in_any_reading(path: &[u8]) -> bool {
 fn climbs(path: &[u8]) -> bool {
     let mut depth = 0_i32;
     for segment in path.split(|byte| matches!(byte, b'/' | b'\\')) {
-        let segment = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+        let segment = segment
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default();
         let segment = segment.trim_ascii();
         let segment = &segment[..memchr::memchr(0, segment).unwrap_or(segment.len())];
         match segment {
@@ -148,7 +157,15 @@ mod tests {
         ] {
             assert!(check(bad).is_err(), "{bad:?}");
         }
-        for good in ["/", "/a/b%2Fc//d?e", "/a;b", "/~x!$&'()*+,=:@", "/a?", "/a?{\"q\"|x}^`\\%", "/..%2f"] {
+        for good in [
+            "/",
+            "/a/b%2Fc//d?e",
+            "/a;b",
+            "/~x!$&'()*+,=:@",
+            "/a?",
+            "/a?{\"q\"|x}^`\\%",
+            "/..%2f",
+        ] {
             assert_eq!(check(good), Ok(()), "{good:?}");
         }
     }
@@ -177,9 +194,19 @@ mod tests {
         ] {
             assert_eq!(check_below_root(bad), Err(Malformed::Climbs), "{bad:?}");
         }
-        for good in
-            ["", "a", "a/..", "a/b/../../c", "...", "a/...", "%2e", "..a", "a..", "b%2Fc//d", "%c0%ae%c0%ae/"]
-        {
+        for good in [
+            "",
+            "a",
+            "a/..",
+            "a/b/../../c",
+            "...",
+            "a/...",
+            "%2e",
+            "..a",
+            "a..",
+            "b%2Fc//d",
+            "%c0%ae%c0%ae/",
+        ] {
             assert_eq!(check_below_root(good), Ok(()), "{good:?}");
         }
     }

@@ -11,7 +11,9 @@ pub fn token_of(pair: &str) -> Option<String> {
 
 /// Whether an address, as a `Referer` tells it, holds such a pair.
 pub fn names_token(address: &[u8]) -> bool {
-    let Some(at) = memchr::memchr(b'?', address) else { return false };
+    let Some(at) = memchr::memchr(b'?', address) else {
+        return false;
+    };
     let query = String::from_utf8_lossy(&address[at + 1..]);
     query.split('&').any(|pair| token_of(pair).is_some())
 }
@@ -22,10 +24,19 @@ mod tests {
 
     #[test]
     fn an_address_with_a_token_is_recognised() {
-        for with in ["https://a/x?api_token=T", "/?b&%61pi_token=T", "https://a/?x=1&arvados_api_token"] {
+        for with in [
+            "https://a/x?api_token=T",
+            "/?b&%61pi_token=T",
+            "https://a/?x=1&arvados_api_token",
+        ] {
             assert!(names_token(with.as_bytes()), "{with}");
         }
-        for without in ["https://a/api_token=T", "https://a/?my_api_token=T", "https://a/?x=api_token", ""] {
+        for without in [
+            "https://a/api_token=T",
+            "https://a/?my_api_token=T",
+            "https://a/?x=api_token",
+            "",
+        ] {
             assert!(!names_token(without.as_bytes()), "{without}");
         }
     }

@@ -54,10 +54,24 @@ pub async fn accept(
         // Without a seat the stream is closed without an answer: an answer costs more than a full
         // gateway can give. Who is introduced is counted under the address that will be named.
         let Some(seat) = seats.take() else { return };
-        let seat = if settings.is_introduced(address) { Some(seat) } else { seat.of_client(address.ip()) };
+        let seat = if settings.is_introduced(address) {
+            Some(seat)
+        } else {
+            seat.of_client(address.ip())
+        };
         let Some(seat) = seat else { return };
-        let arrived = Arrived { stream, address, seat };
-        let connection = connection(arrived, settings.clone(), serve.clone(), metrics.clone(), drain);
+        let arrived = Arrived {
+            stream,
+            address,
+            seat,
+        };
+        let connection = connection(
+            arrived,
+            settings.clone(),
+            serve.clone(),
+            metrics.clone(),
+            drain,
+        );
         tokio::task::spawn_local(connection);
     };
     let mut told: Option<Instant> = None;
@@ -106,7 +120,9 @@ pub async fn accept(
         }
     }
     // The system is asked itself: the runtime may not have heard yet what waits.
-    let Ok(listener) = listener.into_std() else { return };
+    let Ok(listener) = listener.into_std() else {
+        return;
+    };
     while let Ok((stream, address)) = listener.accept() {
         if stream.set_nonblocking(true).is_ok()
             && let Ok(stream) = TcpStream::from_std(stream)
@@ -119,6 +135,8 @@ pub async fn accept(
 fn is_about_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+        io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
     )
 }

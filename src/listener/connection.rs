@@ -41,8 +41,10 @@ pub trait Serve: 'static {
             Future: 'static,
         > + 'static;
     /// What it answers with.
-    type Body: hyper::body::Body<Data = bytes::Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
-        + 'static;
+    type Body: hyper::body::Body<
+            Data = bytes::Bytes,
+            Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+        > + 'static;
     /// Why a request was not answered: the connection is then closed.
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
@@ -88,41 +90,83 @@ pub async fn connection(
     drain: DrainWatcher,
 ) {
     let deadline = Instant::now() + settings.handshake;
-    let Some(arrived) = introduced(arrived, &settings, deadline, &metrics).await else { return };
-    let Arrived { stream, address, seat } = arrived;
+    let Some(arrived) = introduced(arrived, &settings, deadline, &metrics).await else {
+        return;
+    };
+    let Arrived {
+        stream,
+        address,
+        seat,
+    } = arrived;
     // Answers are written whole; waiting to fill a segment only delays the last one.
     let _ = stream.set_nodelay(true);
     // A peer that vanished without a word is noticed, also behind an idle WebSocket.
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     // Below TLS, which takes some bytes also when the client takes none.
     let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
-    let serving = |shown| Serving { settings: &settings, serve: &*serve, metrics: &metrics, drain, shown };
+    let serving = |shown| Serving {
+        settings: &settings,
+        serve: &*serve,
+        metrics: &metrics,
+        drain,
+        shown,
+    };
     match &settings.tls {
         tls::Settings::Off if settings.h2c => {
             // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
             let first = Instant::now() + settings.patience.first_byte;
             match timeout_at(first, speaks_http2(stream)).await {
                 Ok(Ok((true, stream))) => {
-                    Box::pin(serving(None).http2(Arrived { stream, address, seat })).await;
+                    Box::pin(serving(None).http2(Arrived {
+                        stream,
+                        address,
+                        seat,
+                    }))
+                    .await;
                 }
                 Ok(Ok((false, stream))) => {
-                    Box::pin(serving(None).http1(Arrived { stream, address, seat })).await;
+                    Box::pin(serving(None).http1(Arrived {
+                        stream,
+                        address,
+                        seat,
+                    }))
+                    .await;
                 }
                 Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
                 Err(_) => metrics.deadlines.missed("first_byte"),
             }
         }
-        tls::Settings::Off => Box::pin(serving(None).http1(Arrived { stream, address, seat })).await,
-        tls::Settings::On { config, certificates } => {
+        tls::Settings::Off => {
+            Box::pin(serving(None).http1(Arrived {
+                stream,
+                address,
+                seat,
+            }))
+            .await
+        }
+        tls::Settings::On {
+            config,
+            certificates,
+        } => {
             let handshake = TlsAcceptor::from(config.clone()).accept(stream);
             match timeout_at(deadline, handshake).await {
                 Ok(Ok(stream)) => {
                     let (_, session) = stream.get_ref();
                     let shown = certificates.shown_to(session.server_name());
                     if session.alpn_protocol() == Some(tls::HTTP2) {
-                        Box::pin(serving(shown).http2(Arrived { stream, address, seat })).await;
+                        Box::pin(serving(shown).http2(Arrived {
+                            stream,
+                            address,
+                            seat,
+                        }))
+                        .await;
                     } else {
-                        Box::pin(serving(shown).http1(Arrived { stream, address, seat })).await;
+                        Box::pin(serving(shown).http1(Arrived {
+                            stream,
+                            address,
+                            seat,
+                        }))
+                        .await;
                     }
                 }
                 Ok(Err(error)) => {
@@ -155,7 +199,11 @@ async fn introduced(
     let reason = match timeout_at(deadline, proxy_protocol::read(&mut arrived.stream)).await {
         Ok(Ok(Some(address))) => {
             let seat = arrived.seat.of_client(address.ip())?;
-            return Some(Arrived { address, seat, ..arrived });
+            return Some(Arrived {
+                address,
+                seat,
+                ..arrived
+            });
         }
         // The balancer's own connection, or one whose client has no address: behind it there may be
         // many.

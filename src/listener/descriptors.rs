@@ -15,7 +15,13 @@ const RESERVE_PER_THREAD: u64 = 4;
 pub fn raise() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     // Where it cannot be raised, `room` says what that means.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: maximum,
+            maximum,
+        },
+    );
 }
 
 /// The most connections there is room for, with so many data threads.
@@ -44,7 +50,11 @@ mod tests {
             (Some(0), 2, 1),
             (None, 2, usize::MAX),
         ] {
-            assert_eq!(room_in(files, threads), connections, "{files:?}, {threads} threads");
+            assert_eq!(
+                room_in(files, threads),
+                connections,
+                "{files:?}, {threads} threads"
+            );
         }
     }
 }

@@ -41,7 +41,9 @@ impl Exchange {
     async fn stalled(&self, patience: Duration) {
         let mut timer: Option<std::pin::Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
-            let Some(offered) = self.offered.get() else { return Poll::Pending };
+            let Some(offered) = self.offered.get() else {
+                return Poll::Pending;
+            };
             let until = offered + patience;
             let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if timer.deadline() != until {
@@ -95,8 +97,15 @@ pub struct Streams {
 impl Streams {
     /// None yet. A client may take nothing of an answer for so long; `stalls` counts those that
     /// were let go.
-    pub fn new(patience: Duration, stalls: prometheus_client::metrics::counter::Counter) -> Streams {
-        Streams { coming: Rc::default(), patience, stalls }
+    pub fn new(
+        patience: Duration,
+        stalls: prometheus_client::metrics::counter::Counter,
+    ) -> Streams {
+        Streams {
+            coming: Rc::default(),
+            patience,
+            stalls,
+        }
     }
 
     fn next(&self) -> Rc<Exchange> {

@@ -72,10 +72,23 @@ pub struct Serving<'c, S> {
 
 impl<S: Serve> Serving<'_, S> {
     /// HTTP/1.1 until the connection ends.
-    pub async fn http1<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, arrived: Arrived<T>) {
-        let Serving { settings, serve, metrics, mut drain, shown } = self;
+    pub async fn http1<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        self,
+        arrived: Arrived<T>,
+    ) {
+        let Serving {
+            settings,
+            serve,
+            metrics,
+            mut drain,
+            shown,
+        } = self;
         let mut soon = drain.clone();
-        let Arrived { stream, address, seat } = arrived;
+        let Arrived {
+            stream,
+            address,
+            seat,
+        } = arrived;
         let (pulse, exchange) = (Pulse::new(false), Rc::new(Exchange::default()));
         let missed = || async { Aside::Missed(pulse.misses(&settings.patience).await) };
         let newcomer = Newcomer {
@@ -150,7 +163,10 @@ impl<S: Serve> Serving<'_, S> {
         if let Err(error) = result {
             if error.is_parse() {
                 // hyper has answered by itself.
-                metrics.requests.count("malformed", if error.is_parse_too_large() { 431 } else { 400 });
+                metrics.requests.count(
+                    "malformed",
+                    if error.is_parse_too_large() { 431 } else { 400 },
+                );
             }
             tracing::debug!(%error, "connection ended");
         }
@@ -158,9 +174,19 @@ impl<S: Serve> Serving<'_, S> {
 
     /// HTTP/2 until the connection ends (RFC 9113), with WebSockets (RFC 8441).
     pub async fn http2<T: AsyncRead + AsyncWrite + Unpin + 'static>(self, arrived: Arrived<T>) {
-        let Serving { settings, serve, metrics, mut drain, shown } = self;
+        let Serving {
+            settings,
+            serve,
+            metrics,
+            mut drain,
+            shown,
+        } = self;
         let mut soon = drain.clone();
-        let Arrived { stream, address, seat } = arrived;
+        let Arrived {
+            stream,
+            address,
+            seat,
+        } = arrived;
         let pulse = Pulse::new(true);
         let streams = Streams::new(settings.write_stall, metrics.write_stalls.clone());
         let newcomer = Newcomer {
@@ -174,7 +200,10 @@ impl<S: Serve> Serving<'_, S> {
         };
         // On a balancer's connection there are many people: one whose upload is not taken must not
         // hold up the others.
-        let all = settings.streams.saturating_mul(STREAM_WINDOW).clamp(CONNECTION_WINDOW, 1 << 30);
+        let all = settings
+            .streams
+            .saturating_mul(STREAM_WINDOW)
+            .clamp(CONNECTION_WINDOW, 1 << 30);
         let window = if settings.h2c { all } else { CONNECTION_WINDOW };
         let connection = http2::Builder::new(streams)
             .timer(TokioTimer::new())
@@ -189,7 +218,10 @@ impl<S: Serve> Serving<'_, S> {
             .max_local_error_reset_streams(RESETS_BY_US)
             .enable_connect_protocol()
             .auto_date_header(false)
-            .serve_connection(TokioIo::new(Heard::new(stream, pulse.clone())), serve.connected(newcomer));
+            .serve_connection(
+                TokioIo::new(Heard::new(stream, pulse.clone())),
+                serve.connected(newcomer),
+            );
         let mut connection = pin!(connection);
         // Who comes while we leave may as well be served: the end comes soon enough.
         let mut told = drain.is_leaving();

@@ -35,12 +35,19 @@ impl Inherited {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn take(&mut self, address: SocketAddr, threads: usize) -> io::Result<Option<Vec<TcpListener>>> {
-        let (ours, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.0).into_iter().partition(|(on, _)| *on == address);
+    pub fn take(
+        &mut self,
+        address: SocketAddr,
+        threads: usize,
+    ) -> io::Result<Option<Vec<TcpListener>>> {
+        let (ours, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(on, _)| *on == address);
         self.0 = others;
         let mut sockets: Vec<TcpListener> = ours.into_iter().map(|(_, socket)| socket).collect();
-        let Some(first) = sockets.first().map(TcpListener::try_clone).transpose()? else { return Ok(None) };
+        let Some(first) = sockets.first().map(TcpListener::try_clone).transpose()? else {
+            return Ok(None);
+        };
         // One socket, looked at by several threads: who is awake takes what comes.
         while sockets.len() < threads {
             sockets.push(first.try_clone()?);

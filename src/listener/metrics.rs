@@ -88,7 +88,11 @@ impl ListenerMetrics {
             deadlines,
             refused: Family::default(),
         };
-        registry.register("connections", "Open connections of clients", metrics.connections.clone());
+        registry.register(
+            "connections",
+            "Open connections of clients",
+            metrics.connections.clone(),
+        );
         registry.register(
             "connections_refused",
             "Connections closed before their first request",
@@ -114,6 +118,10 @@ impl ListenerMetrics {
 
     /// Counts a connection that was closed before its first request.
     pub fn refused(&self, reason: Refused) {
-        self.refused.get_or_create(&RefusedLabels { reason: reason.as_str() }).inc();
+        self.refused
+            .get_or_create(&RefusedLabels {
+                reason: reason.as_str(),
+            })
+            .inc();
     }
 }

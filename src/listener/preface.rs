@@ -19,14 +19,26 @@ pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
     let (mut head, mut held) = ([0; PREFACE.len()], 0);
     let is_http2 = loop {
         let rest = head.get_mut(held..).unwrap_or_default();
-        let read = if rest.is_empty() { 0 } else { stream.read(rest).await? };
+        let read = if rest.is_empty() {
+            0
+        } else {
+            stream.read(rest).await?
+        };
         held += read;
         let seen = head.get(..held).unwrap_or_default();
         if read == 0 || !PREFACE.starts_with(seen) {
             break seen == PREFACE;
         }
     };
-    Ok((is_http2, Rewound { head, taken: 0, held, stream }))
+    Ok((
+        is_http2,
+        Rewound {
+            head,
+            taken: 0,
+            held,
+            stream,
+        },
+    ))
 }
 
 /// A stream whose first bytes were looked at and are read once more.
@@ -56,7 +68,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -116,7 +132,12 @@ mod tests {
             (b"PRI * HTTP/2.0\r\n", false),
             (b"", false),
         ] {
-            assert_eq!(sent(bytes).await, (expected, bytes.to_vec()), "{}", String::from_utf8_lossy(bytes));
+            assert_eq!(
+                sent(bytes).await,
+                (expected, bytes.to_vec()),
+                "{}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
 }

@@ -37,7 +37,10 @@ pub async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, Broken> 
             Parsed::Incomplete => seen,
         };
         let part = header.get_mut(held..take).unwrap_or_default();
-        stream.read_exact(part).await.map_err(|_| Broken::Unfinished)?;
+        stream
+            .read_exact(part)
+            .await
+            .map_err(|_| Broken::Unfinished)?;
         held = take;
         if let Parsed::Complete { client, .. } = parsed {
             return Ok(client);

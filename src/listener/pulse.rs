@@ -145,7 +145,8 @@ impl Pulse {
         if self.is_busy() {
             return None;
         }
-        let at = |millis: u64, patience: Duration| self.began + Duration::from_millis(millis) + patience;
+        let at =
+            |millis: u64, patience: Duration| self.began + Duration::from_millis(millis) + patience;
         let (heard, free) = (self.heard.load(Relaxed), self.free.load(Relaxed));
         Some(match (heard, self.served.load(Relaxed)) {
             (0, false) => (Missed::FirstByte, at(0, patience.first_byte)),
@@ -160,7 +161,11 @@ impl Pulse {
     pub async fn misses(&self, patience: &Patience) -> Missed {
         let old = self.began + patience.age - patience.age / 1000 * self.sooner;
         // What begins while it sleeps is not due before it wakes.
-        let round = patience.first_byte.min(patience.head).min(patience.idle).min(patience.idle_http2);
+        let round = patience
+            .first_byte
+            .min(patience.head)
+            .min(patience.idle)
+            .min(patience.idle_http2);
         loop {
             let now = Instant::now();
             if now >= old && !self.is_leaving() {
@@ -171,7 +176,12 @@ impl Pulse {
                 Some((_, until)) => until.min(now + round),
                 None => now + round,
             };
-            sleep_until(if self.is_leaving() { next } else { next.min(old) }).await;
+            sleep_until(if self.is_leaving() {
+                next
+            } else {
+                next.min(old)
+            })
+            .await;
         }
     }
 }
@@ -216,18 +226,28 @@ enum Refused {
 impl<S> Heard<S> {
     /// Tells the pulse what is read.
     pub fn new(stream: S, pulse: Arc<Pulse>) -> Heard<S> {
-        Heard { stream, pulse, checked: None, refused: Refused::No }
+        Heard {
+            stream,
+            pulse,
+            checked: None,
+            refused: Refused::No,
+        }
     }
 
     /// The same, with heads of HTTP/1.1 checked.
     pub fn strict(self) -> Heard<S> {
-        Heard { checked: Some(StrictHead::default()), ..self }
+        Heard {
+            checked: Some(StrictHead::default()),
+            ..self
+        }
     }
 
     /// Checks what was just read: bytes that nothing may be made of do not reach hyper, nor does
     /// anything behind them.
     fn check(&mut self, buf: &mut ReadBuf<'_>, before: usize) -> Poll<std::io::Result<()>> {
-        let Some(check) = &mut self.checked else { return Poll::Ready(Ok(())) };
+        let Some(check) = &mut self.checked else {
+            return Poll::Ready(Ok(()));
+        };
         if self.pulse.is_tunnel.load(Relaxed) {
             check.switch_off();
             self.checked = None;
@@ -248,7 +268,11 @@ impl<S> Heard<S> {
             return self.refuse(buf);
         }
         self.refused = Refused::Body;
-        if wrong.at == 0 { self.refuse(buf) } else { Poll::Ready(Ok(())) }
+        if wrong.at == 0 {
+            self.refuse(buf)
+        } else {
+            Poll::Ready(Ok(()))
+        }
     }
 
     /// What is read after a refusal.
@@ -343,16 +367,26 @@ mod tests {
         let pulse = Pulse::new(false);
         assert_eq!(missed(&pulse).await, (Missed::FirstByte, 10));
         pulse.heard();
-        assert_eq!(missed(&pulse).await, (Missed::Head, 12), "from the first byte");
+        assert_eq!(
+            missed(&pulse).await,
+            (Missed::Head, 12),
+            "from the first byte"
+        );
         let pulse = Pulse::new(false);
         advance(Duration::from_secs(9)).await;
         pulse.heard();
         advance(Duration::from_secs(1)).await;
         pulse.heard();
-        assert_eq!(missed(&pulse).await, (Missed::Head, 11), "more bytes give no more time");
+        assert_eq!(
+            missed(&pulse).await,
+            (Missed::Head, 11),
+            "more bytes give no more time"
+        );
         let answered = pulse.request();
         assert!(
-            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE)).await.is_err(),
+            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE))
+                .await
+                .is_err(),
             "an answer is under way"
         );
         drop(answered);
@@ -366,11 +400,17 @@ mod tests {
         let pulse = Pulse::new(true);
         assert_eq!(missed(&pulse).await, (Missed::FirstByte, 10));
         pulse.heard();
-        assert_eq!(missed(&pulse).await, (Missed::NextRequest, 290), "from the beginning");
+        assert_eq!(
+            missed(&pulse).await,
+            (Missed::NextRequest, 290),
+            "from the beginning"
+        );
         let (one, two) = (pulse.request(), pulse.request());
         drop(one);
         assert!(
-            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE)).await.is_err(),
+            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE))
+                .await
+                .is_err(),
             "one is still under way"
         );
         drop(two);
@@ -383,9 +423,16 @@ mod tests {
         let pulse = Pulse::new(false);
         let busy = pulse.request();
         let (what, after) = missed(&pulse).await;
-        assert!(what == Missed::Age && (3240..=3600).contains(&after), "{what:?} {after}");
+        assert!(
+            what == Missed::Age && (3240..=3600).contains(&after),
+            "{what:?} {after}"
+        );
         pulse.leave();
-        assert!(timeout(Duration::from_secs(7200), pulse.misses(&PATIENCE)).await.is_err());
+        assert!(
+            timeout(Duration::from_secs(7200), pulse.misses(&PATIENCE))
+                .await
+                .is_err()
+        );
         drop(busy);
         assert_eq!(missed(&pulse).await, (Missed::NextRequest, 60));
     }

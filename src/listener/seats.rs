@@ -46,7 +46,11 @@ impl Seats {
     pub fn new(settings: &Settings, room: usize, metrics: Arc<ListenerMetrics>) -> Arc<Seats> {
         if room < settings.connections {
             let wanted = settings.connections;
-            tracing::info!(wanted, room, "the limit of open files is too low for limits.connections");
+            tracing::info!(
+                wanted,
+                room,
+                "the limit of open files is too low for limits.connections"
+            );
         }
         Arc::new(Seats {
             limit: settings.connections.min(room),
@@ -62,7 +66,10 @@ impl Seats {
 
     /// A seat for a connection whose client is not known yet, if one is free.
     pub fn take(self: &Arc<Self>) -> Option<Seat> {
-        let seat = Seat { seats: self.clone(), client: None };
+        let seat = Seat {
+            seats: self.clone(),
+            client: None,
+        };
         self.metrics.connections.inc();
         // Taken before it is known to be free: the drop of `seat` gives it back either way.
         if self.open.fetch_add(1, Ordering::Relaxed) < self.limit {
@@ -76,7 +83,9 @@ impl Seats {
         let shard = usize::try_from(self.hasher.hash_one(client) % SHARDS as u64).unwrap_or(0);
         // Nothing that is done under the lock can panic, and a count is right after every step of
         // it.
-        self.clients[shard].lock().unwrap_or_else(PoisonError::into_inner)
+        self.clients[shard]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says once what the operator of a proxy that is not named as one has to know.
@@ -103,7 +112,12 @@ impl Seat {
     /// The same seat, counted for its client; `None` when the client has as many as it may.
     pub fn of_client(mut self, address: IpAddr) -> Option<Seat> {
         let address = address.to_canonical();
-        if self.seats.uncounted.iter().any(|net| net.contains(&address)) {
+        if self
+            .seats
+            .uncounted
+            .iter()
+            .any(|net| net.contains(&address))
+        {
             return Some(self);
         }
         let client = one_client(address);
@@ -161,19 +175,26 @@ mod tests {
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],
             ..settings()
         };
-        let (requests, deadlines) =
-            (RequestMetrics::register(registry, &["x"]), DeadlineMetrics::register(registry));
+        let (requests, deadlines) = (
+            RequestMetrics::register(registry, &["x"]),
+            DeadlineMetrics::register(registry),
+        );
         let metrics = ListenerMetrics::register(registry, requests, deadlines);
         Seats::new(&settings, usize::MAX, metrics.into())
     }
 
     fn seat(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
-        seats.take()?.of_client(address.parse().expect("an address"))
+        seats
+            .take()?
+            .of_client(address.parse().expect("an address"))
     }
 
     fn is_empty(seats: &Seats) -> bool {
         seats.open.load(Ordering::Relaxed) == 0
-            && seats.clients.iter().all(|table| table.lock().expect("no panic").is_empty())
+            && seats
+                .clients
+                .iter()
+                .all(|table| table.lock().expect("no panic").is_empty())
     }
 
     #[test]
@@ -181,11 +202,21 @@ mod tests {
         for (first, same, other) in [
             ("192.0.2.1", "192.0.2.1", "192.0.2.2"),
             ("192.0.2.1", "::ffff:192.0.2.1", "::ffff:192.0.2.2"),
-            ("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:3::1"),
+            (
+                "2001:db8:1:2::1",
+                "2001:db8:1:2:ffff:ffff:ffff:ffff",
+                "2001:db8:1:3::1",
+            ),
         ] {
             let seats = seats(100, 2);
-            let held = (seat(&seats, first).expect("one"), seat(&seats, same).expect("two"));
-            assert!(seat(&seats, same).is_none() && seat(&seats, first).is_none(), "{first}: a third");
+            let held = (
+                seat(&seats, first).expect("one"),
+                seat(&seats, same).expect("two"),
+            );
+            assert!(
+                seat(&seats, same).is_none() && seat(&seats, first).is_none(),
+                "{first}: a third"
+            );
             assert!(seat(&seats, other).is_some(), "{other} is another client");
             drop(held.0);
             let again = seat(&seats, same).expect("one was given back");
@@ -198,8 +229,13 @@ mod tests {
     #[test]
     fn a_trusted_proxy_is_bounded_by_the_limit_for_all_only() {
         let seats = seats(3, 1);
-        let held: Vec<_> = (0..3).map(|_| seat(&seats, "10.1.2.3").expect("a seat")).collect();
-        assert!(seat(&seats, "10.1.2.3").is_none() && seats.take().is_none(), "the limit for all");
+        let held: Vec<_> = (0..3)
+            .map(|_| seat(&seats, "10.1.2.3").expect("a seat"))
+            .collect();
+        assert!(
+            seat(&seats, "10.1.2.3").is_none() && seats.take().is_none(),
+            "the limit for all"
+        );
         drop(held);
         assert!(is_empty(&seats));
     }
@@ -231,13 +267,20 @@ mod tests {
             std::thread::scope(|scope| {
                 let take = || (0..100).filter_map(|_| seat(&seats, "192.0.2.1")).collect();
                 let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
-                threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().expect("no panic"))
+                    .collect()
             })
         };
         for _ in 0..20 {
             let granted = all_at_once();
             assert_eq!(granted.iter().map(Vec::len).sum::<usize>(), 50);
-            std::thread::scope(|scope| granted.into_iter().for_each(|part| drop(scope.spawn(|| drop(part)))));
+            std::thread::scope(|scope| {
+                granted
+                    .into_iter()
+                    .for_each(|part| drop(scope.spawn(|| drop(part))))
+            });
             assert!(is_empty(&seats));
         }
     }

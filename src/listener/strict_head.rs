@@ -88,13 +88,19 @@ impl StrictHead {
                         && self.lines == 0
                         && let Some(hash) = memchr(b'#', &rest[..end.unwrap_or(rest.len())])
                     {
-                        return Err(Violation { at: at + hash, in_head });
+                        return Err(Violation {
+                            at: at + hash,
+                            in_head,
+                        });
                     }
                     let Some(end) = end else {
                         self.keep(rest);
                         return Ok(false);
                     };
-                    let wrong = Violation { at: at + end, in_head };
+                    let wrong = Violation {
+                        at: at + end,
+                        in_head,
+                    };
                     self.line(&rest[..end]).ok_or(wrong)?;
                     at += end + 1;
                 }
@@ -105,14 +111,20 @@ impl StrictHead {
 
     /// From here on the bytes are no requests: the connection has become a WebSocket.
     pub(super) fn switch_off(&mut self) {
-        *self = StrictHead { state: State::Off, ..StrictHead::default() };
+        *self = StrictHead {
+            state: State::Off,
+            ..StrictHead::default()
+        };
     }
 
     /// Whole lines of heads from an index on; gives back where it stopped: behind the head of a
     /// body, or at the end.
     fn head_lines(&mut self, bytes: &[u8], from: usize) -> Result<usize, Violation> {
         let rest = bytes.get(from..).unwrap_or_default();
-        let wrong = |at: usize| Violation { at: from + at, in_head: true };
+        let wrong = |at: usize| Violation {
+            at: from + at,
+            in_head: true,
+        };
         let mut start = 0;
         for end in memchr_iter(b'\n', rest) {
             let line = &rest[start..end];
@@ -122,7 +134,8 @@ impl StrictHead {
                 return Err(wrong(start + hash));
             }
             let line = line.strip_suffix(b"\r").ok_or(wrong(end))?;
-            self.head_line(line, line.len() > MAX_LINE).ok_or(wrong(end))?;
+            self.head_line(line, line.len() > MAX_LINE)
+                .ok_or(wrong(end))?;
             start = end + 1;
             if !matches!(self.state, State::Head) {
                 return Ok(from + start);
@@ -153,7 +166,10 @@ impl StrictHead {
             return self.whole_line(part.strip_suffix(b"\r")?, part.len() > MAX_LINE);
         }
         self.keep(part);
-        let (mut line, is_cut) = (std::mem::take(&mut self.partial), std::mem::take(&mut self.is_cut));
+        let (mut line, is_cut) = (
+            std::mem::take(&mut self.partial),
+            std::mem::take(&mut self.is_cut),
+        );
         if self.last != b'\r' {
             return None;
         }
@@ -172,7 +188,11 @@ impl StrictHead {
             State::ChunkSize => {
                 // Of a long line the size is at the beginning.
                 let size = chunk_size(line)?;
-                self.state = if size == 0 { State::Trailers } else { State::Chunk(size) };
+                self.state = if size == 0 {
+                    State::Trailers
+                } else {
+                    State::Chunk(size)
+                };
                 Some(())
             }
             State::ChunkEnd => {
@@ -194,7 +214,11 @@ impl StrictHead {
             // Empty lines before a request are skipped (RFC 9112 section 2.2).
             (0, []) => return Some(()),
             (0, _) => {
-                self.framing = if line.starts_with(b"CONNECT ") { Framing::Unsure } else { Framing::None };
+                self.framing = if line.starts_with(b"CONNECT ") {
+                    Framing::Unsure
+                } else {
+                    Framing::None
+                };
             }
             (_, []) => {
                 self.lines = 0;
@@ -215,12 +239,18 @@ impl StrictHead {
     }
 
     fn field(&mut self, line: &[u8], is_long: bool) -> Option<()> {
-        let Some(colon) = memchr(b':', line) else { return Some(()) };
+        let Some(colon) = memchr(b':', line) else {
+            return Some(());
+        };
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
         let said = if name.eq_ignore_ascii_case(b"content-length") {
             length(value).map_or(Framing::Unsure, Framing::Length)
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
-            if value.eq_ignore_ascii_case(b"chunked") { Framing::Chunked } else { Framing::Unsure }
+            if value.eq_ignore_ascii_case(b"chunked") {
+                Framing::Chunked
+            } else {
+                Framing::Unsure
+            }
         } else {
             return Some(());
         };
@@ -252,7 +282,11 @@ impl State {
 
 fn length(digits: &[u8]) -> Option<u64> {
     let plain = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(digits).ok().filter(|_| plain)?.parse().ok()
+    std::str::from_utf8(digits)
+        .ok()
+        .filter(|_| plain)?
+        .parse()
+        .ok()
 }
 
 /// Hexadecimal digits, then perhaps an extension (RFC 9112 section 7.1).
@@ -274,7 +308,10 @@ mod tests {
             let mut pieces = bytes.chunks(size).enumerate();
             let result = pieces.try_fold(false, |unsure, (n, piece)| match check.check(piece) {
                 Ok(now) => Ok(unsure | now),
-                Err(wrong) => Err(Violation { at: n * size + wrong.at, ..wrong }),
+                Err(wrong) => Err(Violation {
+                    at: n * size + wrong.at,
+                    ..wrong
+                }),
             });
             assert_eq!(result, whole, "{size}: {}", String::from_utf8_lossy(bytes));
         }
@@ -282,7 +319,10 @@ mod tests {
     }
 
     fn wrong(before: &str, in_head: bool) -> Result<bool, Violation> {
-        Err(Violation { at: before.len(), in_head })
+        Err(Violation {
+            at: before.len(),
+            in_head,
+        })
     }
 
     #[test]
@@ -312,7 +352,10 @@ mod tests {
             assert_eq!(in_head, wrong(&good[..at], true), "{bytes:?}");
         }
         let hidden = "GET / HTTP/1.1\r\nX: y";
-        assert_eq!(verdict(format!("{hidden}\nContent-Length: 54\r\n\r\n").as_bytes()), wrong(hidden, true));
+        assert_eq!(
+            verdict(format!("{hidden}\nContent-Length: 54\r\n\r\n").as_bytes()),
+            wrong(hidden, true)
+        );
     }
 
     #[test]
@@ -323,7 +366,11 @@ mod tests {
             ("Content-Length: 5\r\n", "Transfer-Encoding: x\r"),
         ] {
             let before = format!("POST / HTTP/1.1\r\n{one}Host: a\r\n{other}");
-            assert_eq!(verdict(format!("{before}\n\r\n").as_bytes()), wrong(&before, true), "{before:?}");
+            assert_eq!(
+                verdict(format!("{before}\n\r\n").as_bytes()),
+                wrong(&before, true),
+                "{before:?}"
+            );
         }
     }
 
@@ -349,7 +396,10 @@ mod tests {
             let bytes = format!("POST / HTTP/1.1\r\n{field}\r\n\r\nwhatever\ncomes");
             assert_eq!(verdict(bytes.as_bytes()), Ok(true), "{field}");
         }
-        let padded = format!("POST / HTTP/1.1\r\nContent-Length: {}5\r\n\r\n", " ".repeat(MAX_LINE));
+        let padded = format!(
+            "POST / HTTP/1.1\r\nContent-Length: {}5\r\n\r\n",
+            " ".repeat(MAX_LINE)
+        );
         assert_eq!(verdict(padded.as_bytes()), Ok(true));
         assert_eq!(verdict(b"CONNECT a:1 HTTP/1.1\r\n\r\n"), Ok(true));
     }
@@ -357,11 +407,22 @@ mod tests {
     #[test]
     fn broken_chunks_are_wrong() {
         let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-        for before in
-            ["1", "1\r\nZZ", "-1\r", "0x1\r", "g\r", "11111111111111111\r", "\r", "1\r\na\r\n0\r\nX: y"]
-        {
+        for before in [
+            "1",
+            "1\r\nZZ",
+            "-1\r",
+            "0x1\r",
+            "g\r",
+            "11111111111111111\r",
+            "\r",
+            "1\r\na\r\n0\r\nX: y",
+        ] {
             let bytes = format!("{head}{before}\n\r\n");
-            assert_eq!(verdict(bytes.as_bytes()), wrong(&format!("{head}{before}"), false), "{before:?}");
+            assert_eq!(
+                verdict(bytes.as_bytes()),
+                wrong(&format!("{head}{before}"), false),
+                "{before:?}"
+            );
         }
     }
 

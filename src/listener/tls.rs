@@ -17,7 +17,8 @@ use rustls::{
     client::verify_server_name,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     server::{
-        ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier,
+        ClientHello, ParsedCertificate, ResolvesServerCert, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
     },
     sign::CertifiedKey,
 };
@@ -97,7 +98,9 @@ type Digest = [u8; 32];
 
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Certificates").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("Certificates")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -127,7 +130,10 @@ impl Settings {
         if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
             config.ticketer = ticketer;
         }
-        Ok(Settings::On { config: Arc::new(config), certificates })
+        Ok(Settings::On {
+            config: Arc::new(config),
+            certificates,
+        })
     }
 }
 
@@ -159,14 +165,22 @@ impl Certificates {
     /// What a client that asked for this name was shown, a moment ago.
     pub fn shown_to(&self, name: Option<&str>) -> Option<Shown> {
         let certificate = self.pick(name)?;
-        Some(Shown { certificate, name: name.map(str::to_owned) })
+        Some(Shown {
+            certificate,
+            name: name.map(str::to_owned),
+        })
     }
 
     fn pick(&self, name: Option<&str>) -> Option<Arc<CertifiedKey>> {
         let current = self.current.load();
-        let fits = |certificate: &&Arc<CertifiedKey>| name.is_some_and(|name| covers(certificate, name));
+        let fits =
+            |certificate: &&Arc<CertifiedKey>| name.is_some_and(|name| covers(certificate, name));
         // One certificate needs no choice.
-        let chosen = if current.len() > 1 { current.iter().find(fits) } else { None };
+        let chosen = if current.len() > 1 {
+            current.iter().find(fits)
+        } else {
+            None
+        };
         chosen.or_else(|| current.first()).cloned()
     }
 }
@@ -184,14 +198,19 @@ impl Shown {
     /// the certificate speaks for it as well (RFC 9113 section 9.1.1). An address in numbers is
     /// asked for by no name.
     pub fn is_for(&self, host: &str) -> bool {
-        self.name.as_deref().is_some_and(|name| name.eq_ignore_ascii_case(host))
+        self.name
+            .as_deref()
+            .is_some_and(|name| name.eq_ignore_ascii_case(host))
             || (self.name.is_none() && host.parse::<std::net::IpAddr>().is_ok())
             || covers(&self.certificate, host)
     }
 }
 
 fn covers(certificate: &CertifiedKey, name: &str) -> bool {
-    let parsed = certificate.end_entity_cert().ok().and_then(|der| ParsedCertificate::try_from(der).ok());
+    let parsed = certificate
+        .end_entity_cert()
+        .ok()
+        .and_then(|der| ParsedCertificate::try_from(der).ok());
     match (ServerName::try_from(name), parsed) {
         (Ok(name), Some(parsed)) => verify_server_name(&parsed, &name).is_ok(),
         (_, _) => false,
@@ -207,16 +226,23 @@ impl ResolvesServerCert for Certificates {
 /// Who signs the certificates of clients.
 fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let name = || file.display().to_string();
-    let content = fs::read(file).map_err(|error| TlsError::Unreadable { file: name(), error })?;
+    let content = fs::read(file).map_err(|error| TlsError::Unreadable {
+        file: name(),
+        error,
+    })?;
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(
-        CertificateDer::pem_slice_iter(&content).collect::<Result<Vec<_>, _>>().unwrap_or_default(),
+        CertificateDer::pem_slice_iter(&content)
+            .collect::<Result<Vec<_>, _>>()
+            .unwrap_or_default(),
     );
     if added == 0 {
         return Err(TlsError::NoCertificate(name()));
     }
     let unusable = |_| TlsError::NoCertificate(name());
-    WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(unusable)
+    WebPkiClientVerifier::builder(Arc::new(roots))
+        .build()
+        .map_err(unusable)
 }
 
 /// What the files hold, and what can be made of it: one result for each certificate.
@@ -229,8 +255,15 @@ fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
         let name = file.display().to_string();
         content.map_err(|error| TlsError::Unreadable { file: name, error })
     };
-    let read: Vec<_> = files.iter().map(|files| (content(&files.certificate), content(&files.key))).collect();
-    let made = files.iter().zip(read).map(|(files, (chain, key))| certified(files, &chain?, &key?)).collect();
+    let read: Vec<_> = files
+        .iter()
+        .map(|files| (content(&files.certificate), content(&files.key)))
+        .collect();
+    let made = files
+        .iter()
+        .zip(read)
+        .map(|(files, (chain, key))| certified(files, &chain?, &key?))
+        .collect();
     let mut seen = [0; 32];
     seen.copy_from_slice(all.finish().as_ref());
     (seen, made)
@@ -238,15 +271,19 @@ fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
 
 fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
     let name = || files.certificate.display().to_string();
-    let chain: Vec<CertificateDer<'static>> =
-        CertificateDer::pem_slice_iter(chain).collect::<Result<_, _>>().unwrap_or_default();
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+        .collect::<Result<_, _>>()
+        .unwrap_or_default();
     if chain.is_empty() {
         return Err(TlsError::NoCertificate(name()));
     }
-    let key =
-        PrivateKeyDer::from_pem_slice(key).map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
     // That they belong together is checked: of files that are being replaced one may be the old
     // one.
     let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
-    made.map(Arc::new).map_err(|error| TlsError::Unusable { file: name(), error })
+    made.map(Arc::new).map_err(|error| TlsError::Unusable {
+        file: name(),
+        error,
+    })
 }

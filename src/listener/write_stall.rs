@@ -27,17 +27,29 @@ pub struct WriteStall<S> {
 impl<S> WriteStall<S> {
     /// `stalls` counts those that were let go.
     pub fn new(stream: S, patience: Duration, stalls: Counter) -> WriteStall<S> {
-        WriteStall { stream, patience, timer: None, waits: false, stalls }
+        WriteStall {
+            stream,
+            patience,
+            timer: None,
+            waits: false,
+            stalls,
+        }
     }
 
     /// Takes the result of a write: one that waits starts the time, any other ends it.
-    fn timed<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn timed<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.waits = false;
             return result;
         }
         let until = Instant::now() + self.patience;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(until)));
         if !self.waits {
             self.waits = true;
             timer.as_mut().reset(until);
@@ -45,7 +57,10 @@ impl<S> WriteStall<S> {
         ready!(timer.as_mut().poll(cx));
         self.waits = false;
         self.stalls.inc();
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing of its answer")))
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the client takes nothing of its answer",
+        )))
     }
 }
 
@@ -60,7 +75,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteStall<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for WriteStall<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.timed(cx, result)
     }
@@ -113,7 +132,10 @@ mod tests {
         }
         let began = Instant::now();
         let error = near.write_all(b"12345678").await.expect_err("nobody reads");
-        assert_eq!((error.kind(), began.elapsed().as_secs()), (io::ErrorKind::TimedOut, 30));
+        assert_eq!(
+            (error.kind(), began.elapsed().as_secs()),
+            (io::ErrorKind::TimedOut, 30)
+        );
         assert_eq!(stalls.get(), 1);
     }
 }

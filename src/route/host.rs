@@ -37,13 +37,19 @@ impl fmt::Display for Named<'_> {
 /// Reads a label.
 pub fn named(label: &HostLabel) -> Named<'_> {
     let text = label.as_str();
-    let Some((head, rest)) = text.split_at_checked(27) else { return Named::Name(text) };
-    let Some(uuid) = Uuid::new(head) else { return Named::Name(text) };
+    let Some((head, rest)) = text.split_at_checked(27) else {
+        return Named::Name(text);
+    };
+    let Some(uuid) = Uuid::new(head) else {
+        return Named::Name(text);
+    };
     match rest.strip_prefix('-') {
         None if rest.is_empty() => Named::Bare(uuid),
         // Sixteen characters in the last group: a name that only looks like a uuid.
         None => Named::Name(text),
-        Some(digits) => port(digits.as_bytes()).map_or(Named::Broken, |port| Named::Port(uuid, port)),
+        Some(digits) => {
+            port(digits.as_bytes()).map_or(Named::Broken, |port| Named::Port(uuid, port))
+        }
     }
 }
 
@@ -60,11 +66,29 @@ mod tests {
         };
         assert_eq!(read(uuid), format!("Bare({uuid})"));
         assert_eq!(read(&format!("{uuid}-8888")), format!("Port({uuid}, 8888)"));
-        assert_eq!(read(&format!("{uuid}-65535").to_uppercase()), format!("Port({uuid}, 65535)"));
-        for broken in ["-0", "-00", "-080", "-65536", "-99999999999", "-80abc", "-80x", "-x", "--80"] {
+        assert_eq!(
+            read(&format!("{uuid}-65535").to_uppercase()),
+            format!("Port({uuid}, 65535)")
+        );
+        for broken in [
+            "-0",
+            "-00",
+            "-080",
+            "-65536",
+            "-99999999999",
+            "-80abc",
+            "-80x",
+            "-x",
+            "--80",
+        ] {
             assert_eq!(read(&format!("{uuid}{broken}")), "Broken", "{broken:?}");
         }
-        for name in ["mlflow", "mlflow-80", "zzzzz-dz642-short", "zzzzz-dz642-xqhgmzqm1tyc3bsx-80"] {
+        for name in [
+            "mlflow",
+            "mlflow-80",
+            "zzzzz-dz642-short",
+            "zzzzz-dz642-xqhgmzqm1tyc3bsx-80",
+        ] {
             assert_eq!(read(name), format!("Name({name:?})"));
         }
     }

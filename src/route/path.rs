@@ -18,12 +18,16 @@ pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
 /// The pod whose log a path names, when it is written as a pod's name can be.
 pub fn pod_of_log(path: &str) -> Option<&str> {
-    let pod = LOG_PATHS.iter().find_map(|prefix| path.strip_prefix(prefix))?;
+    let pod = LOG_PATHS
+        .iter()
+        .find_map(|prefix| path.strip_prefix(prefix))?;
     let label = |label: &str| {
         !label.is_empty()
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     (pod.len() <= 253 && pod.split('.').all(label)).then_some(pod)
 }
@@ -50,7 +54,9 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
     }
     if let Some(rest) = below(path, &site.endpoints) {
         return match Endpoint::named(rest.trim_start_matches('/')) {
-            Some(endpoint) if rest.len() == endpoint.as_str().len() + 1 => Route::Endpoint(endpoint),
+            Some(endpoint) if rest.len() == endpoint.as_str().len() + 1 => {
+                Route::Endpoint(endpoint)
+            }
             Some(_) | None => Route::Nowhere,
         };
     }
@@ -80,7 +86,10 @@ fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
         return Route::NotAnId;
     }
     if slash {
-        Route::App { id, root: path.len() - rest.len() + id.len() }
+        Route::App {
+            id,
+            root: path.len() - rest.len() + id.len(),
+        }
     } else {
         Route::AppWithoutSlash { id }
     }
@@ -88,7 +97,8 @@ fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
 
 /// What follows the prefix when the path is it or lies below it.
 fn below<'t>(path: &'t str, prefix: &str) -> Option<&'t str> {
-    path.strip_prefix(prefix).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(prefix)
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 #[cfg(test)]
@@ -106,9 +116,19 @@ mod tests {
 
     #[test]
     fn logs_are_ours_where_they_are_served_and_by_names_that_pods_can_have() {
-        let with = Site { serves_logs: true, ..site() };
-        for path in ["/api/logs/pods/app-a-7d9", "/api/logs/phapplications/app-a-7d9.x"] {
-            assert_eq!(route(path, &with), Route::Endpoint(Endpoint::Logs), "{path}");
+        let with = Site {
+            serves_logs: true,
+            ..site()
+        };
+        for path in [
+            "/api/logs/pods/app-a-7d9",
+            "/api/logs/phapplications/app-a-7d9.x",
+        ] {
+            assert_eq!(
+                route(path, &with),
+                Route::Endpoint(Endpoint::Logs),
+                "{path}"
+            );
             assert_eq!(route(path, &site()), Route::Nowhere, "{path}");
         }
         for path in [

@@ -19,7 +19,10 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Takes what a process before has left, if there is something.
 pub(super) fn take_over(gateway: &Gateway, file: &Path, keys: &KeyRing) {
-    match gateway.sessions.take_over(file, keys, gateway.clock.wall_seconds()) {
+    match gateway
+        .sessions
+        .take_over(file, keys, gateway.clock.wall_seconds())
+    {
         Ok(None) => {}
         Ok(Some(sign_ins)) => tracing::info!(sign_ins, "restored sessions from the handoff file"),
         Err(error) => {
@@ -53,7 +56,11 @@ pub(super) async fn renew_keys(keys: Arc<KeyRing>, clock: Clock) {
 /// Looks at the files of the certificates again and again. They are few and small, and looking
 /// works wherever they come from; being told would not (a Secret that Kubernetes mounts is swapped
 /// as a link, a network's file by nobody here).
-pub(super) async fn renew(certificates: Arc<Certificates>, clock: Clock, metrics: Arc<ListenerMetrics>) {
+pub(super) async fn renew(
+    certificates: Arc<Certificates>,
+    clock: Clock,
+    metrics: Arc<ListenerMetrics>,
+) {
     metrics.certificates_fine.set(1);
     loop {
         clock.sleep(LOOK_EVERY).await;

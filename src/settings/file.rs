@@ -44,7 +44,9 @@ impl<'t> File<'t> {
         let file = File {
             line_ends: memchr::memchr_iter(b'\n', text.as_bytes()).collect(),
             root: root.into_inner(),
-            environment: environment.filter_map(|(name, value)| Some((variable(&name)?, value))).collect(),
+            environment: environment
+                .filter_map(|(name, value)| Some((variable(&name)?, value)))
+                .collect(),
             mistakes: RefCell::default(),
         };
         for error in &errors {
@@ -68,7 +70,11 @@ impl<'t> File<'t> {
 
     /// One table; several where one is expected is a mistake.
     pub fn section(&self, name: &'static str) -> Section<'_> {
-        let found = self.root.iter().find(|(key, _)| key.get_ref() == name).map(|(_, value)| value);
+        let found = self
+            .root
+            .iter()
+            .find(|(key, _)| key.get_ref() == name)
+            .map(|(_, value)| value);
         let table = found.and_then(|value| match value.get_ref() {
             DeValue::Table(table) => Some(table),
             // Of several listeners the first; `others` has the rest.
@@ -83,11 +89,21 @@ impl<'t> File<'t> {
             | DeValue::Array(_) => {
                 let line = Some(self.line(value.span().start));
                 let what = format!("expected a table, found {}", value.get_ref().type_str());
-                self.note(Mistake { key: name.into(), line, what, suggestion: None });
+                self.note(Mistake {
+                    key: name.into(),
+                    line,
+                    what,
+                    suggestion: None,
+                });
                 None
             }
         });
-        Section { file: self, name, path: name, table }
+        Section {
+            file: self,
+            name,
+            path: name,
+            table,
+        }
     }
 
     /// Whether a table was written.
@@ -103,17 +119,32 @@ impl<'t> File<'t> {
         for (index, table) in list.into_iter().flatten().enumerate().skip(1) {
             let path = format!("listen[{index}]");
             let table = table.get_ref().as_table();
-            read(Section { file: self, name: "listen", path: &path, table });
+            read(Section {
+                file: self,
+                name: "listen",
+                path: &path,
+                table,
+            });
         }
     }
 
     /// Every `[[apps]]` table.
     pub fn each_app(&self, mut read: impl FnMut(Section<'_>)) {
-        let Some((_, value)) = self.root.iter().find(|(key, _)| key.get_ref() == "apps") else { return };
+        let Some((_, value)) = self.root.iter().find(|(key, _)| key.get_ref() == "apps") else {
+            return;
+        };
         let Some(list) = value.get_ref().as_array() else {
             let line = Some(self.line(value.span().start));
-            let what = format!("expected [[apps]] tables, found {}", value.get_ref().type_str());
-            self.note(Mistake { key: "apps".into(), line, what, suggestion: Some("write [[apps]]".into()) });
+            let what = format!(
+                "expected [[apps]] tables, found {}",
+                value.get_ref().type_str()
+            );
+            self.note(Mistake {
+                key: "apps".into(),
+                line,
+                what,
+                suggestion: Some("write [[apps]]".into()),
+            });
             return;
         };
         for (index, app) in list.iter().enumerate() {
@@ -121,11 +152,21 @@ impl<'t> File<'t> {
             match app.get_ref().as_table() {
                 Some(table) => {
                     self.check_keys("apps", &path, table);
-                    read(Section { file: self, name: "apps", path: &path, table: Some(table) });
+                    read(Section {
+                        file: self,
+                        name: "apps",
+                        path: &path,
+                        table: Some(table),
+                    });
                 }
                 None => {
                     let line = Some(self.line(app.span().start));
-                    self.note(Mistake { key: path, line, what: "expected a table".into(), suggestion: None });
+                    self.note(Mistake {
+                        key: path,
+                        line,
+                        what: "expected a table".into(),
+                        suggestion: None,
+                    });
                 }
             }
         }
@@ -155,7 +196,13 @@ impl<'t> File<'t> {
                 continue;
             }
             let names = SECTIONS.iter().map(|section| section.name);
-            self.unknown("", name, name.to_owned(), self.line(key.span().start), names);
+            self.unknown(
+                "",
+                name,
+                name.to_owned(),
+                self.line(key.span().start),
+                names,
+            );
         }
         for (section, name) in self.environment.keys() {
             let what = match keys::find(section, name) {
@@ -170,7 +217,12 @@ impl<'t> File<'t> {
                     section.to_ascii_uppercase(),
                     name.to_ascii_uppercase()
                 );
-                self.note(Mistake { key, line: None, what: what.into(), suggestion: None });
+                self.note(Mistake {
+                    key,
+                    line: None,
+                    what: what.into(),
+                    suggestion: None,
+                });
             }
         }
     }
@@ -202,9 +254,17 @@ impl<'t> File<'t> {
                 .map(|known| (strsim::damerau_levenshtein(known, name), known))
                 .min()
                 .filter(|(distance, known)| *distance <= 2.max(known.len() / 3));
-            ("unknown key".to_owned(), near.map(|(_, known)| format!("did you mean {known}?")))
+            (
+                "unknown key".to_owned(),
+                near.map(|(_, known)| format!("did you mean {known}?")),
+            )
         };
-        self.note(Mistake { key, line: Some(line), what, suggestion });
+        self.note(Mistake {
+            key,
+            line: Some(line),
+            what,
+            suggestion,
+        });
     }
 }
 
@@ -222,7 +282,11 @@ impl Section<'_> {
 
     /// A text.
     pub fn text(&self, name: &'static str) -> Option<String> {
-        self.scalar(name, |value| value.as_str().map(str::to_owned), |text| Some(text.to_owned()))
+        self.scalar(
+            name,
+            |value| value.as_str().map(str::to_owned),
+            |text| Some(text.to_owned()),
+        )
     }
 
     /// `true` or `false`.
@@ -241,7 +305,11 @@ impl Section<'_> {
 
     /// A duration.
     pub fn duration(&self, name: &'static str) -> Option<Duration> {
-        self.scalar(name, |value| units::duration(value.as_str()?), units::duration)
+        self.scalar(
+            name,
+            |value| units::duration(value.as_str()?),
+            units::duration,
+        )
     }
 
     /// A size, in bytes.
@@ -253,7 +321,13 @@ impl Section<'_> {
     pub fn texts(&self, name: &'static str) -> Option<Vec<String>> {
         self.scalar(
             name,
-            |value| value.as_array()?.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect(),
+            |value| {
+                value
+                    .as_array()?
+                    .iter()
+                    .map(|item| item.get_ref().as_str().map(str::to_owned))
+                    .collect()
+            },
             |_| None,
         )
     }
@@ -264,10 +338,18 @@ impl Section<'_> {
     }
 
     /// One such table, or a list of some.
-    pub fn pairs(&self, name: &'static str, first: &str, second: &str) -> Option<Vec<(String, String)>> {
+    pub fn pairs(
+        &self,
+        name: &'static str,
+        first: &str,
+        second: &str,
+    ) -> Option<Vec<(String, String)>> {
         let one_or_more = |value: &DeValue<'_>| match value.as_array() {
             Some(list) if list.is_empty() => None,
-            Some(list) => list.iter().map(|item| two_texts(item.get_ref(), first, second)).collect(),
+            Some(list) => list
+                .iter()
+                .map(|item| two_texts(item.get_ref(), first, second))
+                .collect(),
             None => Some(vec![two_texts(value, first, second)?]),
         };
         self.scalar(name, one_or_more, |_| None)
@@ -275,10 +357,17 @@ impl Section<'_> {
 
     /// Every table of `published_ports`, with its key.
     pub fn each_port(&self, mut read: impl FnMut(&str, Section<'_>)) {
-        let Some((_, value)) = self.value("published_ports") else { return };
+        let Some((_, value)) = self.value("published_ports") else {
+            return;
+        };
         let Some(ports) = value.as_table() else {
-            let example = keys::find(self.name, "published_ports").map(|key| key.example.to_owned());
-            self.wrong("published_ports", format!("expected a table, found {}", value.type_str()), example);
+            let example =
+                keys::find(self.name, "published_ports").map(|key| key.example.to_owned());
+            self.wrong(
+                "published_ports",
+                format!("expected a table, found {}", value.type_str()),
+                example,
+            );
             return;
         };
         for (key, value) in ports.iter() {
@@ -297,7 +386,12 @@ impl Section<'_> {
                 None => {
                     let line = Some(self.file.line(value.span().start));
                     let what = "expected a table such as { access = \"public\" }".to_owned();
-                    self.file.note(Mistake { key: path, line, what, suggestion: None });
+                    self.file.note(Mistake {
+                        key: path,
+                        line,
+                        what,
+                        suggestion: None,
+                    });
                 }
             }
         }
@@ -313,7 +407,11 @@ impl Section<'_> {
     }
 
     /// A text that must be there and mean something.
-    pub fn required<T>(&self, name: &'static str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    pub fn required<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let Some(text) = self.text(name) else {
             // A value of a wrong kind was noted already.
             if self.value(name).is_none() {
@@ -321,8 +419,11 @@ impl Section<'_> {
             }
             return None;
         };
-        let example = keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
-        read(&text).map_err(|what| self.wrong(name, what, example)).ok()
+        let example =
+            keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
+        read(&text)
+            .map_err(|what| self.wrong(name, what, example))
+            .ok()
     }
 
     /// A text that means something, where it is written.
@@ -332,18 +433,28 @@ impl Section<'_> {
         default: T,
         read: impl FnOnce(&str) -> Result<T, String>,
     ) -> T {
-        if self.has(name) { self.required(name, read).unwrap_or(default) } else { default }
+        if self.has(name) {
+            self.required(name, read).unwrap_or(default)
+        } else {
+            default
+        }
     }
 
     /// Notes that a value is not acceptable.
     pub fn wrong(&self, name: &str, what: impl Into<String>, suggestion: Option<String>) {
         let line = self.value(name).map(|(line, _)| line);
-        self.file.note(Mistake { key: format!("{}.{name}", self.path), line, what: what.into(), suggestion });
+        self.file.note(Mistake {
+            key: format!("{}.{name}", self.path),
+            line,
+            what: what.into(),
+            suggestion,
+        });
     }
 
     /// Notes that a value must be given.
     pub fn missing(&self, name: &str) {
-        let example = keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
+        let example =
+            keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
         self.file.note(Mistake {
             key: format!("{}.{name}", self.path),
             line: None,
@@ -376,25 +487,36 @@ impl Section<'_> {
         if let Some((variable, text)) = found {
             let read = from_environment(text);
             if read.is_none() {
-                let key = format!("{ENVIRONMENT_PREFIX}{}__{}", variable.0, variable.1).to_ascii_uppercase();
+                let key = format!("{ENVIRONMENT_PREFIX}{}__{}", variable.0, variable.1)
+                    .to_ascii_uppercase();
                 let what = match kind() {
                     Kind::Texts | Kind::Table => "only the file can set this".to_owned(),
                     Kind::Text | Kind::Switch | Kind::Number | Kind::Duration | Kind::Size => {
                         format!("expected {}, found {text:?}", kind().words())
                     }
                 };
-                self.file.note(Mistake { key, line: None, what, suggestion: None });
+                self.file.note(Mistake {
+                    key,
+                    line: None,
+                    what,
+                    suggestion: None,
+                });
             }
             return read;
         }
         let (_, value) = self.value(name)?;
         let read = from_file(value);
         if read.is_none() {
-            let found =
-                value.as_str().map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
-            let example =
-                keys::find(self.name, name).map(|key| format!("for example {name} = {}", key.example));
-            self.wrong(name, format!("expected {}, found {found}", kind().words()), example);
+            let found = value
+                .as_str()
+                .map_or_else(|| value.type_str().to_owned(), |text| format!("{text:?}"));
+            let example = keys::find(self.name, name)
+                .map(|key| format!("for example {name} = {}", key.example));
+            self.wrong(
+                name,
+                format!("expected {}, found {found}", kind().words()),
+                example,
+            );
         }
         read
     }
@@ -407,6 +529,8 @@ fn two_texts(value: &DeValue<'_>, first: &str, second: &str) -> Option<(String, 
         let (_, value) = table.iter().find(|(key, _)| key.get_ref() == wanted)?;
         value.get_ref().as_str().map(str::to_owned)
     };
-    let only_these = table.iter().all(|(key, _)| key.get_ref() == first || key.get_ref() == second);
+    let only_these = table
+        .iter()
+        .all(|(key, _)| key.get_ref() == first || key.get_ref() == second);
     only_these.then_some((text(first)?, text(second)?))
 }

@@ -76,21 +76,42 @@ pub const SECTIONS: [Section; 10] = [
         name: "listen",
         purpose: "Where people connect; [[listen]] for more than one. Sockets that are handed over (LISTEN_FDS) are used for the addresses they have.",
     },
-    Section { name: "admin", purpose: "Where operators connect: /livez, /readyz, /metrics, /apps." },
-    Section { name: "site", purpose: "The origin people see, and what lives where on it." },
+    Section {
+        name: "admin",
+        purpose: "Where operators connect: /livez, /readyz, /metrics, /apps.",
+    },
+    Section {
+        name: "site",
+        purpose: "The origin people see, and what lives where on it.",
+    },
     Section {
         name: "identity",
         purpose: "The OpenID provider. Without this table nobody signs in: public apps only, and containers with an Arvados token.",
     },
-    Section { name: "session", purpose: "How long people stay signed in." },
-    Section { name: "limits", purpose: "Deadlines, sizes and counts." },
-    Section { name: "log", purpose: "What is logged." },
-    Section { name: "kubernetes", purpose: "Apps that are PhApplication objects of a Kubernetes cluster." },
+    Section {
+        name: "session",
+        purpose: "How long people stay signed in.",
+    },
+    Section {
+        name: "limits",
+        purpose: "Deadlines, sizes and counts.",
+    },
+    Section {
+        name: "log",
+        purpose: "What is logged.",
+    },
+    Section {
+        name: "kubernetes",
+        purpose: "Apps that are PhApplication objects of a Kubernetes cluster.",
+    },
     Section {
         name: "arvados",
         purpose: "Web services of Arvados containers, each on a host or a port of its own.",
     },
-    Section { name: "apps", purpose: "The apps, one [[apps]] table each." },
+    Section {
+        name: "apps",
+        purpose: "The apps, one [[apps]] table each.",
+    },
 ];
 
 /// The table of one published port, inside an app.
@@ -107,20 +128,33 @@ const fn key(
     example: &'static str,
     purpose: &'static str,
 ) -> Key {
-    Key { section, name, kind, default, example, purpose }
+    Key {
+        section,
+        name,
+        kind,
+        default,
+        example,
+        purpose,
+    }
 }
 
 /// Every key, table by table in the order they are printed; those of a published port are apart.
 pub fn all() -> impl Iterator<Item = &'static Key> {
-    [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS].into_iter().flatten()
+    [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS]
+        .into_iter()
+        .flatten()
 }
 
 /// Keys that belong to the contract and that this version does not serve yet: named, so that nobody
 /// takes them for a slip of the pen, and refused, so that nobody believes them to be in force.
 pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
 
-static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> =
-    LazyLock::new(|| all().chain(PORT_KEYS).map(|key| ((key.section, key.name), key)).collect());
+static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
+    all()
+        .chain(PORT_KEYS)
+        .map(|key| ((key.section, key.name), key))
+        .collect()
+});
 
 /// The key of that name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {

@@ -22,7 +22,11 @@ pub fn commented_file() -> String {
         };
         let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });
         for key in all().filter(|key| key.section == section.name) {
-            let value = if key.default.is_empty() { key.example } else { key.default };
+            let value = if key.default.is_empty() {
+                key.example
+            } else {
+                key.default
+            };
             let absent = key.default.is_empty() || !is_value(key.default);
             let value = if is_value(value) { value } else { key.example };
             let comment = if off || absent { "# " } else { "" };
@@ -48,15 +52,22 @@ pub fn markdown() -> String {
          (B, KB, MB, GB, KiB, MiB, GiB). Files are relative to the configuration file.\n",
     );
     for section in SECTIONS {
-        let title =
-            if section.name == "apps" { "[[apps]]".to_owned() } else { format!("[{}]", section.name) };
+        let title = if section.name == "apps" {
+            "[[apps]]".to_owned()
+        } else {
+            format!("[{}]", section.name)
+        };
         let _ = write!(out, "\n## `{title}`\n\n{}\n\n", section.purpose);
         out.push_str(TABLE_HEAD);
         for key in all().filter(|key| key.section == section.name) {
             out.push_str(&row(key));
         }
     }
-    let _ = write!(out, "\n## `{}`\n\n{}\n\n", PUBLISHED_PORT.name, PUBLISHED_PORT.purpose);
+    let _ = write!(
+        out,
+        "\n## `{}`\n\n{}\n\n",
+        PUBLISHED_PORT.name, PUBLISHED_PORT.purpose
+    );
     out.push_str(TABLE_HEAD);
     for key in PORT_KEYS {
         out.push_str(&row(key));
@@ -64,11 +75,13 @@ pub fn markdown() -> String {
     out.push_str("\n## Not served yet\n\nKnown names that this version refuses, so that nobody believes them to be in force: ");
     let names: Vec<String> = NOT_YET
         .iter()
-        .map(
-            |(section, name)| {
-                if section.is_empty() { format!("`[{name}]`") } else { format!("`{section}.{name}`") }
-            },
-        )
+        .map(|(section, name)| {
+            if section.is_empty() {
+                format!("`[{name}]`")
+            } else {
+                format!("`{section}.{name}`")
+            }
+        })
         .collect();
     out.push_str(&names.join(", "));
     out.push_str(".\n");
@@ -80,7 +93,12 @@ fn row(key: &Key) -> String {
         "" => "—".to_owned(),
         default => format!("`{default}`"),
     };
-    format!("| `{}` | {} | {default} | {} |\n", key.name, key.kind.words(), key.purpose.replace('|', "\\|"))
+    format!(
+        "| `{}` | {} | {default} | {} |\n",
+        key.name,
+        key.kind.words(),
+        key.purpose.replace('|', "\\|")
+    )
 }
 
 /// Whether a default is a TOML value rather than a reference to another key.

@@ -36,15 +36,32 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     let listen = resolve_listen::listen(file, &limits, folder);
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     let serves_logs = matches!(&kubernetes, Some(Some(cluster)) if cluster.logs);
-    let site = site(file, response_head).map(|site| Arc::new(Site { serves_logs, ..site }));
+    let site = site(file, response_head).map(|site| {
+        Arc::new(Site {
+            serves_logs,
+            ..site
+        })
+    });
     let admin = admin(&file.section("admin"), folder);
-    let addresses = listen.iter().flat_map(|(first, others)| std::iter::once(first).chain(others));
+    let addresses = listen
+        .iter()
+        .flat_map(|(first, others)| std::iter::once(first).chain(others));
     if let Some(admin) = &admin
-        && addresses.clone().any(|listen| listen.address == admin.address && listen.address.port() != 0)
+        && addresses
+            .clone()
+            .any(|listen| listen.address == admin.address && listen.address.port() != 0)
     {
-        file.section("admin").wrong("address", "is that of [listen]; operators need one of their own", None);
+        file.section("admin").wrong(
+            "address",
+            "is that of [listen]; operators need one of their own",
+            None,
+        );
     }
-    let identity = if file.has("identity") { identity(&file.section("identity"), folder) } else { None };
+    let identity = if file.has("identity") {
+        identity(&file.section("identity"), folder)
+    } else {
+        None
+    };
     let (session, keys) = resolve_session::session(&file.section("session"), folder);
     let log = log(&file.section("log"));
     let apps = resolve_apps::apps(file, folder, response_head);
@@ -52,17 +69,23 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
         resolve_hosts::check_apps(file, site, &apps);
     }
     let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
-    let mut warnings = site.as_deref().map(resolve_hosts::warnings).unwrap_or_default();
+    let mut warnings = site
+        .as_deref()
+        .map(resolve_hosts::warnings)
+        .unwrap_or_default();
     warnings.extend(addresses.clone().filter_map(resolve_listen::warning));
     warnings.extend(resolve_session::warning(&session));
     if addresses.clone().any(|listen| listen.redirects)
         && site.as_ref().is_some_and(|site| !site.origin.secure)
     {
-        file.section("site").wrong("url", "is not https, and a listener redirects to it", None);
+        file.section("site")
+            .wrong("url", "is not https, and a listener redirects to it", None);
     }
     let (listen, more_listeners) = listen?;
     Some(Settings {
-        peers: peer::Settings { trusted: listen.trusted_proxies.clone() },
+        peers: peer::Settings {
+            trusted: listen.trusted_proxies.clone(),
+        },
         listen,
         more_listeners,
         admin: admin?,
@@ -83,11 +106,17 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
 
 fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
     let site = file.section("site");
-    let url = site.text("url").unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
+    let url = site
+        .text("url")
+        .unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
     let origin = match origin(&url) {
         Ok(origin) => Some(origin),
         Err(what) => {
-            site.wrong("url", what, Some("for example url = \"https://hub.example.com\"".to_owned()));
+            site.wrong(
+                "url",
+                what,
+                Some("for example url = \"https://hub.example.com\"".to_owned()),
+            );
             None
         }
     };
@@ -113,20 +142,35 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
         },
     };
     let session = file.section("session");
-    let app_cookie = session.text("cookie").unwrap_or_else(|| "phapplication-session-id".to_owned());
+    let app_cookie = session
+        .text("cookie")
+        .unwrap_or_else(|| "phapplication-session-id".to_owned());
     if !is_cookie_name(&app_cookie) || app_cookie.to_ascii_lowercase().starts_with("__") {
-        session.wrong("cookie", "is no cookie name of a path (letters, digits, - and _; no __ prefix)", None);
+        session.wrong(
+            "cookie",
+            "is no cookie name of a path (letters, digits, - and _; no __ prefix)",
+            None,
+        );
     }
     let console_cookies = site.texts("console_cookies").unwrap_or_default();
     let taken = CookieNames::new(false, "", &console_cookies);
     if taken.is_withheld_from(AppKind::Hosted, app_cookie.as_bytes()) {
-        session.wrong("cookie", "is the name of another cookie of the gateway or of the console", None);
+        session.wrong(
+            "cookie",
+            "is the name of another cookie of the gateway or of the console",
+            None,
+        );
     }
     if console_cookies.iter().any(|name| !is_cookie_name(name)) {
-        site.wrong("console_cookies", "holds something that is no cookie name", None);
+        site.wrong(
+            "console_cookies",
+            "holds something that is no cookie name",
+            None,
+        );
     }
-    let mut cookies =
-        origin.as_ref().map(|origin| CookieNames::new(origin.secure, &app_cookie, &console_cookies));
+    let mut cookies = origin
+        .as_ref()
+        .map(|origin| CookieNames::new(origin.secure, &app_cookie, &console_cookies));
     if file.has("identity")
         && let Some(name) = file.section("identity").text("access_token_cookie")
     {
@@ -144,7 +188,9 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
             site.wrong("hsts", "means nothing on a site that is not https", None);
             None
         }
-        Some(age) => HeaderValue::from_str(&format!("max-age={}", age.as_secs())).ok().map(Some),
+        Some(age) => HeaderValue::from_str(&format!("max-age={}", age.as_secs()))
+            .ok()
+            .map(Some),
         None => Some(None),
     };
     let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
@@ -169,11 +215,15 @@ fn site(file: &File<'_>, timeout: Duration) -> Option<Site> {
 
 /// Whether one path is the other or lies below it.
 fn within(path: &str, other: &str) -> bool {
-    path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix(other)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn is_cookie_name(name: &str) -> bool {
-    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
 fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<String> {
@@ -181,9 +231,12 @@ fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<Stri
     let segment = |s: &str| {
         !s.is_empty()
             && !s.starts_with('.')
-            && s.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~'))
+            && s.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~'))
     };
-    let fine = text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(segment));
+    let fine = text
+        .strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(segment));
     if !fine {
         let suggestion = Some(format!("for example {name} = \"{default}\""));
         section.wrong(
@@ -198,25 +251,39 @@ fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<Stri
 fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::Settings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
-    Some(ops::admin::Settings { address: address?, token })
+    Some(ops::admin::Settings {
+        address: address?,
+        token,
+    })
 }
 
 fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
     let issuer = section.required("issuer", issuer);
     let client_id = section.required("client_id", |id| {
-        if id.is_empty() { Err("must not be empty".to_owned()) } else { Ok(id.to_owned()) }
+        if id.is_empty() {
+            Err("must not be empty".to_owned())
+        } else {
+            Ok(id.to_owned())
+        }
     });
     let inline = section.text("client_secret").map(Secret::new);
     let from_file = secret_file(section, "client_secret_file", folder);
     if inline.is_some() && section.text("client_secret_file").is_some() {
-        section.wrong("client_secret", "and client_secret_file are both given", None);
+        section.wrong(
+            "client_secret",
+            "and client_secret_file are both given",
+            None,
+        );
     }
-    let mut scopes =
-        section.texts("scopes").unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).into());
+    let mut scopes = section
+        .texts("scopes")
+        .unwrap_or_else(|| ["openid", "profile", "email"].map(str::to_owned).into());
     if !scopes.iter().any(|scope| scope == "openid") {
         scopes.insert(0, "openid".into());
     }
-    let groups_claim = section.text("groups_claim").unwrap_or_else(|| "groups".to_owned());
+    let groups_claim = section
+        .text("groups_claim")
+        .unwrap_or_else(|| "groups".to_owned());
     if groups_claim.is_empty() || groups_claim == "/" {
         section.wrong("groups_claim", "must name a claim", None);
     }
@@ -268,11 +335,15 @@ fn directory(section: &Section<'_>) -> Option<Directory> {
             None,
         );
     }
-    Some(Directory { url: url?, field: field.unwrap_or_else(|| "id".to_owned()) })
+    Some(Directory {
+        url: url?,
+        field: field.unwrap_or_else(|| "id".to_owned()),
+    })
 }
 
 fn issuer(text: &str) -> Result<IssuerUrl, String> {
-    let issuer = IssuerUrl::new(text.to_owned()).map_err(|error| format!("{text:?} is no URL: {error}"))?;
+    let issuer =
+        IssuerUrl::new(text.to_owned()).map_err(|error| format!("{text:?} is no URL: {error}"))?;
     let url = issuer.url();
     let safe = match url.scheme() {
         "https" => true,
@@ -291,7 +362,14 @@ fn issuer(text: &str) -> Result<IssuerUrl, String> {
 fn log(section: &Section<'_>) -> logging::Settings {
     let level = section.text("level").unwrap_or_else(|| "info".to_owned());
     if !logging::is_level(&level) {
-        section.wrong("level", format!("{level:?} is no level"), Some("level = \"info\"".to_owned()));
+        section.wrong(
+            "level",
+            format!("{level:?} is no level"),
+            Some("level = \"info\"".to_owned()),
+        );
     }
-    logging::Settings { requests: section.switch("requests").unwrap_or(true), level }
+    logging::Settings {
+        requests: section.switch("requests").unwrap_or(true),
+        level,
+    }
 }

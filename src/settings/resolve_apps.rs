@@ -34,7 +34,9 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
             section.wrong("id", format!("{id} is given twice"), None);
         }
         // A host that could name a container must never be an app's.
-        let label = id.as_ref().and_then(|id| HostLabel::new(id.as_str().as_bytes()));
+        let label = id
+            .as_ref()
+            .and_then(|id| HostLabel::new(id.as_str().as_bytes()));
         if label.is_some_and(|label| !matches!(route::host::named(&label), Named::Name(_))) {
             section.wrong("id", "has the form of an Arvados uuid", None);
         }
@@ -43,7 +45,12 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
     specs
 }
 
-fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duration) -> Option<AppSpec> {
+fn app(
+    section: &Section<'_>,
+    id: Option<AppId>,
+    folder: &Path,
+    timeout: Duration,
+) -> Option<AppSpec> {
     let upstream = section.required("upstream", upstream);
     let access = section.required("access", access);
     let isolation = isolation(section);
@@ -58,9 +65,15 @@ fn app(section: &Section<'_>, id: Option<AppId>, folder: &Path, timeout: Duratio
     }
     let serves_bare_path = section.switch("serves_bare_path").unwrap_or(false);
     if serves_bare_path && section.switch("strip_prefix").unwrap_or(false) {
-        section.wrong("serves_bare_path", "cannot be combined with strip_prefix = true; remove one", None);
+        section.wrong(
+            "serves_bare_path",
+            "cannot be combined with strip_prefix = true; remove one",
+            None,
+        );
     }
-    let elsewhere = published_ports.iter().filter_map(|port| port.upstream.as_ref());
+    let elsewhere = published_ports
+        .iter()
+        .filter_map(|port| port.upstream.as_ref());
     let tls = upstream_tls(section, folder, upstream.iter().chain(elsewhere));
     let spec = AppSpec {
         name: section.text("name").filter(|name| !name.is_empty()),
@@ -95,9 +108,11 @@ fn access(text: &str) -> Result<Access, String> {
         // What nobody understands would deny everybody at run time; here somebody can still mend
         // it.
         Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
-        rule @ (Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins) => {
-            Ok(rule)
-        }
+        rule @ (Access::Public
+        | Access::User
+        | Access::Group(_)
+        | Access::Owner(_)
+        | Access::Admins) => Ok(rule),
     }
 }
 
@@ -111,11 +126,17 @@ fn published_ports(
     let mut published = Vec::new();
     section.each_port(|number, table| {
         let Some(port) = place::port(number.as_bytes()) else {
-            section.wrong("published_ports", format!("{number:?} is no port from 1 to 65535"), None);
+            section.wrong(
+                "published_ports",
+                format!("{number:?} is no port from 1 to 65535"),
+                None,
+            );
             return;
         };
         if id.is_some_and(|id| published_label(id, port).is_none()) {
-            let what = format!("<id>-{port} is longer than the 63 characters that a host's label can have");
+            let what = format!(
+                "<id>-{port} is longer than the 63 characters that a host's label can have"
+            );
             section.wrong("published_ports", what, None);
         }
         let own = match table.text("access") {
@@ -133,7 +154,12 @@ fn published_ports(
         };
         if let (Some(access), Some(upstream)) = (own, elsewhere) {
             let label = table.text("label").filter(|label| !label.is_empty());
-            published.push(PublishedPort { port, access, label, upstream });
+            published.push(PublishedPort {
+                port,
+                access,
+                label,
+                upstream,
+            });
         }
     });
     published

@@ -23,11 +23,19 @@ pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box
     let text = site.text("apps_domain")?;
     let example = || Some("for example apps_domain = \"apps.example.net\"".to_owned());
     if !is_host_name(&text) {
-        site.wrong("apps_domain", format!("{text:?} is no lower-case host name"), example());
+        site.wrong(
+            "apps_domain",
+            format!("{text:?} is no lower-case host name"),
+            example(),
+        );
         return None;
     }
     if origin.is_some_and(|origin| text == *origin.host) {
-        site.wrong("apps_domain", "is the host of site.url; apps need a name of their own", example());
+        site.wrong(
+            "apps_domain",
+            "is the host of site.url; apps need a name of their own",
+            example(),
+        );
     }
     Some(text.into())
 }
@@ -43,30 +51,61 @@ pub fn port_range(
     }
     let arvados = file.section("arvados");
     let (host, range) = arvados.pair("ports", "host", "range")?;
-    let example =
-        || Some("for example ports = { host = \"ports.example.org\", range = \"2000-2999\" }".to_owned());
-    let bounds = range
-        .split_once('-')
-        .and_then(|(first, last)| Some((place::port(first.as_bytes())?, place::port(last.as_bytes())?)));
+    let example = || {
+        Some(
+            "for example ports = { host = \"ports.example.org\", range = \"2000-2999\" }"
+                .to_owned(),
+        )
+    };
+    let bounds = range.split_once('-').and_then(|(first, last)| {
+        Some((
+            place::port(first.as_bytes())?,
+            place::port(last.as_bytes())?,
+        ))
+    });
     let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
-        arvados.wrong("ports", format!("{range:?} is no range of ports"), example());
+        arvados.wrong(
+            "ports",
+            format!("{range:?} is no range of ports"),
+            example(),
+        );
         return None;
     };
     if !is_host_name(&host) {
-        arvados.wrong("ports", format!("{host:?} is no lower-case host name"), example());
+        arvados.wrong(
+            "ports",
+            format!("{host:?} is no lower-case host name"),
+            example(),
+        );
     }
     // Cookies ignore ports, and reach the hosts below them when they are told to.
     if origin.is_some_and(|origin| is_within(&origin.host, &host)) {
-        arvados.wrong("ports", format!("{host} is the host of site.url, or above it"), example());
+        arvados.wrong(
+            "ports",
+            format!("{host} is the host of site.url, or above it"),
+            example(),
+        );
     }
     if apps_domain.is_some_and(|domain| is_within(domain, &host) || is_within(&host, domain)) {
-        arvados.wrong("ports", format!("{host} is above or below site.apps_domain"), example());
+        arvados.wrong(
+            "ports",
+            format!("{host} is above or below site.apps_domain"),
+            example(),
+        );
     }
-    Some(PortRange { host: host.into(), first, last })
+    Some(PortRange {
+        host: host.into(),
+        first,
+        last,
+    })
 }
 
 /// The Arvados cluster; `None` only together with a mistake.
-pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Option<arvados::Settings>> {
+pub fn arvados(
+    file: &File<'_>,
+    site: Option<&Site>,
+    folder: &Path,
+) -> Option<Option<arvados::Settings>> {
     if !file.has("arvados") {
         return Some(None);
     }
@@ -76,34 +115,47 @@ pub fn arvados(file: &File<'_>, site: Option<&Site>, folder: &Path) -> Option<Op
         Url::parse(&origin.text).map_err(|error| error.to_string())
     });
     let root_token = secret_file(&section, "root_token_file", folder);
-    if root_token.as_ref().is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic())) {
+    if root_token
+        .as_ref()
+        .is_some_and(|token| !token.expose().bytes().all(|byte| byte.is_ascii_graphic()))
+    {
         section.wrong("root_token_file", "holds something that is no token", None);
     }
     if section.text("root_token_file").is_none() {
         section.missing("root_token_file");
     }
     if site.is_some_and(|site| site.apps_domain.is_none() && site.ports.is_none()) {
-        let needed =
-            Some("set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned());
+        let needed = Some(
+            "set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned(),
+        );
         section.wrong("api", "has containers that nobody could reach", needed);
     }
     let ca = ca_file(&section, "ca", folder);
     let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);
-    Some(Some(arvados::Settings { api: api?, root_token: root_token?, ca, accept_sign_in }))
+    Some(Some(arvados::Settings {
+        api: api?,
+        root_token: root_token?,
+        ca,
+        accept_sign_in,
+    }))
 }
 
 /// What the apps need of the hosts.
 pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
-    let on_hosts = apps.iter().any(|app| app.isolation == Isolation::Host || !app.published_ports.is_empty());
+    let on_hosts = apps
+        .iter()
+        .any(|app| app.isolation == Isolation::Host || !app.published_ports.is_empty());
     if on_hosts && site.apps_domain.is_none() {
         let needed = Some("for example apps_domain = \"apps.example.net\"".to_owned());
         let what = "is needed: an app has isolation = \"host\" or published_ports";
         file.section("site").wrong("apps_domain", what, needed);
     }
-    let label = site
-        .apps_domain
-        .as_ref()
-        .and_then(|domain| site.origin.host.strip_suffix(&**domain).and_then(|rest| rest.strip_suffix('.')));
+    let label = site.apps_domain.as_ref().and_then(|domain| {
+        site.origin
+            .host
+            .strip_suffix(&**domain)
+            .and_then(|rest| rest.strip_suffix('.'))
+    });
     if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == label) {
         let what = format!("gives the app {} the host of site.url", app.id);
         file.section("site").wrong("apps_domain", what, None);
@@ -115,9 +167,15 @@ pub fn warnings(site: &Site) -> Vec<String> {
     let mut warnings = Vec::new();
     let hosts = [
         ("site.apps_domain", site.apps_domain.as_deref()),
-        ("arvados.ports", site.ports.as_ref().map(|range| &*range.host)),
+        (
+            "arvados.ports",
+            site.ports.as_ref().map(|range| &*range.host),
+        ),
     ];
-    for (key, host) in hosts.into_iter().filter_map(|(key, host)| Some((key, host?))) {
+    for (key, host) in hosts
+        .into_iter()
+        .filter_map(|(key, host)| Some((key, host?)))
+    {
         if !site.origin.secure && !is_loopback_host(host) {
             warnings.push(format!(
                 "{key} {host} is no loopback name and site.url is plain http: sessions there travel in clear, and \
@@ -141,7 +199,8 @@ pub fn warnings(site: &Site) -> Vec<String> {
 
 /// Whether a host is the domain or below it.
 fn is_within(host: &str, domain: &str) -> bool {
-    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    host.strip_suffix(domain)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_host_name(text: &str) -> bool {
@@ -150,7 +209,9 @@ fn is_host_name(text: &str) -> bool {
             && label.len() <= 63
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
     };
     // With a label of 63 before it, the whole name still fits.
     text.len() <= 253 - 64 && text.split('.').all(label)
@@ -162,8 +223,10 @@ mod tests {
     use crate::model::cookie_names::CookieNames;
 
     fn warned(site: &str, apps: &str) -> bool {
-        let mut of =
-            Site::with_default_paths(WebOrigin::new(true, site, 443), CookieNames::new(true, "c", &[]));
+        let mut of = Site::with_default_paths(
+            WebOrigin::new(true, site, 443),
+            CookieNames::new(true, "c", &[]),
+        );
         of.apps_domain = Some(apps.into());
         !warnings(&of).is_empty()
     }
@@ -176,6 +239,9 @@ mod tests {
         assert!(!warned("hub.example.com", "apps.example.net"));
         assert!(!warned("hub.one.co.uk", "apps.two.co.uk"));
         assert!(!warned("127.0.0.1", "localhost"));
-        assert!(!warned("me.github.io", "apps.github.io"), "github.io is a public suffix");
+        assert!(
+            !warned("me.github.io", "apps.github.io"),
+            "github.io is a public suffix"
+        );
     }
 }

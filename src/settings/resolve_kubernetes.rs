@@ -69,6 +69,14 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> 
             None,
         );
     }
-    let cluster = cluster::Settings { namespaces, kubeconfig, watch };
-    Some(Some(Kubernetes { cluster, isolation, logs }))
+    let cluster = cluster::Settings {
+        namespaces,
+        kubeconfig,
+        watch,
+    };
+    Some(Some(Kubernetes {
+        cluster,
+        isolation,
+        logs,
+    }))
 }

@@ -42,11 +42,16 @@ impl Limits {
         let count = |name, default: u64, range: std::ops::RangeInclusive<u64>| {
             let value = limits.number(name).unwrap_or(default);
             if !range.contains(&value) {
-                limits.wrong(name, format!("must be between {} and {}", range.start(), range.end()), None);
+                limits.wrong(
+                    name,
+                    format!("must be between {} and {}", range.start(), range.end()),
+                    None,
+                );
             }
             usize::try_from(value).unwrap_or(usize::MAX)
         };
-        let small = |name, default, range| u32::try_from(count(name, default, range)).unwrap_or(u32::MAX);
+        let small =
+            |name, default, range| u32::try_from(count(name, default, range)).unwrap_or(u32::MAX);
         Limits {
             forward: forward::Settings {
                 connect: limits.positive("connect", 3 * SECOND),
@@ -62,7 +67,8 @@ impl Limits {
                 client_share: count("client_share", 25, 1..=100),
             },
             stop_grace: limits.duration("stop_grace").unwrap_or(5 * SECOND),
-            sign_ins: NonZeroU32::new(small("sign_ins", 100, 1..=1_000_000)).unwrap_or(NonZeroU32::MIN),
+            sign_ins: NonZeroU32::new(small("sign_ins", 100, 1..=1_000_000))
+                .unwrap_or(NonZeroU32::MIN),
             patience: Patience {
                 first_byte: limits.positive("first_byte", 10 * SECOND),
                 head: limits.positive("request_head", 10 * SECOND),
@@ -89,7 +95,8 @@ pub fn listen(
     let first = one(&file.section("listen"), limits, folder);
     if first.as_ref().is_some_and(|first| first.redirects) {
         let what = "is what the first listener cannot do: that is the one people use";
-        file.section("listen").wrong("redirect_to_https", what, None);
+        file.section("listen")
+            .wrong("redirect_to_https", what, None);
     }
     let mut others = Vec::new();
     file.other_listeners(|section| others.push(one(&section, limits, folder)));
@@ -106,8 +113,11 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
                 certificate: folder.join(certificate),
                 key: folder.join(key),
             };
-            let built = tls::Settings::from_files(pairs.iter().map(files).collect(), clients.as_deref());
-            built.map_err(|error| listen.wrong("tls", error.to_string(), None)).ok()
+            let built =
+                tls::Settings::from_files(pairs.iter().map(files).collect(), clients.as_deref());
+            built
+                .map_err(|error| listen.wrong("tls", error.to_string(), None))
+                .ok()
         }
     };
     if clients.is_some() && !listen.has("tls") {
@@ -138,11 +148,17 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
 
 /// An address and port.
 pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
-    let text = section.text("address").unwrap_or_else(|| default.to_owned());
+    let text = section
+        .text("address")
+        .unwrap_or_else(|| default.to_owned());
     let parsed = text.parse();
     if parsed.is_err() {
         let suggestion = Some("for example address = \"127.0.0.1:8080\"".to_owned());
-        section.wrong("address", format!("{text:?} is not an address and port"), suggestion);
+        section.wrong(
+            "address",
+            format!("{text:?} is not an address and port"),
+            suggestion,
+        );
     }
     parsed.ok()
 }
@@ -151,7 +167,9 @@ pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
 fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
     let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
-        let network = text.parse().or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
+        let network = text
+            .parse()
+            .or_else(|_| text.parse::<std::net::IpAddr>().map(IpNet::from));
         match network {
             Ok(network) if network.prefix_len() == 0 => {
                 let suggestion = Some("name the networks of your own proxies".to_owned());

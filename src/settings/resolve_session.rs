@@ -37,7 +37,11 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
     let has_keys = section.has("keys_file");
     match (&settings.hand_over, &settings.store) {
         (Some(_), Some(_)) => {
-            section.wrong("hand_over_file", "is of no use with a store that outlives the process", None);
+            section.wrong(
+                "hand_over_file",
+                "is of no use with a store that outlives the process",
+                None,
+            );
         }
         (Some(_), None) if !has_keys => {
             let what = "needs session.keys_file: the next process must be able to open it";
@@ -45,7 +49,15 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
         }
         (None, Some(_)) if !has_keys => {
             let what = "needs session.keys_file: every replica must be able to open what another has sealed";
-            section.wrong(if section.has("store") { "store" } else { "store_file" }, what, None);
+            section.wrong(
+                if section.has("store") {
+                    "store"
+                } else {
+                    "store_file"
+                },
+                what,
+                None,
+            );
         }
         (_, _) => {}
     }
@@ -64,7 +76,9 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
         },
     };
     let suggestion = || Some("make one with: openssl rand -base64 32".to_owned());
-    let keys = keys.map_err(|error| section.wrong("keys_file", error.to_string(), suggestion())).ok();
+    let keys = keys
+        .map_err(|error| section.wrong("keys_file", error.to_string(), suggestion()))
+        .ok();
     (settings, keys)
 }
 
@@ -80,7 +94,11 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
         (None, Some(secret)) => ("store_file", secret.expose().trim_end().to_owned()),
         (None, None) => {
             if section.has("store_ca") {
-                section.wrong("store_ca", "means nothing without a store that is reached with TLS", None);
+                section.wrong(
+                    "store_ca",
+                    "means nothing without a store that is reached with TLS",
+                    None,
+                );
             }
             return None;
         }
@@ -88,9 +106,15 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
     let ca = ca_file(section, "store_ca", folder);
     let read = read(&address, ca.as_deref());
     let suggestion = || Some("for example store = \"redis://127.0.0.1:6379\"".to_owned());
-    let settings = read.map_err(|what| section.wrong(key, what, suggestion())).ok()?;
+    let settings = read
+        .map_err(|what| section.wrong(key, what, suggestion()))
+        .ok()?;
     if section.has("store_ca") && !has_tls(&settings) {
-        section.wrong("store_ca", "means nothing without a store that is reached with TLS (rediss://)", None);
+        section.wrong(
+            "store_ca",
+            "means nothing without a store that is reached with TLS (rediss://)",
+            None,
+        );
     }
     Some(settings)
 }
@@ -104,9 +128,13 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
     }
     let decoded = |text: &str| {
         let text = percent_encoding::percent_decode_str(text).decode_utf8();
-        text.map(|text| text.into_owned()).map_err(|_| "holds a name or password that is not UTF-8")
+        text.map(|text| text.into_owned())
+            .map_err(|_| "holds a name or password that is not UTF-8")
     };
-    let user = Some(url.username()).filter(|user| !user.is_empty()).map(decoded).transpose()?;
+    let user = Some(url.username())
+        .filter(|user| !user.is_empty())
+        .map(decoded)
+        .transpose()?;
     let password = url.password().map(decoded).transpose()?.map(Secret::new);
     if user.is_some() && password.is_none() {
         return Err("names a user without a password (one password alone is written :password@)");
@@ -114,28 +142,57 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
     if url.scheme() == "redis+unix" {
         let is_path = url.host_str().is_none_or(str::is_empty) && url.path().len() > 1;
         let path = decoded(url.path())?.into();
-        let settings = link::Settings { address: Address::Unix(path), user, password, database: 0 };
-        return is_path.then_some(settings).ok_or("is no path of a socket: redis+unix:///run/redis.sock");
+        let settings = link::Settings {
+            address: Address::Unix(path),
+            user,
+            password,
+            database: 0,
+        };
+        return is_path
+            .then_some(settings)
+            .ok_or("is no path of a socket: redis+unix:///run/redis.sock");
     }
     let tls = match url.scheme() {
         "redis" => None,
-        "rediss" => {
-            Some(tls_client::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?)
+        "rediss" => Some(
+            tls_client::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?,
+        ),
+        _ => {
+            return Err(
+                "must begin with redis://, rediss:// (TLS) or redis+unix://, or be \"memory\"",
+            );
         }
-        _ => return Err("must begin with redis://, rediss:// (TLS) or redis+unix://, or be \"memory\""),
     };
-    let host = url.host_str().filter(|host| !host.is_empty()).ok_or("names no host")?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let host = url
+        .host_str()
+        .filter(|host| !host.is_empty())
+        .ok_or("names no host")?;
+    let host = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .to_owned();
     let database = match url.path() {
         "" | "/" => Ok(0),
-        path => path.trim_start_matches('/').parse().map_err(|_| "ends in something that is no database"),
+        path => path
+            .trim_start_matches('/')
+            .parse()
+            .map_err(|_| "ends in something that is no database"),
     };
     let database = database.and_then(|database| match database {
         0..=MAX_DATABASE => Ok(database),
         _ => Err("ends in something that is no database"),
     })?;
-    let address = Address::Tcp { host, port: url.port().unwrap_or(PORT), tls };
-    Ok(link::Settings { address, user, password, database })
+    let address = Address::Tcp {
+        host,
+        port: url.port().unwrap_or(PORT),
+        tls,
+    };
+    Ok(link::Settings {
+        address,
+        user,
+        password,
+        database,
+    })
 }
 
 fn has_tls(settings: &link::Settings) -> bool {
@@ -145,7 +202,9 @@ fn has_tls(settings: &link::Settings) -> bool {
 /// What an operator should know of it.
 pub fn warning(settings: &session::Settings) -> Option<String> {
     match &settings.store.as_ref()?.address {
-        Address::Tcp { host, tls: None, .. } if !is_loopback_host(host) => Some(format!(
+        Address::Tcp {
+            host, tls: None, ..
+        } if !is_loopback_host(host) => Some(format!(
             "session.store {host} is no loopback name and has no TLS: what is kept there is sealed, but whoever is on the way \
              can sign people out, and read the password; rediss:// has TLS"
         )),
@@ -162,14 +221,26 @@ mod tests {
         let read = |address| read(address, None);
         let plain = read("redis://h").expect("read");
         assert_eq!(format!("{:?}", plain.address), "h:6379 tls=false");
-        assert_eq!((plain.user, plain.password.is_some(), plain.database), (None, false, 0));
+        assert_eq!(
+            (plain.user, plain.password.is_some(), plain.database),
+            (None, false, 0)
+        );
         let full = read("redis://u%40x:p%3A1@h.example:7000/3").expect("read");
         assert_eq!(format!("{:?}", full.address), "h.example:7000 tls=false");
         assert_eq!((full.user.as_deref(), full.database), (Some("u@x"), 3));
         assert_eq!(full.password.as_ref().map(Secret::expose), Some("p:1"));
         assert_eq!(read("redis://:p@h").expect("read").user, None);
-        assert_eq!(format!("{:?}", read("redis://[::1]:1").expect("read").address), "::1:1 tls=false");
-        assert_eq!(format!("{:?}", read("redis+unix:///run/r.sock").expect("read").address), "/run/r.sock");
+        assert_eq!(
+            format!("{:?}", read("redis://[::1]:1").expect("read").address),
+            "::1:1 tls=false"
+        );
+        assert_eq!(
+            format!(
+                "{:?}",
+                read("redis+unix:///run/r.sock").expect("read").address
+            ),
+            "/run/r.sock"
+        );
         assert!(has_tls(&read("rediss://h").expect("read")));
     }
 

@@ -31,7 +31,10 @@ pub fn upstream_tls<'u>(
         ca: ca_file(section, "ca", folder),
         server_name: section.text("server_name").and_then(|text| {
             let name = ServerName::try_from(text.clone());
-            name.map_err(|_| section.wrong("server_name", format!("{text:?} is no host name"), None)).ok()
+            name.map_err(|_| {
+                section.wrong("server_name", format!("{text:?} is no host name"), None)
+            })
+            .ok()
         }),
         pin: section.text(PIN).and_then(|text| pin(section, &text)),
         client_certificate: client_certificate(section, folder),
@@ -48,7 +51,8 @@ pub fn upstream_tls<'u>(
 fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
     let pin = KeyPin::parse(text);
     if pin.is_none() {
-        let example = keys::find("apps", PIN).map(|key| format!("for example {PIN} = {}", key.example));
+        let example =
+            keys::find("apps", PIN).map(|key| format!("for example {PIN} = {}", key.example));
         let what = "must be sha256: and the base64 of the SHA-256 of the certificate's public key";
         section.wrong(PIN, what, example);
     }
@@ -58,10 +62,18 @@ fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
 fn client_certificate(section: &Section<'_>, folder: &Path) -> Option<Arc<ClientCertificate>> {
     let (certificate, key) = section.pair(CLIENT_CERTIFICATE, "certificate", "key")?;
     let wrong = |what: String| section.wrong(CLIENT_CERTIFICATE, what, None);
-    let unreadable = |file: &str, error: std::io::Error| wrong(format!("{file} cannot be read: {error}"));
-    let chain = fs::read(folder.join(&certificate)).map_err(|error| unreadable(&certificate, error)).ok();
-    let secret = fs::read_to_string(folder.join(&key)).map_err(|error| unreadable(&key, error)).ok();
-    let ours = ClientCertificate { chain: chain?.into(), key: Secret::new(secret?) };
+    let unreadable =
+        |file: &str, error: std::io::Error| wrong(format!("{file} cannot be read: {error}"));
+    let chain = fs::read(folder.join(&certificate))
+        .map_err(|error| unreadable(&certificate, error))
+        .ok();
+    let secret = fs::read_to_string(folder.join(&key))
+        .map_err(|error| unreadable(&key, error))
+        .ok();
+    let ours = ClientCertificate {
+        chain: chain?.into(),
+        key: Secret::new(secret?),
+    };
     match certified_key(&ours) {
         Ok(_) => Some(Arc::new(ours)),
         Err(error) => {

@@ -46,9 +46,17 @@ mod tests {
         assert_eq!(duration("30m"), Some(Duration::from_secs(1800)));
         assert_eq!(duration("250ms"), Some(Duration::from_millis(250)));
         assert_eq!(size("64KiB"), Some(65536));
-        for bad in
-            ["", "30", "m", "-1s", "1.5h", "30 m", "30M", "99999999999999999999s", "18446744073709551615d"]
-        {
+        for bad in [
+            "",
+            "30",
+            "m",
+            "-1s",
+            "1.5h",
+            "30 m",
+            "30M",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
             assert_eq!(duration(bad), None, "{bad:?}");
         }
         for bad in ["", "64", "64kib", "1TiB", "18446744073709551615GiB"] {

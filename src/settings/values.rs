@@ -24,13 +24,24 @@ pub fn origin(text: &str) -> Result<WebOrigin, String> {
     };
     let host = url.host_str().unwrap_or_default();
     let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    if !plain || !url.username().is_empty() || url.password().is_some() || text.ends_with(['?', '#']) {
+    if !plain
+        || !url.username().is_empty()
+        || url.password().is_some()
+        || text.ends_with(['?', '#'])
+    {
         return Err("must be an origin only: no path, no user, no query".into());
     }
     if !secure && !is_loopback_host(host) {
-        return Err("plain http is accepted on loopback only; use https (TLS may end before Ludgate)".into());
+        return Err(
+            "plain http is accepted on loopback only; use https (TLS may end before Ludgate)"
+                .into(),
+        );
     }
-    Ok(WebOrigin::new(secure, host, url.port_or_known_default().unwrap_or_default()))
+    Ok(WebOrigin::new(
+        secure,
+        host,
+        url.port_or_known_default().unwrap_or_default(),
+    ))
 }
 
 /// Reads an upstream: http or https, host, port, nothing else; or the path of a unix socket.
@@ -58,7 +69,11 @@ pub fn upstream(text: &str) -> Result<Upstream, String> {
     if port == 0 {
         return Err("must have a port other than 0".into());
     }
-    Ok(Upstream { scheme, host: host.into(), port })
+    Ok(Upstream {
+        scheme,
+        host: host.into(),
+        port,
+    })
 }
 
 /// Reads the path of a unix socket. Other programs write more behind it, or escape what is in it:
@@ -72,11 +87,14 @@ fn socket(path: &str) -> Result<&str, String> {
     }
     if path.contains(|c: char| matches!(c, '?' | '#' | '%' | ':' | '\\') || c.is_control()) {
         return Err(
-            "must not hold anything but the socket's path: an app gets the path of the request".into()
+            "must not hold anything but the socket's path: an app gets the path of the request"
+                .into(),
         );
     }
     if below.split('/').any(|name| matches!(name, "" | "." | "..")) {
-        return Err("must be the plain path of a socket: no empty names, no . and no .. in it".into());
+        return Err(
+            "must be the plain path of a socket: no empty names, no . and no .. in it".into(),
+        );
     }
     // The system has 108 bytes for it and its end (sun_path of unix(7)); fewer on some.
     match SocketAddr::from_pathname(path) {
@@ -92,7 +110,11 @@ pub fn isolation(section: &Section<'_>) -> Isolation {
         Some("host") => Isolation::Host,
         Some(other) => {
             let suggestion = Some("isolation = \"path\" or isolation = \"host\"".to_owned());
-            section.wrong("isolation", format!("{other:?} is no isolation"), suggestion);
+            section.wrong(
+                "isolation",
+                format!("{other:?} is no isolation"),
+                suggestion,
+            );
             Isolation::Path
         }
     }

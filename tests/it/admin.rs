@@ -12,7 +12,10 @@ async fn probes_and_metrics_are_open_and_never_public() {
     assert_eq!(world.admin("/readyz", "").await.text(), "ok\n");
     let verbose = world.admin("/readyz?verbose", "").await.text();
     assert!(verbose.starts_with("waiting for: nothing\n"), "{verbose}");
-    assert!(verbose.contains("identity provider: known") && verbose.contains("apps: 7"), "{verbose}");
+    assert!(
+        verbose.contains("identity provider: known") && verbose.contains("apps: 7"),
+        "{verbose}"
+    );
     let mut alice = world.signed_in("alice").await;
     alice.fetch("/apps/grp/x").await;
     alice.fetch("/apps/oth/x").await;
@@ -36,16 +39,37 @@ async fn probes_and_metrics_are_open_and_never_public() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
-    for unconfigured in ["ludgate_session_store_up", "ludgate_certificates_last_read_success"] {
-        assert!(!metrics.contains(unconfigured), "an alert on 0 would fire: {unconfigured}");
+    for unconfigured in [
+        "ludgate_session_store_up",
+        "ludgate_certificates_last_read_success",
+    ] {
+        assert!(
+            !metrics.contains(unconfigured),
+            "an alert on 0 would fire: {unconfigured}"
+        );
     }
     for name in ["alice", "grp", "/apps"] {
-        assert!(!metrics.contains(name), "no app and no person in a label: {name}");
+        assert!(
+            !metrics.contains(name),
+            "no app and no person in a label: {name}"
+        );
     }
     for path in ["/livez", "/readyz", "/metrics"] {
-        assert_eq!(world.browser().send("GET", path, From::Program, "", b"").await.status(), 404, "{path}");
+        assert_eq!(
+            world
+                .browser()
+                .send("GET", path, From::Program, "", b"")
+                .await
+                .status(),
+            404,
+            "{path}"
+        );
     }
-    assert_eq!(world.admin("/apps", "").await.status(), 404, "without a token file the route does not exist");
+    assert_eq!(
+        world.admin("/apps", "").await.status(),
+        404,
+        "without a token file the route does not exist"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,21 +79,39 @@ async fn the_list_of_apps_needs_the_token_and_names_what_is_wrong() {
         settings.apps[0].access = Access::parse("primehub");
     })
     .await;
-    for more in ["", "Authorization: Bearer wrong\r\n", "Authorization: admin-token-CANARY\r\n"] {
+    for more in [
+        "",
+        "Authorization: Bearer wrong\r\n",
+        "Authorization: admin-token-CANARY\r\n",
+    ] {
         assert_eq!(world.admin("/apps", more).await.status(), 401, "{more:?}");
     }
-    let answer = world.admin("/apps", "Authorization: Bearer admin-token-CANARY\r\n").await;
+    let answer = world
+        .admin("/apps", "Authorization: Bearer admin-token-CANARY\r\n")
+        .await;
     assert_eq!(answer.status(), 200);
     let apps = answer.json()["apps"].as_array().cloned().expect("a list");
-    let broken: Vec<_> = apps.iter().filter(|app| !app["problem"].is_null()).collect();
+    let broken: Vec<_> = apps
+        .iter()
+        .filter(|app| !app["problem"].is_null())
+        .collect();
     assert_eq!((apps.len(), broken.len()), (7, 1));
-    assert!(broken[0]["problem"].as_str().expect("a text").contains("primehub"));
+    assert!(
+        broken[0]["problem"]
+            .as_str()
+            .expect("a text")
+            .contains("primehub")
+    );
     let rebound = format!(
         "GET /apps HTTP/1.1\r\nHost: evil.test:{}\r\nAuthorization: Bearer admin-token-CANARY\r\n\r\n",
         world.running.admin.port()
     );
     let answer = crate::support::raw::Raw::exchange(world.running.admin, rebound).await;
-    assert_eq!(answer.status(), 401, "a page that rebinds its name gets nothing");
+    assert_eq!(
+        answer.status(),
+        401,
+        "a page that rebinds its name gets nothing"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +119,15 @@ async fn one_json_line_per_request_says_who_what_and_why() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let trace = "traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n";
-    let answer = alice.send("GET", "/apps/grp/some/path?token=CANARY-QUERY", From::Fetch, trace, b"").await;
+    let answer = alice
+        .send(
+            "GET",
+            "/apps/grp/some/path?token=CANARY-QUERY",
+            From::Fetch,
+            trace,
+            b"",
+        )
+        .await;
     let line = world.log.line_with("/apps/grp/some/path").await;
     for (name, value) in [
         ("class", "program"),
@@ -95,7 +145,17 @@ async fn one_json_line_per_request_says_who_what_and_why() {
     assert_eq!(line["status"], 200);
     assert_eq!(line["bytes"].as_u64(), Some(answer.body.len() as u64));
     assert!(line["duration_ms"].as_f64() >= line["upstream_ms"].as_f64());
-    assert_eq!(world.backend("grp").last().header("x-request-id").as_deref(), line["request_id"].as_str());
+    assert_eq!(
+        world
+            .backend("grp")
+            .last()
+            .header("x-request-id")
+            .as_deref(),
+        line["request_id"].as_str()
+    );
     assert!(!world.log.text().contains("CANARY-QUERY"));
-    assert_eq!(world.backend("grp").last().header("traceparent").as_deref(), Some(trace[13..].trim()));
+    assert_eq!(
+        world.backend("grp").last().header("traceparent").as_deref(),
+        Some(trace[13..].trim())
+    );
 }

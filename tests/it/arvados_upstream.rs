@@ -9,7 +9,13 @@ const HANDSHAKE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSoc
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_prove_to_be_the_container_s_gateway_is_502_and_the_connection_is_dropped() {
-    for lie in [Lie::WrongProof, Lie::NoProof, Lie::EchoedProof, Lie::TwoProofs, Lie::OtherCertificate] {
+    for lie in [
+        Lie::WrongProof,
+        Lie::NoProof,
+        Lie::EchoedProof,
+        Lie::TwoProofs,
+        Lie::OtherCertificate,
+    ] {
         let cluster = Cluster::start().await;
         let container = cluster.container(&[&cluster.alice]).await;
         let url = cluster.url(format!("{}-80", container.uuid), "/cookies");
@@ -26,14 +32,27 @@ async fn who_cannot_prove_to_be_the_container_s_gateway_is_502_and_the_connectio
             let answer = cluster.ask("GET", &url, None).await;
             assert_eq!(answer.status(), 502, "{lie:?}");
             assert_eq!(answer.json()["reason"], "upstream_proof");
-            assert!(answer.all("set-cookie").is_empty(), "nothing of it is passed on");
+            assert!(
+                answer.all("set-cookie").is_empty(),
+                "nothing of it is passed on"
+            );
         }
         let socket = cluster.url(format!("{}-80", container.uuid), "/ws");
-        let answer = cluster.visitor().send("GET", &socket, From::Program, HANDSHAKE, b"").await;
+        let answer = cluster
+            .visitor()
+            .send("GET", &socket, From::Program, HANDSHAKE, b"")
+            .await;
         assert_eq!(answer.status(), 502, "{lie:?}: a WebSocket too");
-        assert!(cluster.arvados.handshakes(&container.uuid) > before + 1, "{lie:?}: dropped each time");
+        assert!(
+            cluster.arvados.handshakes(&container.uuid) > before + 1,
+            "{lie:?}: dropped each time"
+        );
         cluster.arvados.lie(&container.uuid, None);
-        assert_eq!(cluster.ask("GET", &url, None).await.status(), 200, "{lie:?}: well again");
+        assert_eq!(
+            cluster.ask("GET", &url, None).await.status(),
+            200,
+            "{lie:?}: well again"
+        );
     }
 }
 
@@ -44,18 +63,25 @@ async fn nothing_of_the_proof_comes_from_or_reaches_anybody() {
     let url = cluster.url(format!("{}-80", container.uuid), "/x");
     let forged = "X-Arvados-Authorization: forged\r\nX-Arvados-Container-Gateway-Uuid: zzzzz-dz642-000000000000000\r\n\
                   X-Arvados-Container-Target-Port: 22\r\nX_Arvados.Container-Target_Port: 22\r\nX-Arvados-Authorization-Response: x\r\n";
-    let answer = cluster.visitor().send("GET", &url, From::Program, forged, b"").await;
+    let answer = cluster
+        .visitor()
+        .send("GET", &url, From::Program, forged, b"")
+        .await;
     assert_eq!(answer.status(), 200);
     let theirs = |message: &crate::support::message::Message| {
-        message
-            .headers
-            .iter()
-            .any(|(name, _)| name.to_ascii_lowercase().replace(['_', '.'], "-").starts_with("x-arvados"))
+        message.headers.iter().any(|(name, _)| {
+            name.to_ascii_lowercase()
+                .replace(['_', '.'], "-")
+                .starts_with("x-arvados")
+        })
     };
     assert!(!theirs(&answer), "{answer:?}");
     assert!(!theirs(&cluster.app.last()), "{:?}", cluster.app.last());
     // And where there is no container it reaches the app as little.
-    cluster.visitor().send("GET", &cluster.url("pub", "/x"), From::Program, forged, b"").await;
+    cluster
+        .visitor()
+        .send("GET", &cluster.url("pub", "/x"), From::Program, forged, b"")
+        .await;
     assert!(!theirs(&cluster.world.backend("pub").last()));
     cluster.world.check_oracles().await;
 }
@@ -64,15 +90,37 @@ async fn nothing_of_the_proof_comes_from_or_reaches_anybody() {
 async fn events_arrive_as_they_are_sent_and_end_with_the_container() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
-    let host = format!("{}-8080.localhost:{}", container.uuid, cluster.world.running.address.port());
+    let host = format!(
+        "{}-8080.localhost:{}",
+        container.uuid,
+        cluster.world.running.address.port()
+    );
     let mut raw = cluster.world.raw().await;
     let token = &cluster.alice.token_v2;
-    raw.send(format!("GET /sse HTTP/1.1\r\nHost: {host}\r\nCookie: arvados_api_token={token}\r\n\r\n")).await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
-    let first = raw.reader.some().await.expect("the first event, while the app says nothing more");
+    raw.send(format!(
+        "GET /sse HTTP/1.1\r\nHost: {host}\r\nCookie: arvados_api_token={token}\r\n\r\n"
+    ))
+    .await;
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        200
+    );
+    let first = raw
+        .reader
+        .some()
+        .await
+        .expect("the first event, while the app says nothing more");
     assert!(String::from_utf8_lossy(&first).contains("data: 1"));
     cluster.arvados.set_state(&container.uuid, "Complete");
-    tokio::time::timeout(PATIENCE, raw.reader.rest()).await.expect("cut").ok();
+    tokio::time::timeout(PATIENCE, raw.reader.rest())
+        .await
+        .expect("cut")
+        .ok();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,13 +132,41 @@ async fn websockets_reach_the_container_and_end_when_their_token_or_their_port_i
     let origin = cluster.world.on_host(&label);
     let (host, token) = (&origin[7..], &cluster.alice.token_v2);
     raw.send(format!("GET /ws HTTP/1.1\r\nHost: {host}\r\n{HANDSHAKE}Origin: {origin}\r\nCookie: arvados_api_token={token}\r\n\r\n")).await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        101
+    );
     raw.send(b"\x82\x84\x01\x02\x03\x04abcd").await;
-    assert_eq!(raw.reader.some().await.expect("an echo"), b"\x82\x84\x01\x02\x03\x04abcd");
+    assert_eq!(
+        raw.reader.some().await.expect("an echo"),
+        b"\x82\x84\x01\x02\x03\x04abcd"
+    );
     let mut public = Raw::connect(cluster.world.running.address).await;
-    let page = format!("{}-80.localhost:{}", container.uuid, cluster.world.running.address.port());
-    public.send(format!("GET /ws HTTP/1.1\r\nHost: {page}\r\n{HANDSHAKE}\r\n")).await;
-    assert_eq!(public.reader.head().await.expect("readable").expect("a head").status(), 101);
+    let page = format!(
+        "{}-80.localhost:{}",
+        container.uuid,
+        cluster.world.running.address.port()
+    );
+    public
+        .send(format!(
+            "GET /ws HTTP/1.1\r\nHost: {page}\r\n{HANDSHAKE}\r\n"
+        ))
+        .await;
+    assert_eq!(
+        public
+            .reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        101
+    );
     cluster.arvados.revoke(token);
     cluster.world.hands.advance(Duration::from_secs(300));
     let cut = async {
@@ -103,19 +179,38 @@ async fn websockets_reach_the_container_and_end_when_their_token_or_their_port_i
             }
         }
     };
-    tokio::time::timeout(PATIENCE, cut).await.expect("cut, because the token no longer holds");
+    tokio::time::timeout(PATIENCE, cut)
+        .await
+        .expect("cut, because the token no longer holds");
     public.send(b"\x82\x80\x01\x02\x03\x04").await;
-    assert!(public.reader.some().await.is_ok_and(|bytes| !bytes.is_empty()), "the public one goes on");
+    assert!(
+        public
+            .reader
+            .some()
+            .await
+            .is_ok_and(|bytes| !bytes.is_empty()),
+        "the public one goes on"
+    );
     // Until the port is public no longer.
-    cluster.arvados.set_published(&container.uuid, serde_json::json!({"80": {"access": "private"}}));
+    cluster.arvados.set_published(
+        &container.uuid,
+        serde_json::json!({"80": {"access": "private"}}),
+    );
     let cut = async {
         loop {
             cluster.world.hands.advance(Duration::from_millis(500));
             public.send(b"\x89\x80\x01\x02\x03\x04").await;
-            if public.reader.some().await.is_ok_and(|bytes| bytes.is_empty()) {
+            if public
+                .reader
+                .some()
+                .await
+                .is_ok_and(|bytes| bytes.is_empty())
+            {
                 break;
             }
         }
     };
-    tokio::time::timeout(PATIENCE, cut).await.expect("cut, because the port is private now");
+    tokio::time::timeout(PATIENCE, cut)
+        .await
+        .expect("cut, because the port is private now");
 }

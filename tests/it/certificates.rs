@@ -21,12 +21,19 @@ fn write(folder: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
     std::fs::write(folder.join(format!("{file}.crt")), made.cert.pem()).expect("written");
-    std::fs::write(folder.join(format!("{file}.key")), made.signing_key.serialize_pem()).expect("written");
+    std::fs::write(
+        folder.join(format!("{file}.key")),
+        made.signing_key.serialize_pem(),
+    )
+    .expect("written");
     made.cert.der().clone()
 }
 
 fn files(folder: &Path, file: &str) -> Files {
-    Files { certificate: folder.join(format!("{file}.crt")), key: folder.join(format!("{file}.key")) }
+    Files {
+        certificate: folder.join(format!("{file}.crt")),
+        key: folder.join(format!("{file}.key")),
+    }
 }
 
 async fn world(folder: &Path, names: &[&str]) -> World {
@@ -41,14 +48,23 @@ async fn connect(world: &World, name: &str) -> TlsStream<TcpStream> {
     let mut config = ClientConfig::clone(&verifier);
     // An address is never sent as a name (RFC 6066 section 3).
     config.enable_sni = name.parse::<std::net::IpAddr>().is_err();
-    let tcp = TcpStream::connect(world.running.address).await.expect("the gateway listens");
+    let tcp = TcpStream::connect(world.running.address)
+        .await
+        .expect("the gateway listens");
     let name = ServerName::try_from(name.to_owned()).expect("a name");
-    TlsConnector::from(Arc::new(config)).connect(name, tcp).await.expect("a handshake")
+    TlsConnector::from(Arc::new(config))
+        .connect(name, tcp)
+        .await
+        .expect("a handshake")
 }
 
 async fn shown(world: &World, name: &str) -> CertificateDer<'static> {
     let stream = connect(world, name).await;
-    let chain = stream.get_ref().1.peer_certificates().expect("a certificate");
+    let chain = stream
+        .get_ref()
+        .1
+        .peer_certificates()
+        .expect("a certificate");
     chain.first().expect("a certificate").clone().into_owned()
 }
 
@@ -59,11 +75,17 @@ async fn until_shown(world: &World, name: &str, wanted: &CertificateDer<'_>) {
             world.hands.advance(Duration::from_secs(2));
         }
     };
-    tokio::time::timeout(PATIENCE, found).await.expect("the new certificate is shown");
+    tokio::time::timeout(PATIENCE, found)
+        .await
+        .expect("the new certificate is shown");
 }
 
 async fn is_fine(world: &World) -> bool {
-    world.admin("/metrics", "").await.text().contains("ludgate_certificates_last_read_success 1")
+    world
+        .admin("/metrics", "")
+        .await
+        .text()
+        .contains("ludgate_certificates_last_read_success 1")
 }
 
 async fn until_fine(world: &World, wanted: bool) {
@@ -72,7 +94,9 @@ async fn until_fine(world: &World, wanted: bool) {
             world.hands.advance(Duration::from_secs(2));
         }
     };
-    tokio::time::timeout(PATIENCE, found).await.expect("the metric tells");
+    tokio::time::timeout(PATIENCE, found)
+        .await
+        .expect("the metric tells");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,11 +129,18 @@ async fn changed_files_are_shown_from_the_next_handshake_on_and_open_connections
     assert_eq!(shown(&world, "gw.test").await, first);
     let second = write(folder.path(), "site", &["gw.test"]);
     until_shown(&world, "gw.test", &second).await;
-    let request = format!("GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", world.host);
+    let request = format!(
+        "GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        world.host
+    );
     open.write_all(request.as_bytes()).await.expect("written");
     let mut answer = Vec::new();
     let _ = open.read_to_end(&mut answer).await;
-    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.starts_with(b"HTTP/1.1 200"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
     assert!(is_fine(&world).await);
 }
 
@@ -120,14 +151,21 @@ async fn half_written_files_change_nothing_until_they_are_whole() {
     let world = world(folder.path(), &["site"]).await;
     let aside = tempfile::tempdir().expect("a folder");
     let second = write(aside.path(), "site", &["gw.test"]);
-    let (certificate, key) = (folder.path().join("site.crt"), folder.path().join("site.key"));
+    let (certificate, key) = (
+        folder.path().join("site.crt"),
+        folder.path().join("site.key"),
+    );
     let new = std::fs::read(aside.path().join("site.crt")).expect("a file");
     std::fs::write(&certificate, &new[..new.len() / 2]).expect("written");
     until_fine(&world, false).await;
     assert_eq!(shown(&world, "gw.test").await, first, "half a certificate");
     std::fs::write(&certificate, &new).expect("written");
     world.hands.advance(Duration::from_secs(2));
-    assert_eq!(shown(&world, "gw.test").await, first, "a certificate with the key of another");
+    assert_eq!(
+        shown(&world, "gw.test").await,
+        first,
+        "a certificate with the key of another"
+    );
     std::fs::remove_file(&key).expect("removed");
     world.hands.advance(Duration::from_secs(2));
     assert_eq!(shown(&world, "gw.test").await, first, "no key");
@@ -144,14 +182,28 @@ fn what_is_wrong_with_a_certificate_is_said_with_its_file() {
     write(folder.path(), "two", &["gw.test"]);
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("empty.crt"), "").expect("written");
-    let pair = |certificate: &str, key: &str| Files { certificate: at(certificate), key: at(key) };
+    let pair = |certificate: &str, key: &str| Files {
+        certificate: at(certificate),
+        key: at(key),
+    };
     for (files, said) in [
         (pair("none.crt", "one.key"), "none.crt: No such file"),
-        (pair("empty.crt", "one.key"), "empty.crt: no PEM certificate"),
-        (pair("one.crt", "empty.crt"), "empty.crt: no PEM private key"),
-        (pair("one.crt", "two.key"), "one.crt: the certificate and its key cannot be used"),
+        (
+            pair("empty.crt", "one.key"),
+            "empty.crt: no PEM certificate",
+        ),
+        (
+            pair("one.crt", "empty.crt"),
+            "empty.crt: no PEM private key",
+        ),
+        (
+            pair("one.crt", "two.key"),
+            "one.crt: the certificate and its key cannot be used",
+        ),
     ] {
-        let error = Settings::from_files(vec![files], None).expect_err(said).to_string();
+        let error = Settings::from_files(vec![files], None)
+            .expect_err(said)
+            .to_string();
         assert!(error.contains(said), "{error}");
     }
 }

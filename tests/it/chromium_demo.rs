@@ -17,22 +17,35 @@ async fn a_stranger_sees_both_modes_of_the_demo() {
     }
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
-    let running =
-        demo::start(Demo { listen, log_requests: false }, Options::of_this_machine()).await.expect("a demo");
+    let running = demo::start(
+        Demo {
+            listen,
+            log_requests: false,
+        },
+        Options::of_this_machine(),
+    )
+    .await
+    .expect("a demo");
     let site = format!("http://{}", running.gateway.address);
     let host = |id: &str| format!("http://{id}.localhost:{}/", running.gateway.address.port());
     let browser = Chromium::start("").await;
     browser.open(&site).await;
     assert!(browser.text().await.contains("This is a demo"));
     // A public app on its own host, by the launcher's link.
-    browser.click(&format!("a[href=\"{}\"]", host("hello"))).await;
+    browser
+        .click(&format!("a[href=\"{}\"]", host("hello")))
+        .await;
     assert_eq!(browser.url().await, host("hello"));
     // Straight to a host: off to sign in, and back.
     browser.open(&host("team")).await;
     browser.click("a[href*=\"login_as=alice\"]").await;
     let team = host("team");
     browser.wait_for_url(|url| url == team).await;
-    assert!(browser.text().await.contains("phusers"), "{}", browser.text().await);
+    assert!(
+        browser.text().await.contains("phusers"),
+        "{}",
+        browser.text().await
+    );
     // The same sign-in on paths, and on the next host without a question.
     browser.open(&format!("{site}/apps/team/")).await;
     assert!(browser.text().await.contains("phusers"));
@@ -44,8 +57,16 @@ async fn a_stranger_sees_both_modes_of_the_demo() {
     browser.open(&format!("{site}/oauth2/sign_out")).await;
     browser.click("button").await;
     browser.wait_for_url(|url| url.ends_with("/apps/")).await;
-    assert_eq!(browser.text().await.matches("Sign in").count(), 2, "nobody is signed in");
+    assert_eq!(
+        browser.text().await.matches("Sign in").count(),
+        2,
+        "nobody is signed in"
+    );
     browser.open(&host("team")).await;
-    assert!(browser.url().await.starts_with(&running.issuer), "{}", browser.url().await);
+    assert!(
+        browser.url().await.starts_with(&running.issuer),
+        "{}",
+        browser.url().await
+    );
     browser.close().await;
 }

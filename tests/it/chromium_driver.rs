@@ -43,17 +43,41 @@ async fn a_page_is_opened_and_read_and_its_links_and_scripts_work() {
     assert!(chromium.source().await.contains("unseen"));
     assert_eq!(chromium.text().await, "on later");
     chromium.click("a").await;
-    assert_eq!(chromium.url().await, format!("http://a.test:{port}/next?n=1"));
-    chromium.click("button").await;
-    assert!(chromium.wait_for_url(|url| url.ends_with("#late")).await.contains("/next?n=1#"));
     assert_eq!(
-        chromium.run("return { host: location.hostname, n: 1 + 1 }").await,
+        chromium.url().await,
+        format!("http://a.test:{port}/next?n=1")
+    );
+    chromium.click("button").await;
+    assert!(
+        chromium
+            .wait_for_url(|url| url.ends_with("#late"))
+            .await
+            .contains("/next?n=1#")
+    );
+    assert_eq!(
+        chromium
+            .run("return { host: location.hostname, n: 1 + 1 }")
+            .await,
         json!({ "host": "a.test", "n": 2 })
     );
     assert_eq!(chromium.run("document.title = 'Other'").await, json!(null));
-    assert_eq!(chromium.run_async("const got = await fetch('/x'); return got.status").await, json!(200));
-    let targets: Vec<String> = backend.seen().iter().map(|seen| seen.target().to_owned()).collect();
-    assert!(["/", "/next?n=1", "/x"].iter().all(|wanted| targets.iter().any(|t| t == wanted)), "{targets:?}");
+    assert_eq!(
+        chromium
+            .run_async("const got = await fetch('/x'); return got.status")
+            .await,
+        json!(200)
+    );
+    let targets: Vec<String> = backend
+        .seen()
+        .iter()
+        .map(|seen| seen.target().to_owned())
+        .collect();
+    assert!(
+        ["/", "/next?n=1", "/x"]
+            .iter()
+            .all(|wanted| targets.iter().any(|t| t == wanted)),
+        "{targets:?}"
+    );
     chromium.new_tab().await;
     assert_eq!(chromium.url().await, "about:blank");
     assert!(chromium.screenshot().await.starts_with(b"\x89PNG\r\n"));
@@ -80,11 +104,20 @@ async fn a_cookie_is_seen_on_its_own_host_only_and_in_the_whole_jar() {
         same_site: same_site.map(str::to_owned),
     };
     let own = cookie("own", "1", true, Some("Strict"));
-    assert_eq!(chromium.cookies().await, [own.clone(), cookie("plain", "2", false, Some("Lax"))]);
-    assert_eq!(chromium.run("return document.cookie").await, json!("plain=2"));
+    assert_eq!(
+        chromium.cookies().await,
+        [own.clone(), cookie("plain", "2", false, Some("Lax"))]
+    );
+    assert_eq!(
+        chromium.run("return document.cookie").await,
+        json!("plain=2")
+    );
     chromium.open(&format!("http://b.localhost:{other}/")).await;
     assert_eq!(chromium.cookies().await, []);
-    assert_eq!(chromium.all_cookies().await, [own, cookie("plain", "2", false, None)]);
+    assert_eq!(
+        chromium.all_cookies().await,
+        [own, cookie("plain", "2", false, None)]
+    );
     // Nothing of it is in another browser.
     assert_eq!(Chromium::start("").await.all_cookies().await, []);
 }
@@ -94,7 +127,8 @@ async fn a_site_with_a_certificate_that_nobody_vouches_for_is_opened_and_is_secu
     if Chromium::left_out() {
         return;
     }
-    let made = rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let settings = rustls::ServerConfig::builder_with_provider(provider)
@@ -125,7 +159,10 @@ async fn a_site_with_a_certificate_that_nobody_vouches_for_is_opened_and_is_secu
     assert_eq!(chromium.text().await, "safe");
     assert_eq!(chromium.run("return isSecureContext").await, json!(true));
     let cookies = chromium.cookies().await;
-    assert!(cookies.len() == 1 && cookies[0].secure && cookies[0].name == "__Host-own", "{cookies:?}");
+    assert!(
+        cookies.len() == 1 && cookies[0].secure && cookies[0].name == "__Host-own",
+        "{cookies:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +174,10 @@ async fn no_process_of_a_browser_is_left_when_it_is_closed_or_dropped() {
         let chromium = Chromium::start("").await;
         let ids = chromium.processes();
         let now = ids.iter().filter(|id| runs(**id)).count();
-        assert!(now > 2, "chromedriver, Chromium, its pages, of which some have ended: {ids:?}");
+        assert!(
+            now > 2,
+            "chromedriver, Chromium, its pages, of which some have ended: {ids:?}"
+        );
         if close {
             chromium.close().await;
         } else {
@@ -150,6 +190,8 @@ async fn no_process_of_a_browser_is_left_when_it_is_closed_or_dropped() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, gone).await.expect("all are gone");
+        tokio::time::timeout(PATIENCE, gone)
+            .await
+            .expect("all are gone");
     }
 }

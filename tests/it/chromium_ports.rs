@@ -11,8 +11,11 @@ use crate::support::{
 
 /// An answer of one kind to every request.
 fn always(kind: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-        .into_bytes()
+    format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
 }
 
 /// A service worker that would answer every page of the origin itself.
@@ -25,7 +28,10 @@ async fn v46_nothing_of_the_last_tenant_is_left_in_the_browser() {
     if Chromium::left_out() {
         return;
     }
-    let (arvados, folder) = (Arvados::start().await, tempfile::tempdir().expect("a folder"));
+    let (arvados, folder) = (
+        Arvados::start().await,
+        tempfile::tempdir().expect("a folder"),
+    );
     let ports = "ports = { host = \"ports.test\", range = \"20000-20009\" }\n";
     let secure = Secure::with(&section(&arvados, &folder, ports)).await;
     let app = Backend::start("container").await;
@@ -53,8 +59,16 @@ async fn v46_nothing_of_the_last_tenant_is_left_in_the_browser() {
         .await;
     app.script(always("text/html", "first"));
     browser.open(page).await;
-    assert_eq!(browser.run("return document.cookie").await, "deep=1; root=1");
-    assert_eq!(browser.run("return navigator.serviceWorker.controller !== null").await, true);
+    assert_eq!(
+        browser.run("return document.cookie").await,
+        "deep=1; root=1"
+    );
+    assert_eq!(
+        browser
+            .run("return navigator.serviceWorker.controller !== null")
+            .await,
+        true
+    );
 
     arvados.set_state(&first.uuid, "Complete");
     tenant().await;
@@ -62,19 +76,33 @@ async fn v46_nothing_of_the_last_tenant_is_left_in_the_browser() {
     app.script(always("text/html", "second"));
     let before = app.count();
     browser.open(page).await;
-    assert_eq!((browser.url().await.as_str(), browser.text().await.as_str()), (page, "second"));
+    assert_eq!(
+        (browser.url().await.as_str(), browser.text().await.as_str()),
+        (page, "second")
+    );
     assert_eq!(browser.run("return document.cookie").await, "");
-    assert_eq!(browser.run("return localStorage.getItem('left')").await, Value::Null);
+    assert_eq!(
+        browser.run("return localStorage.getItem('left')").await,
+        Value::Null
+    );
     let workers = "return (await navigator.serviceWorker.getRegistrations()).length";
     assert_eq!(browser.run_async(workers).await, 0, "the worker is gone");
     let seen = &app.seen()[before..];
     assert!(
-        seen.iter().all(|request| request.header("cookie").is_none()),
+        seen.iter()
+            .all(|request| request.header("cookie").is_none()),
         "the next tenant saw none: {seen:?}"
     );
     // And once is enough: what the new tenant keeps stays.
-    browser.run("localStorage.setItem('mine', '1'); document.cookie = 'mine=1; Path=/; Secure'").await;
+    browser
+        .run("localStorage.setItem('mine', '1'); document.cookie = 'mine=1; Path=/; Secure'")
+        .await;
     browser.open(page).await;
-    assert_eq!(browser.run("return localStorage.getItem('mine') + document.cookie").await, "1mine=1");
+    assert_eq!(
+        browser
+            .run("return localStorage.getItem('mine') + document.cookie")
+            .await,
+        "1mine=1"
+    );
     browser.close().await;
 }

@@ -26,8 +26,12 @@ fn left_out() -> bool {
 /// What the wrapper of libfaketime would preload: its build with a lock (`-m`). Without one, a
 /// thread can see the machine's time while another reads the file.
 fn library() -> PathBuf {
-    let wrapped = Command::new("faketime").args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"]).output();
-    let wrapped = wrapped.expect("faketime: tests/install.sh installs it").stdout;
+    let wrapped = Command::new("faketime")
+        .args(["-m", "-f", "+0", "printenv", "LD_PRELOAD"])
+        .output();
+    let wrapped = wrapped
+        .expect("faketime: tests/install.sh installs it")
+        .stdout;
     String::from_utf8(wrapped).expect("UTF-8").trim().into()
 }
 
@@ -43,7 +47,9 @@ impl Site {
     async fn start(with_monotonic: bool) -> Site {
         let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
         let host = format!("127.0.0.1:{port}");
-        let provider = Provider::start(client(&host), Clock::system()).await.expect("a provider");
+        let provider = Provider::start(client(&host), Clock::system())
+            .await
+            .expect("a provider");
         let backend = Backend::start("usr").await;
         let text = format!(
             "[listen]\naddress = \"{host}\"\n[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n\
@@ -65,11 +71,20 @@ impl Site {
             variables.push(("FAKETIME_DONT_FAKE_MONOTONIC", "1".as_ref()));
         }
         let process = process::gateway_with(&variables, folder.path(), &text, port).await;
-        Site { process, folder, _provider: provider, _backend: backend, port }
+        Site {
+            process,
+            folder,
+            _provider: provider,
+            _backend: backend,
+            port,
+        }
     }
 
     fn browser(&self) -> Browser {
-        Browser::new(([127, 0, 0, 1], self.port).into(), &format!("127.0.0.1:{}", self.port))
+        Browser::new(
+            ([127, 0, 0, 1], self.port).into(),
+            &format!("127.0.0.1:{}", self.port),
+        )
     }
 
     /// From now on the process sees a clock that differs so much from the machine's.
@@ -81,9 +96,17 @@ impl Site {
 
     async fn signed_in(&self) -> Browser {
         let mut browser = self.browser();
-        let known =
-            async { while browser.open("/oauth2/start?rd=%2Fapps%2Fusr%2F").await.status() == 503 {} };
-        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        let known = async {
+            while browser
+                .open("/oauth2/start?rd=%2Fapps%2Fusr%2F")
+                .await
+                .status()
+                == 503
+            {}
+        };
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
         assert_eq!(browser.sign_in("/apps/usr/", "alice").await.status(), 200);
         browser
     }
@@ -109,7 +132,10 @@ async fn q22_a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
     }
     site.jump("+0");
     site.signed_in().await;
-    assert!(site.process.0.try_wait().expect("asked").is_none(), "it runs");
+    assert!(
+        site.process.0.try_wait().expect("asked").is_none(),
+        "it runs"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,5 +153,8 @@ async fn q22_time_that_passes_in_leaps_ends_sessions_and_nothing_else() {
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), expected, "{by}");
         assert_eq!(alice.fetch("/apps/open/x").await.status(), 200, "{by}");
     }
-    assert!(site.process.0.try_wait().expect("asked").is_none(), "it runs");
+    assert!(
+        site.process.0.try_wait().expect("asked").is_none(),
+        "it runs"
+    );
 }

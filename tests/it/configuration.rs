@@ -14,7 +14,10 @@ fn parse(text: &str) -> Result<settings::Settings, settings::Mistakes> {
 }
 
 fn ludgate(arguments: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_ludgate")).args(arguments).output().expect("the binary runs")
+    Command::new(env!("CARGO_BIN_EXE_ludgate"))
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
 }
 
 #[test]
@@ -22,7 +25,10 @@ fn the_generated_files_are_fresh() {
     for (file, fresh) in [
         ("config/ludgate.toml", reference::commented_file()),
         ("docs/configuration.md", reference::markdown()),
-        ("config/crd/primehub.io.yaml", ludgate::commands::crd::documents().expect("YAML")),
+        (
+            "config/crd/primehub.io.yaml",
+            ludgate::commands::crd::documents().expect("YAML"),
+        ),
     ] {
         let written = fs::read_to_string(root().join(file)).unwrap_or_default();
         assert!(written == fresh, "{file} is stale: run `make docs`");
@@ -44,13 +50,19 @@ fn the_printed_file_and_every_example_parse() {
         .collect();
     // With every key switched on, all that is left to complain of are files that are not there.
     let mistakes = parse(&every_key).err().map(|m| m.0).unwrap_or_default();
-    let unknown: Vec<_> =
-        mistakes.iter().filter(|m| m.what.contains("unknown") || m.key == "syntax").collect();
+    let unknown: Vec<_> = mistakes
+        .iter()
+        .filter(|m| m.what.contains("unknown") || m.key == "syntax")
+        .collect();
     assert!(unknown.is_empty(), "{unknown:?}");
     for entry in fs::read_dir(root().join("config/examples")).expect("examples") {
         let path = entry.expect("an entry").path();
-        if path.extension().is_some_and(|extension| extension == "toml") {
-            settings::load(&path).unwrap_or_else(|mistakes| panic!("{}:\n{mistakes}", path.display()));
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            settings::load(&path)
+                .unwrap_or_else(|mistakes| panic!("{}:\n{mistakes}", path.display()));
         }
     }
 }
@@ -86,11 +98,17 @@ fn unknown_keys_and_twelve_kinds_of_wrong_values_are_reported_in_one_run() {
         (44, "apps[2].id", "is given twice"),
         (49, "kubernets", "unknown key"),
     ] {
-        let found = said.lines().any(|row| row.starts_with(&format!("line {line}: {key}: ")));
-        assert!(found && said.contains(what), "line {line}: {key}: {what}\n{said}");
+        let found = said
+            .lines()
+            .any(|row| row.starts_with(&format!("line {line}: {key}: ")));
+        assert!(
+            found && said.contains(what),
+            "line {line}: {key}: {what}\n{said}"
+        );
     }
     assert!(
-        said.contains("apps[1].upstream: is required") && said.contains("apps[1].access: is required"),
+        said.contains("apps[1].upstream: is required")
+            && said.contains("apps[1].access: is required"),
         "{said}"
     );
     assert!(!said.contains("CANARY"), "a secret is not repeated");
@@ -101,18 +119,29 @@ fn a_file_that_is_no_toml_or_not_there_is_said_so() {
     let output = ludgate(&["config", "check", "/nowhere/ludgate.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("cannot be read"));
-    let mistakes = parse("[listen\naddress = 1").expect_err("no TOML").to_string();
+    let mistakes = parse("[listen\naddress = 1")
+        .expect_err("no TOML")
+        .to_string();
     assert!(mistakes.contains("line 1: syntax"), "{mistakes}");
-    assert_eq!(ludgate(&["gateway", "--config", "/nowhere"]).status.code(), Some(2));
+    assert_eq!(
+        ludgate(&["gateway", "--config", "/nowhere"]).status.code(),
+        Some(2)
+    );
     assert_eq!(ludgate(&["gateway"]).status.code(), Some(2), "bad usage");
-    assert_eq!(ludgate(&["demo", "--listen", "0.0.0.0:0"]).status.code(), Some(2), "loopback only");
+    assert_eq!(
+        ludgate(&["demo", "--listen", "0.0.0.0:0"]).status.code(),
+        Some(2),
+        "loopback only"
+    );
 }
 
 #[test]
 fn the_environment_overrides_scalars_and_nothing_else() {
     let with = |pairs: &[(&str, &str)]| {
-        let pairs: Vec<_> =
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
         settings::parse("[session]\nidle = \"1h\"\n", root(), pairs.into_iter())
     };
     let settings = with(&[
@@ -141,8 +170,18 @@ fn the_environment_overrides_scalars_and_nothing_else() {
 fn every_key_stands_in_the_printed_file_and_in_the_reference() {
     let (printed, reference) = (reference::commented_file(), reference::markdown());
     for key in settings::keys::all() {
-        assert!(printed.contains(&format!("{} = ", key.name)), "{}.{}", key.section, key.name);
-        assert!(reference.contains(&format!("| `{}` |", key.name)), "{}.{}", key.section, key.name);
+        assert!(
+            printed.contains(&format!("{} = ", key.name)),
+            "{}.{}",
+            key.section,
+            key.name
+        );
+        assert!(
+            reference.contains(&format!("| `{}` |", key.name)),
+            "{}.{}",
+            key.section,
+            key.name
+        );
     }
 }
 
@@ -151,17 +190,38 @@ fn what_could_only_fail_later_is_a_mistake_now() {
     for (text, key) in [
         ("[session]\ncookie = \"ludgate\"\n", "session.cookie"),
         ("[session]\ncookie = \"ludgate-bind\"\n", "session.cookie"),
-        ("[session]\ncookie = \"a\"\n[site]\nconsole_cookies = [\"A\"]\n", "session.cookie"),
+        (
+            "[session]\ncookie = \"a\"\n[site]\nconsole_cookies = [\"A\"]\n",
+            "session.cookie",
+        ),
         ("[limits]\nconnect = \"0s\"\n", "limits.connect"),
         ("[limits]\nresponse_head = \"0s\"\n", "limits.response_head"),
         ("[limits]\nrequest_head = \"0s\"\n", "limits.request_head"),
-        ("[listen]\naddress = \"127.0.0.1:1\"\n[admin]\naddress = \"127.0.0.1:1\"\n", "admin.address"),
+        (
+            "[listen]\naddress = \"127.0.0.1:1\"\n[admin]\naddress = \"127.0.0.1:1\"\n",
+            "admin.address",
+        ),
         ("[log]\nlevel = \"warning\"\n", "log.level"),
-        ("[listen]\nproxy_protocol_from = [\"0.0.0.0/0\"]\n", "listen.proxy_protocol_from"),
-        ("[listen]\nproxy_protocol_from = [\"::/0\"]\n", "listen.proxy_protocol_from"),
-        ("[listen]\nproxy_protocol_from = [\"balancer\"]\n", "listen.proxy_protocol_from"),
-        ("[limits]\nconnections_per_client = 0\n", "limits.connections_per_client"),
-        ("[site]\napps_prefix = \"/a\"\nendpoints = \"/a/b\"\n", "site.endpoints"),
+        (
+            "[listen]\nproxy_protocol_from = [\"0.0.0.0/0\"]\n",
+            "listen.proxy_protocol_from",
+        ),
+        (
+            "[listen]\nproxy_protocol_from = [\"::/0\"]\n",
+            "listen.proxy_protocol_from",
+        ),
+        (
+            "[listen]\nproxy_protocol_from = [\"balancer\"]\n",
+            "listen.proxy_protocol_from",
+        ),
+        (
+            "[limits]\nconnections_per_client = 0\n",
+            "limits.connections_per_client",
+        ),
+        (
+            "[site]\napps_prefix = \"/a\"\nendpoints = \"/a/b\"\n",
+            "site.endpoints",
+        ),
     ] {
         let mistakes = parse(text).expect_err(text);
         assert_eq!(mistakes.0.len(), 1, "{text}: {mistakes}");
@@ -181,8 +241,7 @@ fn everything_has_a_default_and_without_identity_there_is_none() {
 
 #[test]
 fn secrets_are_not_in_what_debug_prints() {
-    let text =
-        "[identity]\nissuer = \"https://id.example\"\nclient_id = \"x\"\nclient_secret = \"CANARY-SECRET\"\n";
+    let text = "[identity]\nissuer = \"https://id.example\"\nclient_id = \"x\"\nclient_secret = \"CANARY-SECRET\"\n";
     let settings = parse(text).unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert!(!format!("{settings:?}").contains("CANARY"));
 }
@@ -192,10 +251,22 @@ fn explain_says_step_by_step_what_a_request_gets() {
     let file = root().join("config/examples/static.toml");
     let file = file.to_str().expect("a path");
     for (arguments, expected) in [
-        (&["http://127.0.0.1:8080/apps/mlflow/x"][..], "decision  sign_in (anonymous)"),
-        (&["/apps/mlflow/x", "--user", "alice", "--group", "phusers"], "decision  allow (group)"),
-        (&["/apps/mlflow/x", "--user", "bob"], "decision  deny (not_in_group)"),
-        (&["/apps/mlflow/x", "--as", "fetch"], "decision  deny (anonymous)"),
+        (
+            &["http://127.0.0.1:8080/apps/mlflow/x"][..],
+            "decision  sign_in (anonymous)",
+        ),
+        (
+            &["/apps/mlflow/x", "--user", "alice", "--group", "phusers"],
+            "decision  allow (group)",
+        ),
+        (
+            &["/apps/mlflow/x", "--user", "bob"],
+            "decision  deny (not_in_group)",
+        ),
+        (
+            &["/apps/mlflow/x", "--as", "fetch"],
+            "decision  deny (anonymous)",
+        ),
         (
             &[
                 "/apps/mlflow/ws",
@@ -211,11 +282,27 @@ fn explain_says_step_by_step_what_a_request_gets() {
             "decision  allow (group)",
         ),
         (
-            &["/apps/mlflow/ws", "--as", "websocket", "--user", "a", "--group", "phusers"],
+            &[
+                "/apps/mlflow/ws",
+                "--as",
+                "websocket",
+                "--user",
+                "a",
+                "--group",
+                "phusers",
+            ],
             "--origin http://127.0.0.1:8080\nclass     websocket\nroute     app mlflow\n",
         ),
         (
-            &["/apps/mlflow/ws", "--as", "websocket", "--user", "a", "--group", "phusers"],
+            &[
+                "/apps/mlflow/ws",
+                "--as",
+                "websocket",
+                "--user",
+                "a",
+                "--group",
+                "phusers",
+            ],
             "decision  deny (foreign_origin)",
         ),
         (
@@ -232,10 +319,28 @@ fn explain_says_step_by_step_what_a_request_gets() {
             ],
             "decision  deny (foreign_origin)",
         ),
-        (&["/apps/notebook/", "--user", "carol", "--group", "platform-admins"], "decision  allow (admin)"),
-        (&["/apps/docs/", "--method", "POST"], "decision  allow (public)"),
-        (&["/apps/docs/../mlflow/"], "decision  malformed (path_climbs)"),
-        (&["http://evil.example/apps/docs/"], "decision  malformed (unknown_host)"),
+        (
+            &[
+                "/apps/notebook/",
+                "--user",
+                "carol",
+                "--group",
+                "platform-admins",
+            ],
+            "decision  allow (admin)",
+        ),
+        (
+            &["/apps/docs/", "--method", "POST"],
+            "decision  allow (public)",
+        ),
+        (
+            &["/apps/docs/../mlflow/"],
+            "decision  malformed (path_climbs)",
+        ),
+        (
+            &["http://evil.example/apps/docs/"],
+            "decision  malformed (unknown_host)",
+        ),
         (&["/apps/none/"], "decision  deny (unknown_app)"),
         (&["/apps/mlflow"], "answer    308 to /apps/mlflow/"),
     ] {
@@ -247,8 +352,14 @@ fn explain_says_step_by_step_what_a_request_gets() {
             "{arguments:?}: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        assert!(said.contains(expected), "{arguments:?}: wanted {expected:?} in\n{said}");
-        assert!(!said.contains('{') && !said.contains('"'), "no text of ours for programmers: {said}");
+        assert!(
+            said.contains(expected),
+            "{arguments:?}: wanted {expected:?} in\n{said}"
+        );
+        assert!(
+            !said.contains('{') && !said.contains('"'),
+            "no text of ours for programmers: {said}"
+        );
     }
 }
 
@@ -257,31 +368,75 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
     let site = "[site]\nurl = \"https://hub.example.com\"\n";
     let app = "[[apps]]\nid = \"web\"\nupstream = \"http://10.0.0.1:5000\"\naccess = \"user\"\n";
     let domain = "apps_domain = \"apps.example.net\"\n";
-    let ports = "published_ports = { \"80\" = { access = \"public\", label = \"Web\" }, \"9\" = {} }\n";
-    let fine = parse(&format!("{site}{domain}{app}{ports}")).unwrap_or_else(|mistakes| panic!("{mistakes}"));
+    let ports =
+        "published_ports = { \"80\" = { access = \"public\", label = \"Web\" }, \"9\" = {} }\n";
+    let fine = parse(&format!("{site}{domain}{app}{ports}"))
+        .unwrap_or_else(|mistakes| panic!("{mistakes}"));
     assert!(fine.warnings.is_empty(), "{:?}", fine.warnings);
-    let read: Vec<_> =
-        fine.apps[0].published_ports.iter().map(|port| (port.port, port.access.to_string())).collect();
+    let read: Vec<_> = fine.apps[0]
+        .published_ports
+        .iter()
+        .map(|port| (port.port, port.access.to_string()))
+        .collect();
     assert_eq!(read, [(80, "public".to_owned()), (9, "user".to_owned())]);
     let near = parse(&format!("{site}apps_domain = \"apps.example.com\"\n")).expect("allowed");
-    assert!(near.warnings[0].contains("both under example.com"), "{:?}", near.warnings);
+    assert!(
+        near.warnings[0].contains("both under example.com"),
+        "{:?}",
+        near.warnings
+    );
     let clear = parse("[site]\napps_domain = \"apps.example.com\"\n").expect("allowed");
-    assert!(clear.warnings[0].contains("travel in clear"), "{:?}", clear.warnings);
-    assert!(parse("[site]\napps_domain = \"localhost\"\n").expect("allowed").warnings.is_empty());
+    assert!(
+        clear.warnings[0].contains("travel in clear"),
+        "{:?}",
+        clear.warnings
+    );
+    assert!(
+        parse("[site]\napps_domain = \"localhost\"\n")
+            .expect("allowed")
+            .warnings
+            .is_empty()
+    );
     let long = "a".repeat(59);
     for (text, key, what) in [
-        (format!("{site}{app}{ports}"), "site.apps_domain", "is needed"),
-        (format!("{site}{app}isolation = \"host\"\n"), "site.apps_domain", "is needed"),
-        (format!("{site}{domain}{app}isolation = \"own\"\n"), "apps[0].isolation", "no isolation"),
-        (format!("{site}apps_domain = \"hub.example.com\"\n"), "site.apps_domain", "is the host of site.url"),
-        (format!("{site}apps_domain = \".example.com\"\n"), "site.apps_domain", "no lower-case host name"),
         (
-            format!("{site}apps_domain = \"example.com\"\n{}", app.replace("web", "hub")),
+            format!("{site}{app}{ports}"),
+            "site.apps_domain",
+            "is needed",
+        ),
+        (
+            format!("{site}{app}isolation = \"host\"\n"),
+            "site.apps_domain",
+            "is needed",
+        ),
+        (
+            format!("{site}{domain}{app}isolation = \"own\"\n"),
+            "apps[0].isolation",
+            "no isolation",
+        ),
+        (
+            format!("{site}apps_domain = \"hub.example.com\"\n"),
+            "site.apps_domain",
+            "is the host of site.url",
+        ),
+        (
+            format!("{site}apps_domain = \".example.com\"\n"),
+            "site.apps_domain",
+            "no lower-case host name",
+        ),
+        (
+            format!(
+                "{site}apps_domain = \"example.com\"\n{}",
+                app.replace("web", "hub")
+            ),
             "site.apps_domain",
             "gives the app hub the host of site.url",
         ),
         (
-            format!("{site}{domain}{}", app.replace("web", "zzzzz-dz642-xqhgmzqm1tyc3bs")),
+            format!(
+                "{site}{domain}{}",
+                app.replace("web", "zzzzz-dz642-xqhgmzqm1tyc3bs")
+            ),
             "apps[0].id",
             "has the form of an Arvados uuid",
         ),
@@ -291,7 +446,10 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
             "is no port",
         ),
         (
-            format!("{site}{domain}{}published_ports = {{ \"10000\" = {{}} }}\n", app.replace("web", &long)),
+            format!(
+                "{site}{domain}{}published_ports = {{ \"10000\" = {{}} }}\n",
+                app.replace("web", &long)
+            ),
             "apps[0].published_ports",
             "longer than the 63 characters",
         ),
@@ -301,7 +459,9 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
             "did you mean access?",
         ),
         (
-            format!("{site}{domain}{app}published_ports = {{ \"80\" = {{ access = \"Public\" }} }}\n"),
+            format!(
+                "{site}{domain}{app}published_ports = {{ \"80\" = {{ access = \"Public\" }} }}\n"
+            ),
             "apps[0].published_ports.80.access",
             "is no access rule",
         ),
@@ -320,7 +480,11 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
             "arvados.api",
             "must be an origin",
         ),
-        (format!("{site}{domain}[arvados]\napi = \"http://a.test\"\n"), "arvados.api", "plain http"),
+        (
+            format!("{site}{domain}[arvados]\napi = \"http://a.test\"\n"),
+            "arvados.api",
+            "plain http",
+        ),
         (
             format!("{site}{domain}[arvados]\napi = \"https://a.test\"\n"),
             "arvados.root_token_file",
@@ -328,6 +492,9 @@ fn hosts_and_published_ports_are_read_and_every_mistake_about_them_is_named() {
         ),
     ] {
         let said = parse(&text).expect_err("a mistake").to_string();
-        assert!(said.contains(key) && said.contains(what), "{key}: {what}\n{said}\n{text}");
+        assert!(
+            said.contains(key) && said.contains(what),
+            "{key}: {what}\n{said}\n{text}"
+        );
     }
 }

@@ -12,7 +12,11 @@ const LIMIT: usize = 6;
 
 async fn ask(world: &World, source: &str) -> Option<(Raw, Message)> {
     let mut raw = Raw::connect_from(source, world.running.address).await;
-    raw.send(format!("GET /apps/pub/ HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+    raw.send(format!(
+        "GET /apps/pub/ HTTP/1.1\r\nHost: {}\r\n\r\n",
+        world.host
+    ))
+    .await;
     let answer = raw.answer().await?;
     Some((raw, answer))
 }
@@ -40,22 +44,36 @@ async fn again(world: &World, source: &str) -> Raw {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("one was given back")
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .expect("one was given back")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_has_its_limit_and_the_next_when_one_ends() {
-    let world = World::with(&format!("[limits]\nconnections_per_client = {LIMIT}\n"), |_| {}).await;
+    let world = World::with(
+        &format!("[limits]\nconnections_per_client = {LIMIT}\n"),
+        |_| {},
+    )
+    .await;
     let mut held = fill(&world, "127.0.0.3").await;
-    world.until_counted("ludgate_connections_refused_total{reason=\"limit_per_client\"} 3").await;
-    world.until_counted(&format!("ludgate_connections {LIMIT}\n")).await;
+    world
+        .until_counted("ludgate_connections_refused_total{reason=\"limit_per_client\"} 3")
+        .await;
+    world
+        .until_counted(&format!("ludgate_connections {LIMIT}\n"))
+        .await;
     let others = fill(&world, "127.0.0.4").await;
     held.remove(2);
     held.push(again(&world, "127.0.0.3").await);
     assert!(ask(&world, "127.0.0.3").await.is_none(), "full again");
     // Those who were in before are served as before.
     for raw in held.iter_mut() {
-        raw.send(format!("GET /apps/pub/ HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        raw.send(format!(
+            "GET /apps/pub/ HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
         assert_eq!(raw.answer().await.map(|answer| answer.status()), Some(200));
     }
     drop((held, others));
@@ -73,8 +91,19 @@ async fn a_websocket_is_one_of_its_clients_connections_until_it_ends() {
         world.host
     ))
     .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
-    assert!(ask(&world, "127.0.0.3").await.is_none(), "the socket has the one seat");
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        101
+    );
+    assert!(
+        ask(&world, "127.0.0.3").await.is_none(),
+        "the socket has the one seat"
+    );
     drop(raw);
     again(&world, "127.0.0.3").await;
 }
@@ -89,8 +118,13 @@ async fn all_together_have_their_limit_and_a_trusted_proxy_may_have_all_of_it() 
     })
     .await;
     let mut held = fill(&world, "127.0.0.3").await;
-    assert!(ask(&world, "127.0.0.4").await.is_none(), "no seat for anybody");
-    world.until_counted("ludgate_connections_refused_total{reason=\"limit\"} 4").await;
+    assert!(
+        ask(&world, "127.0.0.4").await.is_none(),
+        "no seat for anybody"
+    );
+    world
+        .until_counted("ludgate_connections_refused_total{reason=\"limit\"} 4")
+        .await;
     held.pop();
     let other = again(&world, "127.0.0.4").await;
     assert!(ask(&world, "127.0.0.3").await.is_none(), "full again");

@@ -35,7 +35,9 @@ fn token(world: &World, subject: &str, groups: &[&str], lasts: i64) -> String {
 }
 
 fn hold(browser: &mut Browser, token: &str) {
-    browser.jar.insert(("accessToken".into(), "/".into()), token.to_owned());
+    browser
+        .jar
+        .insert(("accessToken".into(), "/".into()), token.to_owned());
 }
 
 async fn fetch(browser: &mut Browser, app: &str) -> Message {
@@ -51,18 +53,34 @@ async fn who_is_signed_in_at_the_console_is_let_in_and_gets_a_session_on_the_fir
     let held = token(&world, "alice", &["phusers"], 300);
     world.canaries.lock().expect("no panic").push(held.clone());
     hold(&mut browser, &held);
-    let first = browser.send("POST", "/apps/grp/echo", From::Fetch, "", b"kept whole").await;
+    let first = browser
+        .send("POST", "/apps/grp/echo", From::Fetch, "", b"kept whole")
+        .await;
     assert_eq!((first.status(), first.text().as_str()), (200, "kept whole"));
-    assert_eq!(first.all("set-cookie").len(), 1, "the app's session, at once");
+    assert_eq!(
+        first.all("set-cookie").len(),
+        1,
+        "the app's session, at once"
+    );
     let seen = world.backend("grp").last();
     assert_eq!(seen.header("cookie"), None, "the token reaches no app");
     assert_eq!(seen.header("x-forwarded-user").as_deref(), Some("alice"));
-    assert!(fetch(&mut browser, "grp").await.all("set-cookie").is_empty(), "and only once");
+    assert!(
+        fetch(&mut browser, "grp")
+            .await
+            .all("set-cookie")
+            .is_empty(),
+        "and only once"
+    );
     assert_eq!(fetch(&mut browser, "oth").await.status(), 403);
     assert_eq!(fetch(&mut browser, "mine").await.status(), 200);
     assert_eq!(browser.open("/apps/usr/").await.status(), 200);
     assert_eq!(fetch(&mut browser, "pub").await.status(), 200);
-    assert_eq!(world.backend("pub").last().header("cookie"), None, "nor a public one");
+    assert_eq!(
+        world.backend("pub").last().header("cookie"),
+        None,
+        "nor a public one"
+    );
     let launcher = browser.open("/apps/").await.text();
     assert!(launcher.contains("Signed in as"), "{launcher}");
     world.check_oracles().await;
@@ -77,9 +95,16 @@ async fn a_token_that_does_not_hold_is_nobody_and_is_asked_to_sign_in() {
     let forged = format!("{head}.{payload}.{}{}", &signature[1..], "A");
     let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
     let expired = token(&world, "alice", &["phusers"], -61);
-    for bad in
-        [forged.as_str(), unsigned.as_str(), expired.as_str(), "", "x", "a.b.c", "%00", &"x".repeat(9000)]
-    {
+    for bad in [
+        forged.as_str(),
+        unsigned.as_str(),
+        expired.as_str(),
+        "",
+        "x",
+        "a.b.c",
+        "%00",
+        &"x".repeat(9000),
+    ] {
         let mut browser = world.browser();
         hold(&mut browser, bad);
         assert_eq!(fetch(&mut browser, "grp").await.status(), 401, "{bad:.40}");
@@ -112,7 +137,8 @@ async fn another_page_cannot_use_it_and_a_websocket_from_there_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_21_a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_apps_of_everybody_only() {
+async fn row_21_a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_apps_of_everybody_only()
+ {
     let world = sidecar().await;
     let mut browser = world.browser();
     let first = token(&world, "alice", &["phusers"], 3600);
@@ -121,18 +147,35 @@ async fn row_21_a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_ap
         assert_eq!(fetch(&mut browser, app).await.status(), 200);
     }
     world.hands.advance(4 * MINUTE);
-    browser.jar.remove(&("accessToken".to_owned(), "/".to_owned()));
-    assert_eq!(fetch(&mut browser, "grp").await.status(), 200, "known for less than recheck");
+    browser
+        .jar
+        .remove(&("accessToken".to_owned(), "/".to_owned()));
+    assert_eq!(
+        fetch(&mut browser, "grp").await.status(),
+        200,
+        "known for less than recheck"
+    );
     world.hands.advance(MINUTE);
-    assert_eq!(fetch(&mut browser, "grp").await.status(), 401, "nobody says that she is still a member");
+    assert_eq!(
+        fetch(&mut browser, "grp").await.status(),
+        401,
+        "nobody says that she is still a member"
+    );
     assert_eq!(fetch(&mut browser, "mine").await.status(), 401);
-    assert_eq!(fetch(&mut browser, "usr").await.status(), 200, "she is still somebody");
+    assert_eq!(
+        fetch(&mut browser, "usr").await.status(),
+        200,
+        "she is still somebody"
+    );
     // The console has a fresh token: the same session goes on.
     let next = token(&world, "alice", &["phusers"], 3600);
     hold(&mut browser, &next);
     let again = fetch(&mut browser, "grp").await;
     assert_eq!(again.status(), 200);
-    assert!(again.all("set-cookie").is_empty(), "it is the session she had");
+    assert!(
+        again.all("set-cookie").is_empty(),
+        "it is the session she had"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,10 +185,21 @@ async fn a_newer_token_changes_the_groups_at_once_and_another_persons_changes_th
     hold(&mut browser, &token(&world, "alice", &["phusers"], 300));
     assert_eq!(fetch(&mut browser, "grp").await.status(), 200);
     hold(&mut browser, &token(&world, "alice", &["friends"], 300));
-    assert_eq!(fetch(&mut browser, "grp").await.status(), 403, "the newer token knows better");
+    assert_eq!(
+        fetch(&mut browser, "grp").await.status(),
+        403,
+        "the newer token knows better"
+    );
     hold(&mut browser, &token(&world, "bob", &["phusers"], 300));
     assert_eq!(fetch(&mut browser, "grp").await.status(), 200);
-    assert_eq!(world.backend("grp").last().header("x-forwarded-user").as_deref(), Some("bob"));
+    assert_eq!(
+        world
+            .backend("grp")
+            .last()
+            .header("x-forwarded-user")
+            .as_deref(),
+        Some("bob")
+    );
     assert_eq!(fetch(&mut browser, "his").await.status(), 200);
     // One that is over is no reason to end what a good one began.
     hold(&mut browser, &token(&world, "bob", &["phusers"], -61));
@@ -158,11 +212,17 @@ async fn a_stream_goes_on_as_long_as_the_token_that_proved_it_and_no_longer() {
     let mut browser = world.browser();
     hold(&mut browser, &token(&world, "alice", &["phusers"], 8 * 60));
     assert_eq!(fetch(&mut browser, "grp").await.status(), 200);
-    let (mut grp, mut usr) = (world.events(&browser, "grp").await, world.events(&browser, "usr").await);
+    let (mut grp, mut usr) = (
+        world.events(&browser, "grp").await,
+        world.events(&browser, "usr").await,
+    );
     world.hands.advance(7 * MINUTE);
     let mut probe = world.events(&browser, "usr").await;
     let silent = tokio::time::timeout(Duration::from_millis(20), grp.reader.some()).await;
-    assert!(silent.is_err(), "older than recheck, but the token still holds");
+    assert!(
+        silent.is_err(),
+        "older than recheck, but the token still holds"
+    );
     // Recheck is due again, five minutes after the probe brought the token, and the token is over.
     world.hands.advance(5 * MINUTE);
     assert!(grp.is_closed().await, "the token is over");
@@ -191,14 +251,29 @@ async fn signing_out_here_ends_what_the_token_began_in_every_browser_of_that_per
         .and_then(|rest| rest.split('"').next())
         .expect("a token");
     let body = format!("token={value}");
-    let origin =
-        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", world.host);
-    let done = one.send("POST", "/oauth2/sign_out", From::Navigation, &origin, body.as_bytes()).await;
+    let origin = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        world.host
+    );
+    let done = one
+        .send(
+            "POST",
+            "/oauth2/sign_out",
+            From::Navigation,
+            &origin,
+            body.as_bytes(),
+        )
+        .await;
     assert_eq!(done.status(), 303, "{}", done.text());
-    assert!(one.value("phapplication-session-id").is_none(), "its cookies go");
+    assert!(
+        one.value("phapplication-session-id").is_none(),
+        "its cookies go"
+    );
     // The console's token is gone too, as when the console signs out: nothing is left of the
     // session.
-    other.jar.remove(&("accessToken".to_owned(), "/".to_owned()));
+    other
+        .jar
+        .remove(&("accessToken".to_owned(), "/".to_owned()));
     assert_eq!(fetch(&mut other, "usr").await.status(), 401);
     assert_eq!(fetch(&mut bob, "usr").await.status(), 200, "his goes on");
 }

@@ -4,7 +4,9 @@ use ludgate::cluster::crd::{application::PhApplication, definitions, template::P
 use serde_json::{Value, json};
 
 fn schema_of(kind: &str) -> Value {
-    let definition = definitions().into_iter().find(|definition| definition.spec.names.kind == kind);
+    let definition = definitions()
+        .into_iter()
+        .find(|definition| definition.spec.names.kind == kind);
     let definition = serde_json::to_value(definition.expect("defined")).expect("JSON");
     assert_eq!(definition["spec"]["scope"], "Namespaced");
     definition["spec"]["versions"][0].clone()
@@ -20,23 +22,42 @@ fn a_phapplication_is_defined_as_consoles_write_it() {
         .expect("columns")
         .iter()
         .map(|column| {
-            (column["name"].as_str().expect("a name"), column["jsonPath"].as_str().expect("a path"))
+            (
+                column["name"].as_str().expect("a name"),
+                column["jsonPath"].as_str().expect("a path"),
+            )
         })
         .collect();
-    let expected =
-        [("Group", ".spec.groupName"), ("Status", ".status.phase"), ("Message", ".status.message")];
+    let expected = [
+        ("Group", ".spec.groupName"),
+        ("Status", ".status.phase"),
+        ("Message", ".status.message"),
+    ];
     assert_eq!(columns, expected);
     let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    let required = ["displayName", "groupName", "instanceType", "podTemplate", "scope", "svcTemplate"];
+    let required = [
+        "displayName",
+        "groupName",
+        "instanceType",
+        "podTemplate",
+        "scope",
+        "svcTemplate",
+    ];
     assert_eq!(spec["required"], json!(required));
     // An unknown scope must reach the gateway, and be denied there.
     assert_eq!(
-        (&spec["properties"]["scope"]["type"], &spec["properties"]["scope"]["enum"]),
+        (
+            &spec["properties"]["scope"]["type"],
+            &spec["properties"]["scope"]["enum"]
+        ),
         (&json!("string"), &Value::Null)
     );
     for template in ["podTemplate", "svcTemplate"] {
         let whole = &spec["properties"][template]["properties"]["spec"];
-        assert_eq!(whole["x-kubernetes-preserve-unknown-fields"], true, "{template}");
+        assert_eq!(
+            whole["x-kubernetes-preserve-unknown-fields"], true,
+            "{template}"
+        );
         assert_eq!(spec["properties"][template]["required"], json!(["spec"]));
     }
 }
@@ -84,7 +105,16 @@ fn crd_print_writes_both_definitions_as_yaml_documents() {
         .expect("the binary runs");
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(output.status.success());
-    let names: Vec<_> = text.lines().filter(|line| line.starts_with("  name: ")).collect();
-    assert_eq!(names, ["  name: phapplications.primehub.io", "  name: phapptemplates.primehub.io"]);
+    let names: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("  name: "))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "  name: phapplications.primehub.io",
+            "  name: phapptemplates.primehub.io"
+        ]
+    );
     assert_eq!(text.matches("---\n").count(), 2);
 }

@@ -36,7 +36,14 @@ enum How {
     ForeignSocket,
 }
 
-const PEOPLE: [Who; 6] = [Who::Nobody, Who::Alice, Who::Bob, Who::Admin, Who::AliceByToken, Who::BadToken];
+const PEOPLE: [Who; 6] = [
+    Who::Nobody,
+    Who::Alice,
+    Who::Bob,
+    Who::Admin,
+    Who::AliceByToken,
+    Who::BadToken,
+];
 const WAYS: [(How, &str); 9] = [
     (How::Navigation, "GET"),
     (How::Navigation, "HEAD"),
@@ -130,9 +137,16 @@ impl People {
 fn caller(who: Who) -> Caller {
     let person = |subject: &str, groups: &[&str], credential| {
         let groups = groups.iter().filter_map(|g| GroupName::new(g)).collect();
-        let claims = PersonClaims { subject: subject.into(), groups, ..PersonClaims::default() };
+        let claims = PersonClaims {
+            subject: subject.into(),
+            groups,
+            ..PersonClaims::default()
+        };
         let admins = [GroupName::new("admins").expect("a group")];
-        Caller::Person { principal: Arc::new(Principal::new(claims, &admins)), credential }
+        Caller::Person {
+            principal: Arc::new(Principal::new(claims, &admins)),
+            credential,
+        }
     };
     match who {
         Who::Nobody => Caller::Anonymous,
@@ -156,7 +170,9 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
     .await
     .ready()
     .await;
-    world.provider.set_claim("carol", "groups", json!(["admins"]));
+    world
+        .provider
+        .set_claim("carol", "groups", json!(["admins"]));
     let token = world.provider.access_token("alice");
     let (head, _) = token.rsplit_once('.').expect("a JWS");
     let people = People {
@@ -171,7 +187,11 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
     for (app, may) in APPS {
         for who in PEOPLE {
             for (how, method) in WAYS {
-                let verb = if matches!(how, How::Socket | How::ForeignSocket) { "ws" } else { "x" };
+                let verb = if matches!(how, How::Socket | How::ForeignSocket) {
+                    "ws"
+                } else {
+                    "x"
+                };
                 let lines = format!(
                     "{method} /apps/{app}/{verb} HTTP/1.1\r\nHost: {}\r\n{}{}",
                     world.host,
@@ -182,7 +202,9 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
                 let answer = ask(&world, &format!("{lines}\r\n"), method).await;
                 let got = (answer.status(), world.reached() > before);
                 let wanted = expected(app, may, who, how, method);
-                let explained = explain(&parts(&lines), &caller(who), &snapshot, |place| snapshot.at(place));
+                let explained = explain(&parts(&lines), &caller(who), &snapshot, |place| {
+                    snapshot.at(place)
+                });
                 let agrees = match explained.decision {
                     "allow" => wanted.1,
                     _ => !wanted.1 && explained.status == Some(wanted.0),
@@ -198,22 +220,33 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
         }
     }
     assert!(cells >= 200, "{cells} cells");
-    assert!(wrong.is_empty(), "{} of {cells} cells:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {cells} cells:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     world.check_oracles().await;
 }
 
 async fn ask(world: &World, request: &str, method: &str) -> Message {
     let mut raw = Raw::connect(world.running.address).await;
     raw.send(request).await;
-    raw.reader.message(method == "HEAD").await.ok().flatten().expect("an answer")
+    raw.reader
+        .message(method == "HEAD")
+        .await
+        .ok()
+        .flatten()
+        .expect("an answer")
 }
 
 /// The same head, for `explain`.
 fn parts(lines: &str) -> http::request::Parts {
     let mut rows = lines.lines();
     let mut start = rows.next().expect("a request line").split(' ');
-    let mut request =
-        Request::builder().method(start.next().expect("a method")).uri(start.next().expect("a target"));
+    let mut request = Request::builder()
+        .method(start.next().expect("a method"))
+        .uri(start.next().expect("a target"));
     for row in rows.filter(|row| !row.is_empty()) {
         let (name, value) = row.split_once(": ").expect("a field");
         request = request.header(name, value);

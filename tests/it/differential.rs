@@ -103,7 +103,9 @@ fn value(dice: &mut Dice) -> Vec<u8> {
 }
 
 fn headers(dice: &mut Dice) -> Vec<(String, Vec<u8>)> {
-    (0..dice.below(12)).map(|_| (dice.pick(&NAMES).to_owned(), value(dice))).collect()
+    (0..dice.below(12))
+        .map(|_| (dice.pick(&NAMES).to_owned(), value(dice)))
+        .collect()
 }
 
 fn part(dice: &mut Dice, has_body: bool, may_have_trailers: bool) -> Part {
@@ -121,27 +123,41 @@ fn part(dice: &mut Dice, has_body: bool, may_have_trailers: bool) -> Part {
     let chunks = (has_body && dice.chance(2)).then(|| {
         let (mut left, mut chunks) = (length, Vec::new());
         while left > 0 {
-            let size = usize::try_from(1 + dice.below(left as u64)).expect("small").min(left);
+            let size = usize::try_from(1 + dice.below(left as u64))
+                .expect("small")
+                .min(left);
             chunks.push(size);
             left -= size;
         }
         chunks
     });
-    let count = if chunks.is_some() && may_have_trailers { dice.below(3) } else { 0 };
-    let trailers: Vec<_> = (0..count).map(|at| (format!("x-end-{at}"), value(dice))).collect();
+    let count = if chunks.is_some() && may_have_trailers {
+        dice.below(3)
+    } else {
+        0
+    };
+    let trailers: Vec<_> = (0..count)
+        .map(|at| (format!("x-end-{at}"), value(dice)))
+        .collect();
     let mut headers = headers(dice);
     if !trailers.is_empty() {
         let names: Vec<&str> = trailers.iter().map(|(name, _)| name.as_str()).collect();
         headers.push(("trailer".into(), names.join(", ").into_bytes()));
     }
-    Part { headers, body, chunks, trailers }
+    Part {
+        headers,
+        body,
+        chunks,
+        trailers,
+    }
 }
 
 impl Case {
     fn new(number: u64) -> Case {
         let mut dice = Dice(number);
         let method = dice.pick(&[
-            "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "REPORT", "x-own",
+            "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND", "REPORT",
+            "x-own",
         ]);
         let mut target = "/apps/pub".to_owned();
         for _ in 0..dice.below(5) {
@@ -152,7 +168,10 @@ impl Case {
             }
             // What could climb is refused, and another test's.
             if segment.contains("..")
-                || segment.split(';').next().is_some_and(|plain| matches!(plain, "." | ""))
+                || segment
+                    .split(';')
+                    .next()
+                    .is_some_and(|plain| matches!(plain, "." | ""))
             {
                 segment = "x".into();
             }
@@ -169,11 +188,20 @@ impl Case {
         let has_body = dice.chance(2);
         // Trailers of a request are dropped (row 34), so none is sent.
         let request = part(&mut dice, has_body, false);
-        let status = [200, 200, 200, 201, 206, 301, 302, 400, 401, 403, 404, 418, 500, 503, 204, 304]
-            [usize::try_from(dice.below(16)).expect("small")];
+        let status = [
+            200, 200, 200, 201, 206, 301, 302, 400, 401, 403, 404, 418, 500, 503, 204, 304,
+        ][usize::try_from(dice.below(16)).expect("small")];
         let reason = dice.pick(&["OK", "", "Quite All Right", "No"]).to_owned();
         let answer = part(&mut dice, status != 204 && status != 304, true);
-        Case { method: method.into(), target, request, has_body, status, reason, answer }
+        Case {
+            method: method.into(),
+            target,
+            request,
+            has_body,
+            status,
+            reason,
+            answer,
+        }
     }
 
     fn request(&self, host: &str, number: u64) -> Vec<u8> {
@@ -188,7 +216,11 @@ impl Case {
 
     fn answer(&self) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
-        write(&mut out, &self.answer, self.status != 204 && self.status != 304);
+        write(
+            &mut out,
+            &self.answer,
+            self.status != 204 && self.status != 304,
+        );
         out
     }
 }
@@ -237,7 +269,10 @@ struct App {
 impl App {
     async fn start() -> App {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let app = App { address: listener.local_addr().expect("an address"), seen: Arc::default() };
+        let app = App {
+            address: listener.local_addr().expect("an address"),
+            seen: Arc::default(),
+        };
         let serving = app.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -252,8 +287,16 @@ impl App {
         let (read, mut write) = stream.into_split();
         let mut reader = Reader::new(read);
         while let Ok(Some(message)) = reader.message(false).await {
-            let number = message.header("x-case").and_then(|number| number.parse().ok()).expect("a case");
-            self.seen.lock().expect("no panic").entry(number).or_default().push(message);
+            let number = message
+                .header("x-case")
+                .and_then(|number| number.parse().ok())
+                .expect("a case");
+            self.seen
+                .lock()
+                .expect("no panic")
+                .entry(number)
+                .or_default()
+                .push(message);
             if write.write_all(&Case::new(number).answer()).await.is_err() {
                 return;
             }
@@ -261,7 +304,11 @@ impl App {
     }
 
     fn take(&self, number: u64) -> Vec<Message> {
-        self.seen.lock().expect("no panic").remove(&number).unwrap_or_default()
+        self.seen
+            .lock()
+            .expect("no panic")
+            .remove(&number)
+            .unwrap_or_default()
     }
 }
 
@@ -278,54 +325,117 @@ fn fields(message: &Message, ours: &[&str]) -> BTreeMap<String, Vec<Vec<u8>>> {
 }
 
 /// TE is of one connection only; without it none may be sent trailers (RFC 9110 section 6.5.1).
-const OF_REQUESTS: [&str; 6] = ["via", "forwarded", "x-real-ip", "x-request-id", "te", "transfer-encoding"];
+const OF_REQUESTS: [&str; 6] = [
+    "via",
+    "forwarded",
+    "x-real-ip",
+    "x-request-id",
+    "te",
+    "transfer-encoding",
+];
 /// How a message is framed may change with the version; that it is, the bodies show.
 const FRAMING: [&str; 2] = ["transfer-encoding", "content-length"];
 
 fn same_request(number: u64, direct: &Message, through: &Message, framing: bool) {
     assert_eq!(direct.start, through.start, "case {number}");
-    let ours = if framing { &OF_REQUESTS[..] } else { &[&OF_REQUESTS[..], &FRAMING].concat() };
+    let ours = if framing {
+        &OF_REQUESTS[..]
+    } else {
+        &[&OF_REQUESTS[..], &FRAMING].concat()
+    };
     assert_eq!(fields(direct, ours), fields(through, ours), "case {number}");
-    assert!(direct.body == through.body && !through.truncated, "case {number}: the body");
+    assert!(
+        direct.body == through.body && !through.truncated,
+        "case {number}: the body"
+    );
 }
 
-async fn over_http1(number: u64, case: &Case, host: &str, direct: &mut Raw, through: &mut Raw, app: &App) {
+async fn over_http1(
+    number: u64,
+    case: &Case,
+    host: &str,
+    direct: &mut Raw,
+    through: &mut Raw,
+    app: &App,
+) {
     let request = case.request(host, number);
     direct.send(&request).await;
-    let expected = direct.answer().await.unwrap_or_else(|| panic!("case {number}: no answer of the app"));
+    let expected = direct
+        .answer()
+        .await
+        .unwrap_or_else(|| panic!("case {number}: no answer of the app"));
     through.send(&request).await;
-    let got = through.answer().await.unwrap_or_else(|| panic!("case {number}: no answer"));
+    let got = through
+        .answer()
+        .await
+        .unwrap_or_else(|| panic!("case {number}: no answer"));
     let seen = app.take(number);
-    let [first, second] = &seen[..] else { panic!("case {number}: {} requests, {got:?}", seen.len()) };
+    let [first, second] = &seen[..] else {
+        panic!("case {number}: {} requests, {got:?}", seen.len())
+    };
     same_request(number, first, second, true);
-    assert_eq!(expected.start.trim_end(), got.start.trim_end(), "case {number}");
+    assert_eq!(
+        expected.start.trim_end(),
+        got.start.trim_end(),
+        "case {number}"
+    );
     assert_eq!(
         fields(&expected, &["transfer-encoding"]),
         fields(&got, &["transfer-encoding"]),
         "case {number}"
     );
-    assert!(expected.body == got.body && !got.truncated, "case {number}: the body");
+    assert!(
+        expected.body == got.body && !got.truncated,
+        "case {number}: the body"
+    );
     assert_eq!(expected.trailers, got.trailers, "case {number}: trailers");
 }
 
-async fn over_http2(number: u64, case: &Case, host: &str, direct: &mut Raw, client: &Http2, app: &App) {
+async fn over_http2(
+    number: u64,
+    case: &Case,
+    host: &str,
+    direct: &mut Raw,
+    client: &Http2,
+    app: &App,
+) {
     direct.send(&case.request(host, number)).await;
-    let expected = direct.answer().await.unwrap_or_else(|| panic!("case {number}: no answer of the app"));
-    let mut request =
-        Request::builder().method(case.method.as_str()).uri(format!("http://{host}{}", case.target));
+    let expected = direct
+        .answer()
+        .await
+        .unwrap_or_else(|| panic!("case {number}: no answer of the app"));
+    let mut request = Request::builder()
+        .method(case.method.as_str())
+        .uri(format!("http://{host}{}", case.target));
     request = request.header("x-case", number);
     for (name, value) in &case.request.headers {
         let name: HeaderName = name.parse().expect("a name");
         request = request.header(name, HeaderValue::from_bytes(value).expect("a value"));
     }
-    let got = client.whole(request.body(whole(case.request.body.clone())).expect("a request")).await;
+    let got = client
+        .whole(
+            request
+                .body(whole(case.request.body.clone()))
+                .expect("a request"),
+        )
+        .await;
     let seen = app.take(number);
-    let [first, second] = &seen[..] else { panic!("case {number}: {} requests, {got:?}", seen.len()) };
+    let [first, second] = &seen[..] else {
+        panic!("case {number}: {} requests, {got:?}", seen.len())
+    };
     same_request(number, first, second, false);
     assert_eq!(expected.status(), got.status(), "case {number}");
     let mut fields_of = BTreeMap::<String, Vec<Vec<u8>>>::new();
-    for (name, value) in got.head.headers.iter().filter(|(name, _)| !FRAMING.contains(&name.as_str())) {
-        fields_of.entry(name.to_string()).or_default().push(value.as_bytes().to_vec());
+    for (name, value) in got
+        .head
+        .headers
+        .iter()
+        .filter(|(name, _)| !FRAMING.contains(&name.as_str()))
+    {
+        fields_of
+            .entry(name.to_string())
+            .or_default()
+            .push(value.as_bytes().to_vec());
     }
     assert_eq!(fields(&expected, &FRAMING), fields_of, "case {number}");
     assert!(expected.body == got.body, "case {number}: the body");
@@ -340,8 +450,10 @@ async fn over_http2(number: u64, case: &Case, host: &str, direct: &mut Raw, clie
 
 #[tokio::test(flavor = "multi_thread")]
 async fn generated_messages_come_through_as_they_go_straight() {
-    let cases =
-        std::env::var("LUDGATE_DIFFERENTIAL").ok().and_then(|count| count.parse().ok()).unwrap_or(CASES);
+    let cases = std::env::var("LUDGATE_DIFFERENTIAL")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(CASES);
     let app = App::start().await;
     let world = World::with("", |settings| {
         settings.listen.h2c = true;

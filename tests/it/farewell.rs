@@ -32,7 +32,8 @@ impl Both {
     async fn open() -> Both {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let app = format!("[[apps]]\nid = \"own\"\naccess = \"user\"\nupstream = \"http://{address}\"\n");
+        let app =
+            format!("[[apps]]\nid = \"own\"\naccess = \"user\"\nupstream = \"http://{address}\"\n");
         let world = World::with(&app, |_| {}).await.ready().await;
         let alice = world.signed_in("alice").await;
         let mut client = world.raw().await;
@@ -53,8 +54,21 @@ impl Both {
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
         );
         write.write_all(head.as_bytes()).await.expect("written");
-        assert_eq!(client.reader.head().await.expect("readable").expect("a head").status(), 101);
-        Both { world, client, app: (reader, write) }
+        assert_eq!(
+            client
+                .reader
+                .head()
+                .await
+                .expect("readable")
+                .expect("a head")
+                .status(),
+            101
+        );
+        Both {
+            world,
+            client,
+            app: (reader, write),
+        }
     }
 
     async fn app_says(&mut self, bytes: &[u8]) {
@@ -67,10 +81,14 @@ impl Both {
 fn close_of(bytes: &[u8]) -> (Vec<u8>, u16) {
     // The last word, and all of it: the bytes of a masked payload are any.
     let is_it = |at: &usize| {
-        let length = bytes.get(at + 1).map_or(0, |length| usize::from(length ^ 0x80));
+        let length = bytes
+            .get(at + 1)
+            .map_or(0, |length| usize::from(length ^ 0x80));
         bytes[*at] == 0x88 && length > 0 && bytes.len() == at + 6 + length
     };
-    let at = (0..bytes.len()).find(is_it).unwrap_or_else(|| panic!("no Close frame ends {bytes:02x?}"));
+    let at = (0..bytes.len())
+        .find(is_it)
+        .unwrap_or_else(|| panic!("no Close frame ends {bytes:02x?}"));
     let (key, payload) = (&bytes[at + 2..at + 6], &bytes[at + 6..]);
     let code = [payload[0] ^ key[0], payload[1] ^ key[1]];
     (bytes[..at].to_vec(), u16::from_be_bytes(code))
@@ -80,9 +98,15 @@ fn close_of(bytes: &[u8]) -> (Vec<u8>, u16) {
 async fn both_sides_are_told_when_the_session_ends() {
     let mut both = Both::open().await;
     both.client.send(b"\x81\x85\x00\x00\x00\x00hello").await;
-    assert_eq!(both.app.0.exactly(11).await.expect("a frame"), b"\x81\x85\x00\x00\x00\x00hello");
+    assert_eq!(
+        both.app.0.exactly(11).await.expect("a frame"),
+        b"\x81\x85\x00\x00\x00\x00hello"
+    );
     both.app_says(b"\x81\x02ok").await;
-    assert_eq!(both.client.reader.exactly(4).await.expect("a frame"), b"\x81\x02ok");
+    assert_eq!(
+        both.client.reader.exactly(4).await.expect("a frame"),
+        b"\x81\x02ok"
+    );
     both.world.hands.advance(HALF_AN_HOUR);
     assert_eq!(both.client.farewell().await, Some(1008));
     let (before, code) = close_of(&both.app.0.rest().await.expect("the end"));
@@ -94,9 +118,15 @@ async fn a_frame_under_way_comes_whole_and_nothing_behind_it() {
     let mut both = Both::open().await;
     // Half a frame each way when the session ends.
     both.client.send(b"\x82\x86\x00\x00\x00\x00abc").await;
-    assert_eq!(both.app.0.exactly(9).await.expect("half a frame"), b"\x82\x86\x00\x00\x00\x00abc");
+    assert_eq!(
+        both.app.0.exactly(9).await.expect("half a frame"),
+        b"\x82\x86\x00\x00\x00\x00abc"
+    );
     both.app_says(b"\x82\x06uvw").await;
-    assert_eq!(both.client.reader.exactly(5).await.expect("half a frame"), b"\x82\x06uvw");
+    assert_eq!(
+        both.client.reader.exactly(5).await.expect("half a frame"),
+        b"\x82\x06uvw"
+    );
     let ended = both.world.log.line_with("\"path\":\"/apps/own/ws\"");
     both.world.hands.advance(HALF_AN_HOUR);
     let decided = async {
@@ -104,10 +134,16 @@ async fn a_frame_under_way_comes_whole_and_nothing_behind_it() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, decided).await.expect("the end is decided");
+    tokio::time::timeout(PATIENCE, decided)
+        .await
+        .expect("the end is decided");
     // The rest, and more that must not come through.
     both.client.send(b"def\x81\x84\x00\x00\x00\x00late").await;
-    both.app.1.write_all(b"xyz\x81\x04late").await.expect("written");
+    both.app
+        .1
+        .write_all(b"xyz\x81\x04late")
+        .await
+        .expect("written");
     let mut told = both.client.reader.exactly(3).await.expect("the rest");
     assert_eq!(told, b"xyz");
     told.clear();
@@ -122,26 +158,44 @@ async fn a_frame_under_way_comes_whole_and_nothing_behind_it() {
 async fn a_frame_that_never_ends_is_cut_within_two_seconds() {
     let mut both = Both::open().await;
     both.app_says(b"\x82\x06uvw").await;
-    assert_eq!(both.client.reader.exactly(5).await.expect("half a frame"), b"\x82\x06uvw");
+    assert_eq!(
+        both.client.reader.exactly(5).await.expect("half a frame"),
+        b"\x82\x06uvw"
+    );
     let began = std::time::Instant::now();
     both.world.hands.advance(HALF_AN_HOUR);
     assert!(
         both.client.reader.rest().await.expect("the end").is_empty(),
         "no Close frame in the middle of another"
     );
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
     // The other way stood between frames.
     assert_eq!(close_of(&both.app.0.rest().await.expect("the end")).1, 1008);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stops_says_so_and_does_not_wait_for_long() {
-    let Both { world, mut client, mut app } = Both::open().await;
+    let Both {
+        world,
+        mut client,
+        mut app,
+    } = Both::open().await;
     let began = std::time::Instant::now();
     let World { running, .. } = world;
     let stopped = tokio::spawn(running.stop());
     assert_eq!(client.farewell().await, Some(1001));
     assert_eq!(close_of(&app.0.rest().await.expect("the end")).1, 1001);
-    assert!(stopped.await.expect("no panic"), "everybody finished in time");
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(
+        stopped.await.expect("no panic"),
+        "everybody finished in time"
+    );
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        began.elapsed()
+    );
 }

@@ -7,7 +7,8 @@ use crate::support::{backend::refused_port, browser::From, world::World};
 #[tokio::test(flavor = "multi_thread")]
 async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
     let dead = refused_port().await;
-    let extra = format!("[[apps]]\nid = \"dead\"\naccess = \"public\"\nupstream = \"http://{dead}\"\n");
+    let extra =
+        format!("[[apps]]\nid = \"dead\"\naccess = \"public\"\nupstream = \"http://{dead}\"\n");
     let world = World::with(&extra, |_| {}).await;
     let page = world.browser().open("/apps/dead/").await;
     assert_eq!(page.status(), 502);
@@ -16,8 +17,15 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
         "{}",
         page.text()
     );
-    assert!(page.text().contains("http-equiv=\"refresh\" content=\"5\""), "{}", page.text());
-    let form = world.browser().send("POST", "/apps/dead/", From::Navigation, "", b"a=b").await;
+    assert!(
+        page.text().contains("http-equiv=\"refresh\" content=\"5\""),
+        "{}",
+        page.text()
+    );
+    let form = world
+        .browser()
+        .send("POST", "/apps/dead/", From::Navigation, "", b"a=b")
+        .await;
     assert!(
         form.status() == 502 && !form.text().contains("http-equiv"),
         "nothing is sent twice: {}",
@@ -27,14 +35,28 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
     // benches.
     let asked = Instant::now();
     let problem = world.browser().fetch("/apps/dead/").await;
-    assert!(asked.elapsed() < Duration::from_secs(2), "no deadline is waited for");
-    assert_eq!((problem.status(), problem.json()["reason"].as_str()), (502, Some("upstream_refused")));
+    assert!(
+        asked.elapsed() < Duration::from_secs(2),
+        "no deadline is waited for"
+    );
+    assert_eq!(
+        (problem.status(), problem.json()["reason"].as_str()),
+        (502, Some("upstream_refused"))
+    );
     let line = world.log.line_with("upstream_refused").await;
     assert_eq!(
-        (line["status"].as_u64(), line["reason"].as_str(), line["outcome"].as_str()),
+        (
+            line["status"].as_u64(),
+            line["reason"].as_str(),
+            line["outcome"].as_str()
+        ),
         (Some(502), Some("public"), Some("upstream_refused"))
     );
-    assert_eq!(world.browser().fetch("/apps/pub/").await.status(), 200, "others are not affected");
+    assert_eq!(
+        world.browser().fetch("/apps/pub/").await.status(),
+        200,
+        "others are not affected"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +86,10 @@ async fn row_43_a_connection_that_dies_before_the_head_is_502() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_44_an_app_that_takes_too_long_is_504() {
-    let world = World::with("", |settings| settings.apps[0].timeout = Duration::from_millis(50)).await;
+    let world = World::with("", |settings| {
+        settings.apps[0].timeout = Duration::from_millis(50)
+    })
+    .await;
     let page = world.browser().open("/apps/pub/hang").await;
     assert_eq!(page.status(), 504);
     assert!(page.text().contains("takes too long"));
@@ -77,17 +102,30 @@ async fn row_45_an_answer_that_breaks_off_is_visibly_cut() {
     let world = World::new().await;
     for target in ["/apps/pub/cut", "/apps/pub/cut-chunked"] {
         let mut raw = world.raw().await;
-        raw.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        raw.send(format!(
+            "GET {target} HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
         let answer = raw.answer().await.expect("a head");
         assert_eq!(answer.status(), 200);
-        assert!(answer.truncated, "{target}: the client can see that something is missing: {answer:?}");
-        assert_eq!(world.log.line_with(&format!("\"path\":\"{target}\"")).await["broken"], true);
+        assert!(
+            answer.truncated,
+            "{target}: the client can see that something is missing: {answer:?}"
+        );
+        assert_eq!(
+            world.log.line_with(&format!("\"path\":\"{target}\"")).await["broken"],
+            true
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upload_that_stands_still_is_408_and_holds_nothing_for_ever() {
-    let world = World::with("", |settings| settings.apps[0].timeout = Duration::from_millis(50)).await;
+    let world = World::with("", |settings| {
+        settings.apps[0].timeout = Duration::from_millis(50)
+    })
+    .await;
     let mut raw = world.raw().await;
     raw.send(format!(
         "POST /apps/pub/echo HTTP/1.1\r\nHost: {}\r\nContent-Length: 10\r\n\r\nabc",
@@ -99,7 +137,10 @@ async fn an_upload_that_stands_still_is_408_and_holds_nothing_for_ever() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_takes_nothing_of_its_answer_is_let_go_and_so_is_its_app() {
-    let world = World::with("[limits]\nwrite_stall = \"300ms\"\n", |_| {}).await.ready().await;
+    let world = World::with("[limits]\nwrite_stall = \"300ms\"\n", |_| {})
+        .await
+        .ready()
+        .await;
     let mut slow = world.raw().await;
     // More than the sockets between app and client hold.
     let many = "x".repeat(1 << 20);
@@ -115,6 +156,8 @@ async fn a_client_that_takes_nothing_of_its_answer_is_let_go_and_so_is_its_app()
     let line = world.log.line_with("\"path\":\"/apps/pub/echo\"").await;
     assert_eq!(line["status"], 200, "{line}");
     world.until_counted("ludgate_write_stalls_total 1").await;
-    let other = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    let other = world
+        .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
     assert_eq!(other.status(), 200, "others notice nothing");
 }

@@ -27,14 +27,23 @@ use crate::{
 
 /// Resident bytes of a process.
 fn resident(process: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("it runs");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("it runs");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("a size");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .expect("a number")
+        * 1024
 }
 
 /// A connection of HTTP/2 that keeps sending bodies that never end, until it is closed.
 async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
-    let Ok(mut frames) = tokio::time::timeout(PATIENCE, Frames::connect(([127, 0, 0, 1], port).into())).await
+    let Ok(mut frames) =
+        tokio::time::timeout(PATIENCE, Frames::connect(([127, 0, 0, 1], port).into())).await
     else {
         return;
     };
@@ -51,7 +60,10 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
             ("sec-fetch-site", "same-origin"),
             ("sec-fetch-mode", "navigate"),
             ("sec-fetch-dest", "document"),
-            ("cookie", "ludgate=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+            (
+                "cookie",
+                "ludgate=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            ),
             ("content-type", "application/x-www-form-urlencoded"),
             ("content-length", length),
         ];
@@ -63,7 +75,11 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
         let mut total = 0;
         // Windows are opened as fast as the gateway opens them; what is refused is refused.
         for stream in (0..streams).map(|n| 2 * n + 1).cycle() {
-            if total >= sent || !write.raw(&Frame::new(0, 0, stream, piece.clone()).bytes()).await {
+            if total >= sent
+                || !write
+                    .raw(&Frame::new(0, 0, stream, piece.clone()).bytes())
+                    .await
+            {
                 return;
             }
             total += piece.len() as u64;
@@ -89,8 +105,14 @@ async fn what_nobody_signed_in_sends_is_not_collected() {
         backend.address()
     );
     let process = gateway(folder.path(), &text, port).await;
-    let request = format!("GET /apps/pub/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
-    assert_eq!(Raw::exchange(([127, 0, 0, 1], port).into(), &request).await.status(), 401);
+    let request =
+        format!("GET /apps/pub/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    assert_eq!(
+        Raw::exchange(([127, 0, 0, 1], port).into(), &request)
+            .await
+            .status(),
+        401
+    );
     let before = resident(&process);
     for path in [
         "/apps/nope/x?ludgate-resume",
@@ -103,24 +125,37 @@ async fn what_nobody_signed_in_sends_is_not_collected() {
             // 100 streams of 40 connections, some 5 MiB on each: 200 MiB in all, if they were
             // taken.
             all.spawn(async move {
-                let _ = tokio::time::timeout(Duration::from_secs(4), pour(port, path, 100, 5 << 20)).await;
+                let _ =
+                    tokio::time::timeout(Duration::from_secs(4), pour(port, path, 100, 5 << 20))
+                        .await;
             });
         }
         let mut peak = 0;
-        while !matches!(tokio::time::timeout(Duration::from_millis(50), all.join_next()).await, Ok(None)) {
+        while !matches!(
+            tokio::time::timeout(Duration::from_millis(50), all.join_next()).await,
+            Ok(None)
+        ) {
             peak = peak.max(resident(&process));
         }
         let grown = peak.saturating_sub(before) >> 20;
         // Four thousand requests at once take their place, in a build for tests more than twice
         // that of a release; what they send would be 200 MiB.
         assert!(grown < 64, "{path}: {grown} MiB more");
-        assert_eq!(Raw::exchange(([127, 0, 0, 1], port).into(), &request).await.status(), 401);
+        assert_eq!(
+            Raw::exchange(([127, 0, 0, 1], port).into(), &request)
+                .await
+                .status(),
+            401
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_is_given_back_and_sent_while_others_flood() {
-    let world = World::with("", |settings| settings.listen.h2c = true).await.ready().await;
+    let world = World::with("", |settings| settings.listen.h2c = true)
+        .await
+        .ready()
+        .await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
     let port = world.running.address.port();
@@ -131,18 +166,35 @@ async fn a_form_is_given_back_and_sent_while_others_flood() {
     world.hands.advance(Duration::from_secs(30 * 60));
     let kind = "application/x-www-form-urlencoded";
     let more = format!("Origin: http://{}\r\nContent-Type: {kind}\r\n", world.host);
-    let page = alice.once("POST", "/apps/grp/echo", From::Form, &more, b"text=typed").await;
+    let page = alice
+        .once("POST", "/apps/grp/echo", From::Form, &more, b"text=typed")
+        .await;
     assert!(page.text().contains("ludgate-parked"), "{}", page.text());
-    let body = format!("ludgate-parked={}", crate::session_store::field(&page.text(), "ludgate-parked"));
+    let body = format!(
+        "ludgate-parked={}",
+        crate::session_store::field(&page.text(), "ludgate-parked")
+    );
     alice.sign_in("/apps/usr/", "alice").await;
-    let sent = alice.once("POST", "/apps/grp/echo?ludgate-resume", From::Form, &more, body.as_bytes()).await;
+    let sent = alice
+        .once(
+            "POST",
+            "/apps/grp/echo?ludgate-resume",
+            From::Form,
+            &more,
+            body.as_bytes(),
+        )
+        .await;
     assert_eq!((sent.status(), sent.text()), (200, "text=typed".to_owned()));
 }
 
 /// From an address of its own: another client.
 async fn from_elsewhere(world: &World, target: &str) -> Message {
     let mut raw = Raw::connect_from("127.0.0.77", world.running.address).await;
-    raw.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", world.host)).await;
+    raw.send(format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        world.host
+    ))
+    .await;
     raw.answer().await.expect("an answer")
 }
 
@@ -154,13 +206,16 @@ fn endless() -> http2::Body {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn uploads_that_do_not_end_take_an_app_from_nobody_else() {
-    let world =
-        World::with("[limits]\nrequests_per_app = 256\n", |settings| settings.listen.h2c = true).await;
+    let world = World::with("[limits]\nrequests_per_app = 256\n", |settings| {
+        settings.listen.h2c = true
+    })
+    .await;
     let (mut uploads, mut clients) = (JoinSet::new(), Vec::new());
     for _ in 0..3 {
         let client = Http2::connect(world.running.address).await;
         for _ in 0..100 {
-            let request = Request::post(format!("http://{}/apps/pub/slow", world.host)).body(endless());
+            let request =
+                Request::post(format!("http://{}/apps/pub/slow", world.host)).body(endless());
             let mut sender = client.0.clone();
             let sent = sender.send_request(request.expect("a request"));
             uploads.spawn(async move { sent.await.map(|answer| answer.status().as_u16()) });
@@ -170,21 +225,32 @@ async fn uploads_that_do_not_end_take_an_app_from_nobody_else() {
     // What is more than its share is refused at once: then all of them were looked at.
     for count in 0..300 - 64 {
         let refused = tokio::time::timeout(PATIENCE, uploads.join_next()).await;
-        let status =
-            refused.unwrap_or_else(|_| panic!("{count} were refused")).expect("some").expect("no panic");
+        let status = refused
+            .unwrap_or_else(|_| panic!("{count} were refused"))
+            .expect("some")
+            .expect("no panic");
         assert_eq!(status.expect("an answer"), 503);
     }
     for _ in 0..20 {
         assert_eq!(from_elsewhere(&world, "/apps/pub/x").await.status(), 200);
     }
-    let own = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
-    assert_eq!(own.status(), 200, "what waits for its own body waits for nobody");
+    let own = world
+        .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
+    assert_eq!(
+        own.status(),
+        200,
+        "what waits for its own body waits for nobody"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_wait_take_an_app_from_nobody_else() {
     let world = World::with("[limits]\nrequests_per_app = 40\n", |_| {}).await;
-    let request = format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host);
+    let request = format!(
+        "GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n",
+        world.host
+    );
     let mut waiting = Vec::new();
     for _ in 0..40 {
         let mut raw = world.raw().await;
@@ -196,22 +262,40 @@ async fn requests_that_wait_take_an_app_from_nobody_else() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, reached).await.expect("its share");
+    tokio::time::timeout(PATIENCE, reached)
+        .await
+        .expect("its share");
     for _ in 0..20 {
         assert_eq!(from_elsewhere(&world, "/apps/pub/x").await.status(), 200);
     }
-    let refused = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
-    assert_eq!((refused.status(), refused.json()["reason"].as_str()), (503, Some("upstream_busy")));
+    let refused = world
+        .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
+    assert_eq!(
+        (refused.status(), refused.json()["reason"].as_str()),
+        (503, Some("upstream_busy"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn websockets_of_one_address_or_person_leave_room_for_the_others() {
-    let world = World::with("[limits]\nconnections_per_app = 40\n", |_| {}).await.ready().await;
+    let world = World::with("[limits]\nconnections_per_app = 40\n", |_| {})
+        .await
+        .ready()
+        .await;
     let mut open = Vec::new();
     loop {
         let mut raw = world.raw().await;
         raw.send(handshake(&world, "/apps/pub/ws")).await;
-        if raw.reader.head().await.expect("readable").expect("a head").status() != 101 {
+        if raw
+            .reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status()
+            != 101
+        {
             break;
         }
         open.push(raw);
@@ -229,9 +313,16 @@ async fn websockets_of_one_address_or_person_leave_room_for_the_others() {
     assert_eq!(bob.fetch("/apps/usr/x").await.status(), 200);
     drop(open);
     let again = async {
-        while world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await.status() != 200 {}
+        while world
+            .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
+            .await
+            .status()
+            != 200
+        {}
     };
-    tokio::time::timeout(PATIENCE, again).await.expect("what is given back is there again");
+    tokio::time::timeout(PATIENCE, again)
+        .await
+        .expect("what is given back is there again");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -244,13 +335,21 @@ async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
     pair.redis.quiet().await;
     let commands = async || {
         let stats: String = pair.redis.run(cmd("INFO").arg("stats")).await;
-        let count = stats.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-        count.expect("a number").trim().parse::<u64>().expect("a number")
+        let count = stats
+            .lines()
+            .find_map(|line| line.strip_prefix("total_commands_processed:"));
+        count
+            .expect("a number")
+            .trim()
+            .parse::<u64>()
+            .expect("a number")
     };
     let before = commands().await;
     for count in 0..600 {
         let made_up = |n: usize| format!("{:A<43}", format!("{count}x{n}x"));
-        let apps: String = (0..4).map(|n| format!("phapplication-session-id={}; ", made_up(n))).collect();
+        let apps: String = (0..4)
+            .map(|n| format!("phapplication-session-id={}; ", made_up(n)))
+            .collect();
         let signs: Vec<_> = (4..8).map(|n| format!("ludgate={}", made_up(n))).collect();
         let request = format!(
             "GET /apps/grp/x HTTP/1.1\r\nHost: {}\r\nCookie: {apps}{}\r\nConnection: close\r\n\r\n",
@@ -259,7 +358,10 @@ async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
         );
         let mut raw = Raw::connect_from("127.0.0.78", pair.other.running.address).await;
         raw.send(request).await;
-        assert!(matches!(raw.answer().await.expect("an answer").status(), 401 | 503));
+        assert!(matches!(
+            raw.answer().await.expect("an answer").status(),
+            401 | 503
+        ));
     }
     let spent = commands().await - before;
     assert!(spent < 3_000, "{spent} commands for 600 requests");
@@ -279,7 +381,10 @@ async fn an_app_that_sends_interim_answers_without_end_is_502() {
     assert_eq!(world.exchange(request).await.status(), 200);
     world.backend("pub").script(answer(10_000));
     let refused = world.exchange(request).await;
-    assert_eq!((refused.status(), refused.json()["reason"].as_str()), (502, Some("upstream_bad_answer")));
+    assert_eq!(
+        (refused.status(), refused.json()["reason"].as_str()),
+        (502, Some("upstream_bad_answer"))
+    );
     world.backend("pub").script(None);
     assert_eq!(world.exchange(request).await.status(), 200);
 }

@@ -76,13 +76,21 @@ async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http1() {
     let mut alice = world.signed_in("alice").await;
     // A head has room for a hundred fields.
     for names in spellings().chunks(50) {
-        let fields: String = names.iter().map(|name| format!("{name}: {FORGED}\r\n")).collect();
+        let fields: String = names
+            .iter()
+            .map(|name| format!("{name}: {FORGED}\r\n"))
+            .collect();
         for app in ["grp", "pub"] {
-            let answer = alice.send("GET", &format!("/apps/{app}/x"), From::Fetch, &fields, b"").await;
+            let answer = alice
+                .send("GET", &format!("/apps/{app}/x"), From::Fetch, &fields, b"")
+                .await;
             assert_eq!(answer.status(), 200, "{}", answer.text());
             check(&world, app, app);
         }
-        assert_eq!(world.backend("grp").last().all("x-forwarded-user"), ["alice"]);
+        assert_eq!(
+            world.backend("grp").last().all("x-forwarded-user"),
+            ["alice"]
+        );
     }
     world.check_oracles().await;
 }
@@ -96,7 +104,9 @@ async fn no_spelling_of_a_name_of_ours_reaches_an_app_over_http2() {
         for name in names {
             request = request.header(name, FORGED);
         }
-        let answer = client.whole(request.body(whole("")).expect("a request")).await;
+        let answer = client
+            .whole(request.body(whole("")).expect("a request"))
+            .await;
         assert_eq!(answer.status(), 200, "{}", answer.text());
         check(&world, "pub", "HTTP/2");
     }
@@ -135,12 +145,21 @@ impl Lighttpd {
             .spawn()
             .expect("lighttpd: tests/install.sh installs it");
         let listening = async {
-            while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+            while tokio::net::TcpStream::connect(("127.0.0.1", port))
+                .await
+                .is_err()
+            {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
-        Lighttpd { child, port, _folder: folder }
+        tokio::time::timeout(PATIENCE, listening)
+            .await
+            .expect("it listens");
+        Lighttpd {
+            child,
+            port,
+            _folder: folder,
+        }
     }
 }
 
@@ -160,14 +179,27 @@ async fn a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone() {
     let straight = format!("GET /env.sh HTTP/1.0\r\nHost: x\r\nX~Forwarded~User: {FORGED}\r\n\r\n");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], server.port));
     let answer = Raw::exchange(address, straight).await.text();
-    assert!(answer.contains(&format!("HTTP_X_FORWARDED_USER={FORGED}")), "{answer}");
+    assert!(
+        answer.contains(&format!("HTTP_X_FORWARDED_USER={FORGED}")),
+        "{answer}"
+    );
     for names in spellings().chunks(50) {
-        let fields: String = names.iter().map(|name| format!("{name}: {FORGED}\r\n")).collect();
-        let answer = alice.send("GET", "/apps/cgi/env.sh", From::Fetch, &fields, b"").await;
+        let fields: String = names
+            .iter()
+            .map(|name| format!("{name}: {FORGED}\r\n"))
+            .collect();
+        let answer = alice
+            .send("GET", "/apps/cgi/env.sh", From::Fetch, &fields, b"")
+            .await;
         assert_eq!(answer.status(), 200, "{}", answer.text());
         let environment = answer.text();
         assert!(!environment.contains(FORGED), "{names:?}\n{environment}");
-        assert!(environment.lines().any(|line| line == "HTTP_X_FORWARDED_USER=alice"), "{environment}");
+        assert!(
+            environment
+                .lines()
+                .any(|line| line == "HTTP_X_FORWARDED_USER=alice"),
+            "{environment}"
+        );
         assert!(!environment.contains("HTTP_PROXY="), "{environment}");
     }
 }

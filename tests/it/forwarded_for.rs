@@ -17,7 +17,10 @@ const AT_ONCE: usize = 3;
 async fn world() -> World {
     World::with(&format!("[limits]\nsign_ins = {AT_ONCE}\n"), |settings| {
         settings.peers.trusted = vec!["127.0.0.1/32".parse().expect("a network")];
-        settings.listen.trusted_proxies.clone_from(&settings.peers.trusted);
+        settings
+            .listen
+            .trusted_proxies
+            .clone_from(&settings.peers.trusted);
     })
     .await
     .ready()
@@ -26,9 +29,15 @@ async fn world() -> World {
 
 /// Begins to sign in, with this line of a proxy.
 async fn start(world: &World, chain: &[u8]) -> Message {
-    let head = format!("GET /oauth2/start?rd=/ HTTP/1.1\r\nHost: {}\r\nX-Forwarded-For: ", world.host);
-    Raw::exchange(world.running.address, [head.as_bytes(), chain, b"\r\nConnection: close\r\n\r\n"].concat())
-        .await
+    let head = format!(
+        "GET /oauth2/start?rd=/ HTTP/1.1\r\nHost: {}\r\nX-Forwarded-For: ",
+        world.host
+    );
+    Raw::exchange(
+        world.running.address,
+        [head.as_bytes(), chain, b"\r\nConnection: close\r\n\r\n"].concat(),
+    )
+    .await
 }
 
 async fn admitted(world: &World, chain: &[u8]) -> usize {
@@ -66,9 +75,16 @@ async fn the_client_is_named_in_the_log_and_to_apps_whatever_it_wrote_itself() {
         (b"nonsense, [2001:db8::1]:443", "2001:db8::1"),
         (b"203.0.113.7, \xff", "127.0.0.1"),
     ] {
-        let head = format!("GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\nX-Forwarded-For: ", world.host);
+        let head = format!(
+            "GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\nX-Forwarded-For: ",
+            world.host
+        );
         let end = b"\r\nConnection: close\r\n\r\n";
-        let answer = Raw::exchange(world.running.address, [head.as_bytes(), chain, end].concat()).await;
+        let answer = Raw::exchange(
+            world.running.address,
+            [head.as_bytes(), chain, end].concat(),
+        )
+        .await;
         assert_eq!(answer.status(), 200);
         let seen = world.backend("pub").last();
         assert_eq!(seen.header("x-real-ip").as_deref(), Some(client));
@@ -112,12 +128,21 @@ impl Nginx {
             .spawn()
             .expect("nginx: tests/install.sh installs it");
         let listening = async {
-            while tokio::net::TcpStream::connect(("127.0.0.2", port)).await.is_err() {
+            while tokio::net::TcpStream::connect(("127.0.0.2", port))
+                .await
+                .is_err()
+            {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
-        Nginx { child, port, _folder: folder }
+        tokio::time::timeout(PATIENCE, listening)
+            .await
+            .expect("it listens");
+        Nginx {
+            child,
+            port,
+            _folder: folder,
+        }
     }
 }
 
@@ -134,7 +159,15 @@ async fn behind_a_real_nginx_a_byte_of_the_client_hides_nobody() {
         // From an address of its own, which is none of our proxies'.
         let mut raw = Raw::connect_from("127.0.0.9", address).await;
         let head = b"GET /oauth2/start?rd=/ HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: \xff";
-        raw.send([&head[..], &[b'0' + count % 10], b"\r\nConnection: close\r\n\r\n"].concat()).await;
+        raw.send(
+            [
+                &head[..],
+                &[b'0' + count % 10],
+                b"\r\nConnection: close\r\n\r\n",
+            ]
+            .concat(),
+        )
+        .await;
         admitted += usize::from(raw.answer().await.expect("an answer").status() == 302);
     }
     assert_eq!(admitted, AT_ONCE);

@@ -12,16 +12,35 @@ async fn row_12_a_public_app_is_reached_by_everybody_and_learns_nothing() {
     let mut alice = world.signed_in("alice").await;
     let token = world.provider.access_token("alice");
     let answer = alice
-        .send("GET", "/apps/pub/x", From::Fetch, &format!("Authorization: Bearer {token}\r\n"), b"")
+        .send(
+            "GET",
+            "/apps/pub/x",
+            From::Fetch,
+            &format!("Authorization: Bearer {token}\r\n"),
+            b"",
+        )
         .await;
     assert_eq!(answer.status(), 200);
-    assert!(answer.all("set-cookie").is_empty(), "public traffic makes no session");
+    assert!(
+        answer.all("set-cookie").is_empty(),
+        "public traffic makes no session"
+    );
     let seen = world.backend("pub").last();
-    for name in ["cookie", "authorization", "x-forwarded-user", "x-forwarded-groups", "x-forwarded-email"] {
+    for name in [
+        "cookie",
+        "authorization",
+        "x-forwarded-user",
+        "x-forwarded-groups",
+        "x-forwarded-email",
+    ] {
         assert_eq!(seen.header(name), None, "{name}");
     }
     assert_eq!(
-        world.browser().send("POST", "/apps/pub/echo", From::ForeignFetch, "", b"hi").await.text(),
+        world
+            .browser()
+            .send("POST", "/apps/pub/echo", From::ForeignFetch, "", b"hi")
+            .await
+            .text(),
         "hi"
     );
     world.canaries.lock().expect("no panic").push(token);
@@ -47,13 +66,31 @@ async fn row_31_an_app_gets_its_own_cookies_byte_for_byte_and_none_of_ours() {
     for (around, expected) in [
         (("a=1; ", "; b=\"x y\"; c=%20"), "a=1; b=\"x y\"; c=%20"),
         (("", ""), ""),
-        (("a=1;b=2;  ", "; accessToken=s; accessToken.sig=s;d"), "a=1;b=2;d"),
-        (("=odd; \t", "; LUDGATE=x; __Host-ludgate=y; ludgate =z"), "=odd"),
+        (
+            ("a=1;b=2;  ", "; accessToken=s; accessToken.sig=s;d"),
+            "a=1;b=2;d",
+        ),
+        (
+            ("=odd; \t", "; LUDGATE=x; __Host-ludgate=y; ludgate =z"),
+            "=odd",
+        ),
     ] {
         let line = format!("Cookie: {}{ours}{}\r\n", around.0, around.1);
-        let answer = world.exchange(&format!("GET /apps/usr/ HTTP/1.1\r\nHost: HOST\r\n{line}\r\n")).await;
+        let answer = world
+            .exchange(&format!(
+                "GET /apps/usr/ HTTP/1.1\r\nHost: HOST\r\n{line}\r\n"
+            ))
+            .await;
         assert_eq!(answer.status(), 200, "{line}");
-        assert_eq!(world.backend("usr").last().header("cookie").unwrap_or_default(), expected, "{line}");
+        assert_eq!(
+            world
+                .backend("usr")
+                .last()
+                .header("cookie")
+                .unwrap_or_default(),
+            expected,
+            "{line}"
+        );
     }
     world.check_oracles().await;
 }
@@ -72,7 +109,11 @@ async fn row_32_the_forwarded_headers_are_ours_and_the_host_is_kept() {
     let lies = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Port: 1\r\n\
          X-Forwarded-Prefix: /x\r\nX-Forwarded-Server: x\r\nX-Forwarded-Ssl: on\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n\
          True-Client-IP: 6.6.6.6\r\nCF-Connecting-IP: 6.6.6.6\r\nX-Request-Id: mine\r\n";
-    world.exchange(&format!("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{lies}\r\n")).await;
+    world
+        .exchange(&format!(
+            "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{lies}\r\n"
+        ))
+        .await;
     let seen = world.backend("pub").last();
     let port = world.host.split_once(':').expect("a port").1;
     for (name, expected) in [
@@ -83,11 +124,19 @@ async fn row_32_the_forwarded_headers_are_ours_and_the_host_is_kept() {
         ("x-forwarded-proto", "http"),
         ("x-forwarded-port", port),
         ("x-forwarded-prefix", "/apps/pub"),
-        ("forwarded", &format!("for=127.0.0.1;host=\"{}\";proto=http", world.host)),
+        (
+            "forwarded",
+            &format!("for=127.0.0.1;host=\"{}\";proto=http", world.host),
+        ),
     ] {
         assert_eq!(seen.all(name), [expected], "{name}");
     }
-    for name in ["x-forwarded-server", "x-forwarded-ssl", "true-client-ip", "cf-connecting-ip"] {
+    for name in [
+        "x-forwarded-server",
+        "x-forwarded-ssl",
+        "true-client-ip",
+        "cf-connecting-ip",
+    ] {
         assert_eq!(seen.header(name), None, "{name}");
     }
     assert_ne!(seen.header("x-request-id").as_deref(), Some("mine"));
@@ -97,14 +146,24 @@ async fn row_32_the_forwarded_headers_are_ours_and_the_host_is_kept() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_32_a_trusted_proxy_names_the_client_and_the_request() {
-    let world =
-        World::with("", |settings| settings.peers.trusted.push("127.0.0.0/8".parse().expect("a network")))
-            .await;
-    let chain =
-        "X-Forwarded-For: 6.6.6.6, 203.0.113.7\r\nX-Request-Id: edge-17\r\nX-Forwarded-Proto: ftp\r\n";
-    world.exchange(&format!("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{chain}\r\n")).await;
+    let world = World::with("", |settings| {
+        settings
+            .peers
+            .trusted
+            .push("127.0.0.0/8".parse().expect("a network"))
+    })
+    .await;
+    let chain = "X-Forwarded-For: 6.6.6.6, 203.0.113.7\r\nX-Request-Id: edge-17\r\nX-Forwarded-Proto: ftp\r\n";
+    world
+        .exchange(&format!(
+            "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{chain}\r\n"
+        ))
+        .await;
     let seen = world.backend("pub").last();
-    assert_eq!(seen.header("x-forwarded-for").as_deref(), Some("6.6.6.6, 203.0.113.7, 127.0.0.1"));
+    assert_eq!(
+        seen.header("x-forwarded-for").as_deref(),
+        Some("6.6.6.6, 203.0.113.7, 127.0.0.1")
+    );
     assert_eq!(seen.header("x-real-ip").as_deref(), Some("203.0.113.7"));
     assert_eq!(seen.header("x-request-id").as_deref(), Some("edge-17"));
     assert_eq!(
@@ -112,23 +171,37 @@ async fn row_32_a_trusted_proxy_names_the_client_and_the_request() {
         Some("http"),
         "the public origin's, not the proxy's"
     );
-    assert_eq!(world.log.line_with("edge-17").await["client"], "203.0.113.7");
+    assert_eq!(
+        world.log.line_with("edge-17").await["client"],
+        "203.0.113.7"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_32_a_request_that_comes_round_again_is_refused() {
     let world = World::new().await;
-    world.exchange("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    world
+        .exchange("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
     let ours = world.backend("pub").last().header("via").expect("our name");
     let loud = ours.to_ascii_uppercase();
-    for via in [ours.clone(), format!("1.0 fred, {loud}"), format!("1.1 p.example.net , {ours}")] {
-        let answer =
-            world.exchange(&format!("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\nVia: {via}\r\n\r\n")).await;
+    for via in [
+        ours.clone(),
+        format!("1.0 fred, {loud}"),
+        format!("1.1 p.example.net , {ours}"),
+    ] {
+        let answer = world
+            .exchange(&format!(
+                "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\nVia: {via}\r\n\r\n"
+            ))
+            .await;
         assert_eq!(answer.status(), 508, "{via}");
     }
     assert_eq!(world.reached(), 1);
     world
-        .exchange("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\nVia: 1.0 fred, 1.1 ludgate-00000000\r\n\r\n")
+        .exchange(
+            "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\nVia: 1.0 fred, 1.1 ludgate-00000000\r\n\r\n",
+        )
         .await;
     assert_eq!(
         world.backend("pub").last().all("via"),
@@ -140,7 +213,9 @@ async fn row_32_a_request_that_comes_round_again_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn row_33_identity_headers_are_ours_in_every_spelling() {
     let world = World::new().await.ready().await;
-    world.provider.set_claim("alice", "groups", json!(["phusers", "a,b", "ü"]));
+    world
+        .provider
+        .set_claim("alice", "groups", json!(["phusers", "a,b", "ü"]));
     let alice = world.signed_in("alice").await;
     let lies = "X-Forwarded-User: root\r\nX_Forwarded_User: root\r\nX.Forwarded.User: root\r\nx-FORWARDED_user: root\r\n\
          X-Forwarded.User: root\r\nX-Forwarded-Groups: root\r\nX-Forwarded-Email: root\r\nX-Forwarded-Preferred-Username: root\r\n\
@@ -152,20 +227,32 @@ async fn row_33_identity_headers_are_ours_in_every_spelling() {
     );
     assert_eq!(world.exchange(&request).await.status(), 200);
     let seen = world.backend("usr").last();
-    assert!(!String::from_utf8_lossy(&seen.raw).contains("root"), "{seen:?}");
+    assert!(
+        !String::from_utf8_lossy(&seen.raw).contains("root"),
+        "{seen:?}"
+    );
     assert_eq!(seen.all("x-forwarded-user"), ["alice"]);
     assert_eq!(seen.all("x-forwarded-email"), ["alice@example.com"]);
     assert_eq!(seen.all("x-forwarded-preferred-username"), ["alice"]);
     assert_eq!(seen.all("x-forwarded-groups"), ["phusers,a%2Cb,%C3%BC"]);
-    assert_eq!(seen.all("x-forwarded-for"), ["127.0.0.1"], "nomination does not remove ours");
-    assert_eq!((seen.header("x-mine"), seen.header("x-yours").as_deref()), (None, Some("1")));
+    assert_eq!(
+        seen.all("x-forwarded-for"),
+        ["127.0.0.1"],
+        "nomination does not remove ours"
+    );
+    assert_eq!(
+        (seen.header("x-mine"), seen.header("x-yours").as_deref()),
+        (None, Some("1"))
+    );
     world.check_oracles().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_33_a_missing_claim_gives_no_header() {
     let world = World::new().await.ready().await;
-    world.provider.set_claim("carol", "email", serde_json::Value::Null);
+    world
+        .provider
+        .set_claim("carol", "email", serde_json::Value::Null);
     world.provider.set_claim("carol", "groups", json!([]));
     let carol = world.signed_in("carol").await;
     let request = format!(
@@ -174,7 +261,13 @@ async fn row_33_a_missing_claim_gives_no_header() {
     );
     assert_eq!(world.exchange(&request).await.status(), 200);
     let seen = world.backend("usr").last();
-    assert_eq!((seen.header("x-forwarded-email"), seen.header("x-forwarded-groups")), (None, None));
+    assert_eq!(
+        (
+            seen.header("x-forwarded-email"),
+            seen.header("x-forwarded-groups")
+        ),
+        (None, None)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -200,8 +293,13 @@ async fn row_34_hop_by_hop_headers_and_request_trailers_stay_on_their_hop() {
     ] {
         assert_eq!(seen.header(name), None, "{name}: {seen:?}");
     }
-    assert!(!String::from_utf8_lossy(&seen.raw).contains("root"), "trailers are dropped");
-    let answer = world.exchange("GET /apps/pub/origin-wide HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    assert!(
+        !String::from_utf8_lossy(&seen.raw).contains("root"),
+        "trailers are dropped"
+    );
+    let answer = world
+        .exchange("GET /apps/pub/origin-wide HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
     for name in [
         "clear-site-data",
         "strict-transport-security",
@@ -229,7 +327,12 @@ async fn row_34_expectations_are_met_by_us_and_early_hints_are_dropped() {
         world.host
     ))
     .await;
-    let interim = raw.reader.head().await.expect("readable").expect("an interim answer");
+    let interim = raw
+        .reader
+        .head()
+        .await
+        .expect("readable")
+        .expect("an interim answer");
     assert_eq!(interim.status(), 100);
     raw.send("ok").await;
     assert_eq!(raw.answer().await.expect("an answer").text(), "ok");
@@ -240,46 +343,89 @@ async fn row_34_expectations_are_met_by_us_and_early_hints_are_dropped() {
         )
         .await;
     assert_eq!(refused.status(), 417);
-    assert_eq!(world.exchange("GET /apps/pub/early-hints HTTP/1.1\r\nHost: HOST\r\n\r\n").await.text(), "ok");
-    let part = world.exchange("GET /apps/pub/range HTTP/1.1\r\nHost: HOST\r\nRange: bytes=0-1\r\n\r\n").await;
-    assert_eq!((part.status(), part.header("content-range").as_deref()), (206, Some("bytes 0-1/6")));
-    assert_eq!(world.backend("pub").last().header("range").as_deref(), Some("bytes=0-1"));
+    assert_eq!(
+        world
+            .exchange("GET /apps/pub/early-hints HTTP/1.1\r\nHost: HOST\r\n\r\n")
+            .await
+            .text(),
+        "ok"
+    );
+    let part = world
+        .exchange("GET /apps/pub/range HTTP/1.1\r\nHost: HOST\r\nRange: bytes=0-1\r\n\r\n")
+        .await;
+    assert_eq!(
+        (part.status(), part.header("content-range").as_deref()),
+        (206, Some("bytes 0-1/6"))
+    );
+    assert_eq!(
+        world.backend("pub").last().header("range").as_deref(),
+        Some("bytes=0-1")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn status_reason_and_header_values_pass_as_the_app_sent_them() {
     let world = World::new().await;
-    let answer = world.exchange("GET /apps/pub/reason HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
+    let answer = world
+        .exchange("GET /apps/pub/reason HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
     assert_eq!(answer.start, "HTTP/1.1 299 Quite All Right");
     assert_eq!(answer.all("x-a"), ["1", "2"]);
     assert_eq!(answer.header("date"), None, "nothing is invented");
     let request = "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\nX-B: 1\r\nX-C: \u{e9}\r\nX-B: 2\r\nAuthorization: Basic eDp5\r\nOrigin: http://evil.test\r\n\r\n";
     assert_eq!(world.exchange(request).await.status(), 200);
     let seen = world.backend("pub").last();
-    assert_eq!((seen.all("x-b"), seen.all("x-c")), (vec!["1".into(), "2".into()], vec!["\u{e9}".into()]));
-    assert_eq!(seen.header("authorization").as_deref(), Some("Basic eDp5"), "not ours: the app's own");
+    assert_eq!(
+        (seen.all("x-b"), seen.all("x-c")),
+        (vec!["1".into(), "2".into()], vec!["\u{e9}".into()])
+    );
+    assert_eq!(
+        seen.header("authorization").as_deref(),
+        Some("Basic eDp5"),
+        "not ours: the app's own"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_35_bodies_of_every_method_arrive_with_one_canonical_framing() {
     let world = World::new().await;
-    for method in ["GET", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "FOO"] {
-        let sized =
-            format!("{method} /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\n\r\nhello");
-        assert_eq!(world.exchange(&sized).await.text(), "hello", "{method} sized");
+    for method in [
+        "GET", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "FOO",
+    ] {
+        let sized = format!(
+            "{method} /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 5\r\n\r\nhello"
+        );
+        assert_eq!(
+            world.exchange(&sized).await.text(),
+            "hello",
+            "{method} sized"
+        );
         assert_eq!(world.backend("pub").last().all("content-length"), ["5"]);
         let chunked = format!(
             "{method} /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
         );
-        assert_eq!(world.exchange(&chunked).await.text(), "hello", "{method} chunked");
-        assert_eq!(world.backend("pub").last().all("transfer-encoding"), ["chunked"]);
+        assert_eq!(
+            world.exchange(&chunked).await.text(),
+            "hello",
+            "{method} chunked"
+        );
+        assert_eq!(
+            world.backend("pub").last().all("transfer-encoding"),
+            ["chunked"]
+        );
     }
     let padded = "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0005\r\n\r\nhello";
     assert_eq!(world.exchange(padded).await.text(), "hello");
     assert_eq!(world.backend("pub").last().all("content-length"), ["5"]);
     let empty = "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(world.exchange(empty).await.status(), 200);
-    assert_eq!(world.exchange("GET /apps/pub/chunked HTTP/1.1\r\nHost: HOST\r\n\r\n").await.text(), "abcdef");
+    assert_eq!(
+        world
+            .exchange("GET /apps/pub/chunked HTTP/1.1\r\nHost: HOST\r\n\r\n")
+            .await
+            .text(),
+        "abcdef"
+    );
     world.check_oracles().await;
 }
 
@@ -296,7 +442,10 @@ async fn row_35_a_large_body_streams_both_ways() {
     raw.send(head).await;
     let writing = async { raw.writer.write_all(&body).await.expect("written") };
     let (answer, ()) = tokio::join!(raw.reader.message(false), writing);
-    assert!(answer.expect("readable").expect("an answer").body == body, "8 MiB came back unchanged");
+    assert!(
+        answer.expect("readable").expect("an answer").body == body,
+        "8 MiB came back unchanged"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,9 +479,19 @@ async fn row_36_events_are_passed_on_as_they_come() {
     ))
     .await;
     let head = raw.reader.head().await.expect("readable").expect("a head");
-    assert_eq!(head.header("content-type").as_deref(), Some("text/event-stream"));
-    let first = raw.reader.some().await.expect("an event, although the app goes on");
-    assert!(String::from_utf8_lossy(&first).contains("data: 1"), "{first:?}");
+    assert_eq!(
+        head.header("content-type").as_deref(),
+        Some("text/event-stream")
+    );
+    let first = raw
+        .reader
+        .some()
+        .await
+        .expect("an event, although the app goes on");
+    assert!(
+        String::from_utf8_lossy(&first).contains("data: 1"),
+        "{first:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -342,16 +501,40 @@ async fn row_37_a_safe_request_on_a_connection_that_just_died_is_sent_once_more_
     let mut raw = world.raw().await;
     for round in 0..20 {
         // Keep-alive on one client connection, so that one data thread and its pool serve it.
-        raw.send(format!("GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-        assert_eq!(raw.answer().await.expect("an answer").status(), 200, "{round}");
+        raw.send(format!(
+            "GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
+        assert_eq!(
+            raw.answer().await.expect("an answer").status(),
+            200,
+            "{round}"
+        );
         let before = backend.count();
-        raw.send(format!("GET /apps/pub/close HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        raw.send(format!(
+            "GET /apps/pub/close HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
         let answer = raw.answer().await.expect("an answer");
         // The first died on a used connection and was repeated on a new one, which died too: never
         // a third.
-        assert_eq!((answer.status(), backend.count() - before), (502, 2), "{round}");
-        raw.send(format!("GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-        assert_eq!(raw.answer().await.expect("an answer").status(), 200, "{round}");
+        assert_eq!(
+            (answer.status(), backend.count() - before),
+            (502, 2),
+            "{round}"
+        );
+        raw.send(format!(
+            "GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
+        assert_eq!(
+            raw.answer().await.expect("an answer").status(),
+            200,
+            "{round}"
+        );
         let before = backend.count();
         raw.send(format!(
             "POST /apps/pub/close HTTP/1.1\r\nHost: {}\r\nContent-Length: 1\r\n\r\nx",
@@ -372,35 +555,62 @@ async fn connections_to_an_app_are_kept_and_reused() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     for _ in 0..50 {
-        raw.send(format!("GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        raw.send(format!(
+            "GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
         assert_eq!(raw.answer().await.expect("an answer").status(), 200);
     }
-    assert_eq!(world.backend("pub").connections(), 1, "fifty requests, one connection");
+    assert_eq!(
+        world.backend("pub").connections(),
+        1,
+        "fifty requests, one connection"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_34_response_trailers_pass_to_a_client_that_takes_them() {
     let world = World::new().await;
-    let asked = "GET /apps/pub/trailers HTTP/1.1\r\nHost: HOST\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+    let asked =
+        "GET /apps/pub/trailers HTTP/1.1\r\nHost: HOST\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
     let answer = world.exchange(asked).await;
-    assert_eq!((answer.text().as_str(), answer.header("trailer").as_deref()), ("abc", Some("X-Sum")));
+    assert_eq!(
+        (answer.text().as_str(), answer.header("trailer").as_deref()),
+        ("abc", Some("X-Sum"))
+    );
     let raw = String::from_utf8_lossy(&answer.raw).to_ascii_lowercase();
     assert!(raw.contains("x-sum: 6"), "{raw}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_carried_chunks_is_used_again_and_an_old_app_does_not_make_our_answer_old() {
+async fn a_connection_that_carried_chunks_is_used_again_and_an_old_app_does_not_make_our_answer_old()
+ {
     let world = World::new().await;
     let mut raw = world.raw().await;
     for _ in 0..20 {
-        raw.send(format!("GET /apps/pub/chunked HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
+        raw.send(format!(
+            "GET /apps/pub/chunked HTTP/1.1\r\nHost: {}\r\n\r\n",
+            world.host
+        ))
+        .await;
         assert_eq!(raw.answer().await.expect("an answer").text(), "abcdef");
     }
     assert_eq!(world.backend("pub").connections(), 1);
-    world.backend("pub").script(b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nold".to_vec());
-    let answer = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
-    assert!(answer.start.starts_with("HTTP/1.1 200") && answer.text() == "old", "{answer:?}");
-    assert!(answer.header("transfer-encoding").is_some(), "its end can be seen");
+    world
+        .backend("pub")
+        .script(b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nold".to_vec());
+    let answer = world
+        .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
+        .await;
+    assert!(
+        answer.start.starts_with("HTTP/1.1 200") && answer.text() == "old",
+        "{answer:?}"
+    );
+    assert!(
+        answer.header("transfer-encoding").is_some(),
+        "its end can be seen"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -417,11 +627,18 @@ async fn a_service_worker_cannot_be_allowed_beyond_its_app() {
         ("/apps/pub/.\t./", false),
         ("/apps/pub/\r\nService-Worker-Allowed: /", false),
     ] {
-        let answer =
-            format!("HTTP/1.1 200 OK\r\nService-Worker-Allowed: {scope}\r\nContent-Length: 0\r\n\r\n");
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\nService-Worker-Allowed: {scope}\r\nContent-Length: 0\r\n\r\n"
+        );
         world.backend("pub").script(answer.into_bytes());
-        let answer = world.exchange("GET /apps/pub/sw.js HTTP/1.1\r\nHost: HOST\r\n\r\n").await;
-        assert_eq!(answer.header("service-worker-allowed").is_some(), kept, "{scope:?}");
+        let answer = world
+            .exchange("GET /apps/pub/sw.js HTTP/1.1\r\nHost: HOST\r\n\r\n")
+            .await;
+        assert_eq!(
+            answer.header("service-worker-allowed").is_some(),
+            kept,
+            "{scope:?}"
+        );
     }
 }
 
@@ -429,10 +646,21 @@ async fn a_service_worker_cannot_be_allowed_beyond_its_app() {
 async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
     let world = World::new().await;
     let mut raw = world.raw().await;
-    raw.send(format!("GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-    let (metrics, upstream) = (&world.running.gateway.metrics, &world.running.gateway.forward_metrics);
-    until("the app is connected", || upstream.upstream_connections.get() > 0).await;
+    raw.send(format!(
+        "GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n",
+        world.host
+    ))
+    .await;
+    let (metrics, upstream) = (
+        &world.running.gateway.metrics,
+        &world.running.gateway.forward_metrics,
+    );
+    until("the app is connected", || {
+        upstream.upstream_connections.get() > 0
+    })
+    .await;
     drop(raw);
-    let is_over = || upstream.upstream_connections.get() == 0 && metrics.requests.in_flight.get() == 0;
+    let is_over =
+        || upstream.upstream_connections.get() == 0 && metrics.requests.in_flight.get() == 0;
     until("the request is over", is_over).await;
 }

@@ -13,12 +13,23 @@ const RECHECK: Duration = Duration::from_secs(5 * 60);
 async fn world(more: &str) -> (World, Backend) {
     let directory = Backend::start("directory").await;
     // The section is open: what stands in front belongs to it.
-    let keys = format!("groups_url = \"http://{}/me?$select=id\"\n{more}", directory.address());
+    let keys = format!(
+        "groups_url = \"http://{}/me?$select=id\"\n{more}",
+        directory.address()
+    );
     let world = World::with("", |settings| {
-        let text = format!("[identity]\nissuer = \"http://127.0.0.1:1\"\nclient_id = \"x\"\n{keys}");
+        let text =
+            format!("[identity]\nissuer = \"http://127.0.0.1:1\"\nclient_id = \"x\"\n{keys}");
         let read = ludgate::settings::parse(&text, std::path::Path::new("."), std::iter::empty());
-        let read = read.expect("a configuration").identity.expect("an identity section");
-        settings.identity.as_mut().expect("an identity section").directory = read.directory;
+        let read = read
+            .expect("a configuration")
+            .identity
+            .expect("an identity section");
+        settings
+            .identity
+            .as_mut()
+            .expect("an identity section")
+            .directory = read.directory;
     })
     .await
     .ready()
@@ -53,12 +64,21 @@ async fn they_are_read_with_the_persons_token_and_again_at_recheck() {
     assert_eq!(said["groups"], json!(["friends", "phusers"]));
     let asked = directory.last();
     assert_eq!(asked.target(), "/me?$select=id");
-    assert!(asked.header("authorization").is_some_and(|value| value.starts_with("Bearer ")));
-    assert_eq!((directory.count(), world.provider.calls("userinfo")), (1, 0));
+    assert!(
+        asked
+            .header("authorization")
+            .is_some_and(|value| value.starts_with("Bearer "))
+    );
+    assert_eq!(
+        (directory.count(), world.provider.calls("userinfo")),
+        (1, 0)
+    );
     directory.script(answer("200 OK", &json!([{"id": "friends"}])));
     world.hands.advance(RECHECK);
     let gone = async { while alice.fetch("/apps/grp/x").await.status() != 403 {} };
-    tokio::time::timeout(PATIENCE, gone).await.expect("a group that was taken away bites");
+    tokio::time::timeout(PATIENCE, gone)
+        .await
+        .expect("a group that was taken away bites");
     // A directory that is away changes nothing.
     directory.script(answer("503 Service Unavailable", &json!({})));
     world.hands.advance(RECHECK);
@@ -67,14 +87,19 @@ async fn they_are_read_with_the_persons_token_and_again_at_recheck() {
             alice.fetch("/apps/usr/x").await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("asked again");
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .expect("asked again");
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_field_that_is_the_group_is_configured() {
     let (world, directory) = world("groups_field = \"displayName\"\n").await;
-    directory.script(answer("200 OK", &json!({"value": [{"id": "0a", "displayName": "phusers"}]})));
+    directory.script(answer(
+        "200 OK",
+        &json!({"value": [{"id": "0a", "displayName": "phusers"}]}),
+    ));
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
 }
@@ -87,7 +112,10 @@ async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left(
         answer("403 Forbidden", &json!({"value": []})),
         answer("302 Found", &json!({"value": []})),
         answer("200 OK", &json!({"value": "phusers"})),
-        answer("200 OK", &json!({"value": [], "@odata.nextLink": "http://evil.test/more"})),
+        answer(
+            "200 OK",
+            &json!({"value": [], "@odata.nextLink": "http://evil.test/more"}),
+        ),
         b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\xff\xfe{[".to_vec(),
     ] {
         directory.script(wrong);
@@ -97,7 +125,10 @@ async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left(
         assert_eq!(page.status(), 503, "{}", page.text());
     }
     let before = directory.count();
-    directory.script(answer("200 OK", &json!({"value": [{"id": "phusers"}], "@odata.nextLink": here})));
+    directory.script(answer(
+        "200 OK",
+        &json!({"value": [{"id": "phusers"}], "@odata.nextLink": here}),
+    ));
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
     assert_eq!(directory.count() - before, 20, "so many pages and no more");

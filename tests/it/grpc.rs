@@ -106,7 +106,10 @@ async fn app(echo: Echo) -> Http2App {
         Box::pin(async move {
             let request = request.map(tonic::body::Body::new);
             let response = Server::new(Plain).streaming(echo, request).await;
-            response.map(|body| body.map_err(|_| unreachable!("no error of the body")).boxed_unsync())
+            response.map(|body| {
+                body.map_err(|_| unreachable!("no error of the body"))
+                    .boxed_unsync()
+            })
         })
     })))
     .await
@@ -126,7 +129,8 @@ async fn world(echo: Echo) -> World {
 
 async fn client(world: &World, app: &str) -> Client<Channel> {
     let origin = world.on_host(app).parse().expect("an origin");
-    let endpoint = Endpoint::from_shared(format!("http://{}", world.running.address)).expect("an address");
+    let endpoint =
+        Endpoint::from_shared(format!("http://{}", world.running.address)).expect("an address");
     let mut client = Client::new(endpoint.origin(origin).connect().await.expect("connected"));
     client.ready().await.expect("ready");
     client
@@ -138,23 +142,36 @@ const METHOD: PathAndQuery = PathAndQuery::from_static("/test.Echo/Stream");
 async fn messages_go_both_ways_as_they_come_and_the_status_comes_last() {
     let world = world(Echo::default()).await;
     let mut client = client(&world, "calls").await;
-    let one = client.unary(Request::new(Bytes::from_static(b"one")), METHOD, Plain).await.expect("an answer");
+    let one = client
+        .unary(Request::new(Bytes::from_static(b"one")), METHOD, Plain)
+        .await
+        .expect("an answer");
     assert_eq!(one.into_inner(), "one");
     let (send, receive) = tokio::sync::mpsc::unbounded_channel::<Bytes>();
-    let messages = stream::unfold(receive, |mut from| async move { Some((from.recv().await?, from)) });
+    let messages = stream::unfold(receive, |mut from| async move {
+        Some((from.recv().await?, from))
+    });
     client.ready().await.expect("ready");
-    let answers = client.streaming(Request::new(messages), METHOD, Plain).await.expect("begun");
+    let answers = client
+        .streaming(Request::new(messages), METHOD, Plain)
+        .await
+        .expect("begun");
     let mut answers = answers.into_inner();
     for round in 0..100_u32 {
         // Each comes back before the next is sent: nothing is held back for more.
         let message = Bytes::from(vec![round as u8; 1 + 977 * round as usize]);
         send.send(message.clone()).expect("sent");
-        let answer = tokio::time::timeout(PATIENCE, answers.message()).await.expect("in time");
+        let answer = tokio::time::timeout(PATIENCE, answers.message())
+            .await
+            .expect("in time");
         assert_eq!(answer.expect("whole"), Some(message), "{round}");
     }
     send.send(Bytes::from_static(b"fail")).expect("sent");
     let status = answers.message().await.expect_err("as asked");
-    assert_eq!((status.code(), status.message()), (Code::DataLoss, "as asked"));
+    assert_eq!(
+        (status.code(), status.message()),
+        (Code::DataLoss, "as asked")
+    );
     world.check_oracles().await;
 }
 
@@ -166,9 +183,15 @@ async fn who_ends_a_call_ends_it_on_the_other_side_too() {
     let mut client = client(&world, "calls").await;
     let messages = stream::iter([Bytes::from_static(b"a"), Bytes::from_static(b"hang")]);
     client.ready().await.expect("ready");
-    let answers = client.streaming(Request::new(messages), METHOD, Plain).await.expect("begun");
+    let answers = client
+        .streaming(Request::new(messages), METHOD, Plain)
+        .await
+        .expect("begun");
     let mut answers = answers.into_inner();
-    assert_eq!(answers.message().await.expect("whole"), Some(Bytes::from_static(b"a")));
+    assert_eq!(
+        answers.message().await.expect("whole"),
+        Some(Bytes::from_static(b"a"))
+    );
     assert_eq!(open.load(Ordering::SeqCst), 1);
     drop(answers);
     let ended = async {
@@ -176,10 +199,14 @@ async fn who_ends_a_call_ends_it_on_the_other_side_too() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, ended).await.expect("the app is told");
+    tokio::time::timeout(PATIENCE, ended)
+        .await
+        .expect("the app is told");
     // The connection, ours and the app's, serves the next.
     client.ready().await.expect("ready");
-    let next = client.unary(Request::new(Bytes::from_static(b"next")), METHOD, Plain).await;
+    let next = client
+        .unary(Request::new(Bytes::from_static(b"next")), METHOD, Plain)
+        .await;
     assert_eq!(next.expect("an answer").into_inner(), "next");
 }
 
@@ -197,14 +224,19 @@ async fn a_deadline_is_kept_before_and_after_the_answer_begins() {
             .collect();
         let mut request = Request::new(stream::iter(messages));
         // By hand, so that the client itself keeps none.
-        request.metadata_mut().insert("grpc-timeout", "100m".parse().expect("a value"));
+        request
+            .metadata_mut()
+            .insert("grpc-timeout", "100m".parse().expect("a value"));
         client.ready().await.expect("ready");
         let ended = match client.streaming(request, METHOD, Plain).await {
             Err(status) => status,
             Ok(answers) => {
                 let mut answers = answers.into_inner();
                 loop {
-                    match tokio::time::timeout(PATIENCE, answers.message()).await.expect("in time") {
+                    match tokio::time::timeout(PATIENCE, answers.message())
+                        .await
+                        .expect("in time")
+                    {
                         Ok(Some(_)) => {}
                         Ok(None) => panic!("a deadline is no success"),
                         Err(status) => break status,
@@ -218,7 +250,9 @@ async fn a_deadline_is_kept_before_and_after_the_answer_begins() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, freed).await.expect("the app is told");
+        tokio::time::timeout(PATIENCE, freed)
+            .await
+            .expect("the app is told");
     }
 }
 
@@ -230,7 +264,11 @@ async fn refusals_are_said_in_the_words_of_grpc() {
     let token = |person: &str| world.provider.access_token(person);
     for (app, bearer, code) in [
         ("closed", None, Code::Unauthenticated),
-        ("closed", Some("nonsense.of.ours".to_owned()), Code::Unauthenticated),
+        (
+            "closed",
+            Some("nonsense.of.ours".to_owned()),
+            Code::Unauthenticated,
+        ),
         ("closed", Some(token("bob")), Code::PermissionDenied),
         ("gone", None, Code::Unavailable),
         ("unknown", None, Code::Unimplemented),
@@ -238,20 +276,27 @@ async fn refusals_are_said_in_the_words_of_grpc() {
         let mut client = client(&world, app).await;
         let mut request = Request::new(Bytes::from_static(b"x"));
         if let Some(bearer) = &bearer {
-            request
-                .metadata_mut()
-                .insert("authorization", format!("Bearer {bearer}").parse().expect("a value"));
+            request.metadata_mut().insert(
+                "authorization",
+                format!("Bearer {bearer}").parse().expect("a value"),
+            );
         }
-        let status = client.unary(request, METHOD, Plain).await.expect_err("refused");
+        let status = client
+            .unary(request, METHOD, Plain)
+            .await
+            .expect_err("refused");
         assert_eq!(status.code(), code, "{app} {bearer:?}: {status:?}");
         assert!(!status.message().is_empty(), "{status:?}");
     }
     assert_eq!(open.load(Ordering::SeqCst), 0, "O5");
     let mut client = client(&world, "closed").await;
     let mut request = Request::new(Bytes::from_static(b"hers"));
-    request
-        .metadata_mut()
-        .insert("authorization", format!("Bearer {}", token("alice")).parse().expect("a value"));
+    request.metadata_mut().insert(
+        "authorization",
+        format!("Bearer {}", token("alice"))
+            .parse()
+            .expect("a value"),
+    );
     let answer = client.unary(request, METHOD, Plain).await.expect("let in");
     assert_eq!(answer.into_inner(), "hers");
 }
@@ -263,17 +308,30 @@ async fn a_call_ends_with_its_session_in_both_directions() {
     let world = world(echo).await.ready().await;
     let mut client = client(&world, "closed").await;
     let (send, receive) = tokio::sync::mpsc::unbounded_channel::<Bytes>();
-    let messages = stream::unfold(receive, |mut from| async move { Some((from.recv().await?, from)) });
+    let messages = stream::unfold(receive, |mut from| async move {
+        Some((from.recv().await?, from))
+    });
     let mut request = Request::new(messages);
     let bearer = format!("Bearer {}", world.provider.access_token("alice"));
-    request.metadata_mut().insert("authorization", bearer.parse().expect("a value"));
-    let mut answers = client.streaming(request, METHOD, Plain).await.expect("begun").into_inner();
+    request
+        .metadata_mut()
+        .insert("authorization", bearer.parse().expect("a value"));
+    let mut answers = client
+        .streaming(request, METHOD, Plain)
+        .await
+        .expect("begun")
+        .into_inner();
     send.send(Bytes::from_static(b"one")).expect("sent");
-    assert_eq!(answers.message().await.expect("whole"), Some(Bytes::from_static(b"one")));
+    assert_eq!(
+        answers.message().await.expect("whole"),
+        Some(Bytes::from_static(b"one"))
+    );
     // The token that proved her expires: the stream ends, and nothing that she sends now reaches
     // the app.
     world.hands.advance(std::time::Duration::from_secs(11 * 60));
-    let ended = tokio::time::timeout(PATIENCE, answers.message()).await.expect("in time");
+    let ended = tokio::time::timeout(PATIENCE, answers.message())
+        .await
+        .expect("in time");
     assert!(ended.is_err(), "{ended:?}");
     let _ = send.send(Bytes::from_static(b"hang"));
     let freed = async {
@@ -281,5 +339,7 @@ async fn a_call_ends_with_its_session_in_both_directions() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, freed).await.expect("the app's side has ended");
+    tokio::time::timeout(PATIENCE, freed)
+        .await
+        .expect("the app's side has ended");
 }

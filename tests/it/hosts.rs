@@ -56,9 +56,17 @@ async fn row_6_a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
     let page = "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html\r\n";
     let (status, text) = get(&world, "evil.test", "/", page).await;
     assert_eq!(status, 421);
-    assert!(text.contains(&format!("href=\"http://{}/apps/\"", world.host)), "it links to the site: {text}");
-    let both = format!("GET http://grp.localhost:{port}/ HTTP/1.1\r\nHost: pub.localhost:{port}\r\n\r\n");
-    assert_eq!(Raw::exchange(world.running.address, both).await.status(), 400, "V21");
+    assert!(
+        text.contains(&format!("href=\"http://{}/apps/\"", world.host)),
+        "it links to the site: {text}"
+    );
+    let both =
+        format!("GET http://grp.localhost:{port}/ HTTP/1.1\r\nHost: pub.localhost:{port}\r\n\r\n");
+    assert_eq!(
+        Raw::exchange(world.running.address, both).await.status(),
+        400,
+        "V21"
+    );
     assert_eq!(world.backend("grp").count(), 0);
     world.check_oracles().await;
 }
@@ -95,13 +103,23 @@ async fn row_7_a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_th
         (format!("{uuid}-\u{ff18}\u{ff10}"), 400),
         (format!("{uuid}-80.evil"), 421),
     ] {
-        assert_eq!(get(&world, &on(&label), "/x", "").await.0, status, "{label:?}");
+        assert_eq!(
+            get(&world, &on(&label), "/x", "").await.0,
+            status,
+            "{label:?}"
+        );
     }
     // The published port is public and tells nobody anything; the app that bears its name keeps its
     // path.
-    assert_eq!(get(&world, &on("web-8080"), "/there?q=%2F", "").await.0, 200);
+    assert_eq!(
+        get(&world, &on("web-8080"), "/there?q=%2F", "").await.0,
+        200
+    );
     assert_eq!(world.backend("web").last().target(), "/there?q=%2F");
-    assert_eq!(get(&world, &world.host, "/apps/web-8080/x", "").await.0, 200);
+    assert_eq!(
+        get(&world, &world.host, "/apps/web-8080/x", "").await.0,
+        200
+    );
     world.check_oracles().await;
 }
 
@@ -109,7 +127,14 @@ async fn row_7_a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_th
 async fn an_app_on_its_own_host_has_every_path_but_ours() {
     let world = World::new().await;
     let host = format!("pub.localhost:{}", world.running.address.port());
-    for target in ["/", "/oauth2/start", "/apps/grp/x", "/a/b%2Fc//d?e=%41&&x", "//", "/.ludgatex"] {
+    for target in [
+        "/",
+        "/oauth2/start",
+        "/apps/grp/x",
+        "/a/b%2Fc//d?e=%41&&x",
+        "//",
+        "/.ludgatex",
+    ] {
         assert_eq!(get(&world, &host, target, "").await.0, 200, "{target}");
         assert_eq!(world.backend("pub").last().target(), target);
     }
@@ -133,27 +158,41 @@ async fn an_app_on_its_own_host_has_every_path_but_ours() {
 async fn row_32_on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix() {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
-    let (_, page) = alice.follow(&format!("{}/x", world.on_host("grp")), "alice").await;
+    let (_, page) = alice
+        .follow(&format!("{}/x", world.on_host("grp")), "alice")
+        .await;
     assert_eq!(page.status(), 200, "{page:?}");
     let seen = world.backend("grp").last();
     let host = format!("grp.localhost:{}", world.running.address.port());
     assert_eq!(seen.header("host").as_deref(), Some(&*host));
     assert_eq!(seen.header("x-forwarded-host").as_deref(), Some(&*host));
     assert_eq!(seen.header("x-forwarded-proto").as_deref(), Some("http"));
-    assert_eq!(seen.header("x-forwarded-port"), Some(world.running.address.port().to_string()));
+    assert_eq!(
+        seen.header("x-forwarded-port"),
+        Some(world.running.address.port().to_string())
+    );
     assert_eq!(seen.header("x-forwarded-prefix"), None);
     assert_eq!(seen.header("x-forwarded-user").as_deref(), Some("alice"));
-    assert!(seen.header("forwarded").is_some_and(|value| value.contains(&format!("host=\"{host}\""))));
+    assert!(
+        seen.header("forwarded")
+            .is_some_and(|value| value.contains(&format!("host=\"{host}\"")))
+    );
     // One connection, two places: nothing of the one is told at the other.
     let mut raw = world.raw().await;
-    for (host, target) in
-        [(&host, "/x"), (&world.host, "/apps/pub/x"), (&format!("pub.{}", &host[4..]), "/y")]
-    {
-        raw.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+    for (host, target) in [
+        (&host, "/x"),
+        (&world.host, "/apps/pub/x"),
+        (&format!("pub.{}", &host[4..]), "/y"),
+    ] {
+        raw.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+            .await;
         raw.answer().await.expect("an answer");
     }
     let seen = world.backend("pub").seen();
-    let hosts: Vec<_> = seen.iter().filter_map(|request| request.header("x-forwarded-host")).collect();
+    let hosts: Vec<_> = seen
+        .iter()
+        .filter_map(|request| request.header("x-forwarded-host"))
+        .collect();
     assert_eq!(hosts, [world.host.clone(), format!("pub.{}", &host[4..])]);
 }
 
@@ -161,7 +200,9 @@ async fn row_32_on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix()
 async fn an_app_on_its_own_host_says_nothing_for_its_neighbours() {
     let world = World::new().await;
     let mut visitor = Origins::new(&world);
-    let answer = visitor.open(&format!("{}/origin-wide", world.on_host("pub"))).await;
+    let answer = visitor
+        .open(&format!("{}/origin-wide", world.on_host("pub")))
+        .await;
     assert_eq!(answer.status(), 200);
     for gone in ["alt-svc", "set-login", "x-hop", "keep-alive"] {
         assert!(answer.header(gone).is_none(), "{gone}");
@@ -173,9 +214,17 @@ async fn an_app_on_its_own_host_says_nothing_for_its_neighbours() {
         cleared.contains("\"cache\"") && !cleared.contains('*') && !cleared.contains("cookies"),
         "{cleared}"
     );
-    assert_eq!(answer.header("service-worker-allowed").as_deref(), Some("/"));
-    assert_eq!(answer.header("strict-transport-security").as_deref(), Some("max-age=1"));
-    let answer = visitor.open(&format!("{}/cookies", world.on_host("pub"))).await;
+    assert_eq!(
+        answer.header("service-worker-allowed").as_deref(),
+        Some("/")
+    );
+    assert_eq!(
+        answer.header("strict-transport-security").as_deref(),
+        Some("max-age=1")
+    );
+    let answer = visitor
+        .open(&format!("{}/cookies", world.on_host("pub")))
+        .await;
     assert_eq!(answer.all("set-cookie"), ["own=1; Path=/"]);
 }
 
@@ -184,7 +233,9 @@ async fn row_9_an_isolated_app_is_on_its_host_and_its_path_leads_there() {
     let world = World::with_app("web", PORTS).await;
     let mut visitor = world.browser();
     for (method, from) in [("GET", From::Navigation), ("POST", From::Fetch)] {
-        let answer = visitor.send(method, "/apps/alone/a/b%2Fc?x=1&y", from, "", b"").await;
+        let answer = visitor
+            .send(method, "/apps/alone/a/b%2Fc?x=1&y", from, "", b"")
+            .await;
         assert_eq!(answer.status(), 307);
         let there = format!("{}/a/b%2Fc?x=1&y", world.on_host("alone"));
         assert_eq!(answer.header("location"), Some(there));
@@ -195,20 +246,37 @@ async fn row_9_an_isolated_app_is_on_its_host_and_its_path_leads_there() {
     assert_eq!(visitor.open("/apps/alone/%2e%2e/x").await.status(), 400);
     assert_eq!(world.backend("web").count(), before);
     let mut there = Origins::new(&world);
-    assert_eq!(there.open(&format!("{}/x", world.on_host("alone"))).await.status(), 200);
+    assert_eq!(
+        there
+            .open(&format!("{}/x", world.on_host("alone")))
+            .await
+            .status(),
+        200
+    );
     let launcher = visitor.open("/apps/").await.text();
-    assert!(launcher.contains(&format!("href=\"{}/\"", world.on_host("alone"))), "{launcher}");
+    assert!(
+        launcher.contains(&format!("href=\"{}/\"", world.on_host("alone"))),
+        "{launcher}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_a_neighbour_s_cookies_locks_nobody_out_of_a_host() {
     let world = World::new().await.ready().await;
     let port = world.running.address.port();
-    let flood = (0..200).map(|n| format!("c{n}=1")).collect::<Vec<_>>().join("; ");
-    for (host, target, status) in
-        [(format!("grp.localhost:{port}"), "/x", 401), (world.host.clone(), "/apps/grp/x", 431)]
-    {
+    let flood = (0..200)
+        .map(|n| format!("c{n}=1"))
+        .collect::<Vec<_>>()
+        .join("; ");
+    for (host, target, status) in [
+        (format!("grp.localhost:{port}"), "/x", 401),
+        (world.host.clone(), "/apps/grp/x", 431),
+    ] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nCookie: {flood}\r\n\r\n");
-        assert_eq!(Raw::exchange(world.running.address, request).await.status(), status, "{host}");
+        assert_eq!(
+            Raw::exchange(world.running.address, request).await.status(),
+            status,
+            "{host}"
+        );
     }
 }

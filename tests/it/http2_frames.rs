@@ -4,8 +4,8 @@
 
 use crate::support::{
     http2::{
-        ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, Frames, GOAWAY, HEADERS, PADDED, PING,
-        PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
+        ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, Frame, Frames, GOAWAY, HEADERS, PADDED,
+        PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, block,
     },
     message::PATIENCE,
     world::World,
@@ -62,18 +62,28 @@ async fn check(world: &World, name: &str, frames: &[Frame], ends: Ends) {
         Connection(_) => frame.kind == GOAWAY,
         Stream(_) => frame.kind == GOAWAY || (frame.kind == RST_STREAM && frame.stream == 1),
         Answered => {
-            frame.kind == GOAWAY || (frame.stream == 1 && (frame.kind == HEADERS || frame.kind == RST_STREAM))
+            frame.kind == GOAWAY
+                || (frame.stream == 1 && (frame.kind == HEADERS || frame.kind == RST_STREAM))
         }
     };
     let waited = tokio::time::timeout(PATIENCE / 2, client.until(wanted)).await;
     let Some(frame) = waited.unwrap_or_else(|_| panic!("{name}: nothing happened")) else {
-        assert!(matches!(ends, Connection(_)), "{name}: the connection ended without a word");
+        assert!(
+            matches!(ends, Connection(_)),
+            "{name}: the connection ended without a word"
+        );
         return;
     };
     match ends {
-        Connection(code) | Stream(code) => assert!(code.contains(&frame.code()), "{name}: {frame:?}"),
+        Connection(code) | Stream(code) => {
+            assert!(code.contains(&frame.code()), "{name}: {frame:?}")
+        }
         Answered => {
-            assert_eq!((frame.kind, frame.payload.first()), (HEADERS, Some(&0x88)), "{name}: {frame:?}")
+            assert_eq!(
+                (frame.kind, frame.payload.first()),
+                (HEADERS, Some(&0x88)),
+                "{name}: {frame:?}"
+            )
         }
     }
 }
@@ -82,8 +92,14 @@ async fn check(world: &World, name: &str, frames: &[Frame], ends: Ends) {
 async fn frames_streams_and_settings() {
     let world = world().await;
     let window = |stream, by: u32| Frame::new(WINDOW_UPDATE, 0, stream, by.to_be_bytes());
-    let setting =
-        |id: u8, value: u32| Frame::new(SETTINGS, 0, 0, [&[0, id][..], &value.to_be_bytes()].concat());
+    let setting = |id: u8, value: u32| {
+        Frame::new(
+            SETTINGS,
+            0,
+            0,
+            [&[0, id][..], &value.to_be_bytes()].concat(),
+        )
+    };
     let whole = opens(&world, END_STREAM);
     let open = opens(&world, 0);
     let never = [
@@ -94,10 +110,21 @@ async fn frames_streams_and_settings() {
     ];
     let begun = Frame::new(HEADERS, 0, 1, block(&never));
     let data = |stream, flags, bytes: &[u8]| Frame::new(DATA, flags, stream, bytes);
-    let on = |stream: u32, frame: &Frame| Frame { stream, ..frame.clone() };
+    let on = |stream: u32, frame: &Frame| Frame {
+        stream,
+        ..frame.clone()
+    };
     let cases: Vec<(&str, Vec<Frame>, Ends)> = vec![
-        ("4.1 an unknown frame is ignored", vec![Frame::new(22, 255, 0, *b"x"), whole.clone()], Answered),
-        ("4.2 a frame larger than allowed", vec![open.clone(), data(1, 0, &[0; 16_385])], Connection(SIZE)),
+        (
+            "4.1 an unknown frame is ignored",
+            vec![Frame::new(22, 255, 0, *b"x"), whole.clone()],
+            Answered,
+        ),
+        (
+            "4.2 a frame larger than allowed",
+            vec![open.clone(), data(1, 0, &[0; 16_385])],
+            Connection(SIZE),
+        ),
         (
             "4.3 an index that is none",
             vec![Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, [0x80])],
@@ -105,35 +132,69 @@ async fn frames_streams_and_settings() {
         ),
         (
             "4.3 an index beyond the table",
-            vec![Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, [0xff, 0xff, 0x7f])],
+            vec![Frame::new(
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                1,
+                [0xff, 0xff, 0x7f],
+            )],
             Connection(&[PROTOCOL]),
         ),
         (
             "4.3 a literal that ends early",
-            vec![Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, [0, 5, b'x'])],
+            vec![Frame::new(
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                1,
+                [0, 5, b'x'],
+            )],
             Connection(&[PROTOCOL]),
         ),
-        ("5.1 DATA on an idle stream", vec![data(1, 0, b"x")], Connection(&[PROTOCOL])),
+        (
+            "5.1 DATA on an idle stream",
+            vec![data(1, 0, b"x")],
+            Connection(&[PROTOCOL]),
+        ),
         (
             "5.1 RST_STREAM on an idle stream",
             vec![Frame::new(RST_STREAM, 0, 1, 8_u32.to_be_bytes())],
             Connection(&[PROTOCOL]),
         ),
-        ("5.1 WINDOW_UPDATE on an idle stream", vec![window(1, 1)], Connection(&[PROTOCOL])),
+        (
+            "5.1 WINDOW_UPDATE on an idle stream",
+            vec![window(1, 1)],
+            Connection(&[PROTOCOL]),
+        ),
         (
             "5.1 CONTINUATION on an idle stream",
             vec![Frame::new(CONTINUATION, END_HEADERS, 1, head(&world, &[]))],
             Connection(&[PROTOCOL]),
         ),
-        ("5.1 DATA behind the end", vec![whole.clone(), data(1, 0, b"x")], Stream(&[CLOSED, PROTOCOL])),
-        ("5.1.1 a stream of the server's", vec![on(2, &whole)], Connection(&[PROTOCOL])),
-        ("5.1.1 a smaller stream than before", vec![on(5, &whole), on(3, &whole)], Connection(&[PROTOCOL])),
+        (
+            "5.1 DATA behind the end",
+            vec![whole.clone(), data(1, 0, b"x")],
+            Stream(&[CLOSED, PROTOCOL]),
+        ),
+        (
+            "5.1.1 a stream of the server's",
+            vec![on(2, &whole)],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "5.1.1 a smaller stream than before",
+            vec![on(5, &whole), on(3, &whole)],
+            Connection(&[PROTOCOL]),
+        ),
         (
             "5.5 an unknown frame inside a head",
             vec![begun.clone(), Frame::new(22, 0, 1, [])],
             Connection(&[PROTOCOL]),
         ),
-        ("6.1 DATA on stream 0", vec![data(0, 0, b"x")], Connection(&[PROTOCOL])),
+        (
+            "6.1 DATA on stream 0",
+            vec![data(0, 0, b"x")],
+            Connection(&[PROTOCOL]),
+        ),
         (
             "6.1 more padding than there is",
             vec![open.clone(), data(1, PADDED, &[9, 0, 0])],
@@ -144,7 +205,11 @@ async fn frames_streams_and_settings() {
             vec![open.clone(), data(1, PADDED | END_STREAM, &[2, b'x', 0, 0])],
             Answered,
         ),
-        ("6.2 HEADERS on stream 0", vec![on(0, &whole)], Connection(&[PROTOCOL])),
+        (
+            "6.2 HEADERS on stream 0",
+            vec![on(0, &whole)],
+            Connection(&[PROTOCOL]),
+        ),
         (
             "6.2 a head that another frame interrupts",
             vec![begun.clone(), data(1, 0, b"x")],
@@ -175,34 +240,89 @@ async fn frames_streams_and_settings() {
             vec![open.clone(), Frame::new(RST_STREAM, 0, 1, [0; 3])],
             Connection(SIZE),
         ),
-        ("6.5 SETTINGS on a stream", vec![Frame::new(SETTINGS, 0, 1, [])], Connection(&[PROTOCOL])),
-        ("6.5 SETTINGS of another length", vec![Frame::new(SETTINGS, 0, 0, [0; 5])], Connection(SIZE)),
+        (
+            "6.5 SETTINGS on a stream",
+            vec![Frame::new(SETTINGS, 0, 1, [])],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.5 SETTINGS of another length",
+            vec![Frame::new(SETTINGS, 0, 0, [0; 5])],
+            Connection(SIZE),
+        ),
         (
             "6.5 an acknowledgement that says something",
             vec![Frame::new(SETTINGS, ACK, 0, [0; 6])],
             Connection(SIZE),
         ),
-        ("6.5.2 push neither on nor off", vec![setting(2, 2)], Connection(&[PROTOCOL])),
-        ("6.5.2 a window beyond all", vec![setting(4, 0x8000_0000)], Connection(&[FLOW_CONTROL, PROTOCOL])),
-        ("6.5.2 frames too small", vec![setting(5, 16_383)], Connection(&[PROTOCOL])),
-        ("6.5.2 frames too large", vec![setting(5, 1 << 24)], Connection(&[PROTOCOL])),
-        ("6.5.2 an unknown setting is ignored", vec![setting(99, 1), whole.clone()], Answered),
         (
-            "6.6 PUSH_PROMISE from a client",
-            vec![open.clone(), Frame::new(PUSH_PROMISE, END_HEADERS, 1, [0, 0, 0, 2, 0x82])],
+            "6.5.2 push neither on nor off",
+            vec![setting(2, 2)],
             Connection(&[PROTOCOL]),
         ),
-        ("6.7 PING on a stream", vec![Frame::new(PING, 0, 1, [0; 8])], Connection(&[PROTOCOL])),
-        ("6.7 PING of another length", vec![Frame::new(PING, 0, 0, [0; 7])], Connection(SIZE)),
-        ("6.8 GOAWAY on a stream", vec![Frame::new(GOAWAY, 0, 1, [0; 8])], Connection(&[PROTOCOL])),
-        ("6.9 a window by nothing", vec![window(0, 0)], Connection(&[PROTOCOL])),
-        ("6.9 a stream's window by nothing", vec![open.clone(), window(1, 0)], Stream(&[PROTOCOL])),
+        (
+            "6.5.2 a window beyond all",
+            vec![setting(4, 0x8000_0000)],
+            Connection(&[FLOW_CONTROL, PROTOCOL]),
+        ),
+        (
+            "6.5.2 frames too small",
+            vec![setting(5, 16_383)],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.5.2 frames too large",
+            vec![setting(5, 1 << 24)],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.5.2 an unknown setting is ignored",
+            vec![setting(99, 1), whole.clone()],
+            Answered,
+        ),
+        (
+            "6.6 PUSH_PROMISE from a client",
+            vec![
+                open.clone(),
+                Frame::new(PUSH_PROMISE, END_HEADERS, 1, [0, 0, 0, 2, 0x82]),
+            ],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.7 PING on a stream",
+            vec![Frame::new(PING, 0, 1, [0; 8])],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.7 PING of another length",
+            vec![Frame::new(PING, 0, 0, [0; 7])],
+            Connection(SIZE),
+        ),
+        (
+            "6.8 GOAWAY on a stream",
+            vec![Frame::new(GOAWAY, 0, 1, [0; 8])],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.9 a window by nothing",
+            vec![window(0, 0)],
+            Connection(&[PROTOCOL]),
+        ),
+        (
+            "6.9 a stream's window by nothing",
+            vec![open.clone(), window(1, 0)],
+            Stream(&[PROTOCOL]),
+        ),
         (
             "6.9 WINDOW_UPDATE of another length",
             vec![Frame::new(WINDOW_UPDATE, 0, 0, [0; 3])],
             Connection(SIZE),
         ),
-        ("6.9.1 a window beyond all", vec![window(0, 0x7fff_ffff)], Connection(&[FLOW_CONTROL, PROTOCOL])),
+        (
+            "6.9.1 a window beyond all",
+            vec![window(0, 0x7fff_ffff)],
+            Connection(&[FLOW_CONTROL, PROTOCOL]),
+        ),
         (
             "6.9.1 a stream's window beyond all",
             vec![open.clone(), window(1, 0x7fff_ffff)],
@@ -215,7 +335,10 @@ async fn frames_streams_and_settings() {
         ),
         (
             "6.10 CONTINUATION behind the end of a head",
-            vec![open.clone(), Frame::new(CONTINUATION, END_HEADERS, 1, [0x82])],
+            vec![
+                open.clone(),
+                Frame::new(CONTINUATION, END_HEADERS, 1, [0x82]),
+            ],
             Connection(&[PROTOCOL]),
         ),
         (
@@ -240,44 +363,142 @@ async fn heads_and_bodies() {
     let world = world().await;
     let host = world.host.clone();
     let method = (":method", "POST");
-    let (scheme, path, authority) =
-        ((":scheme", "http"), (":path", "/apps/pub/x"), (":authority", host.as_str()));
+    let (scheme, path, authority) = (
+        (":scheme", "http"),
+        (":path", "/apps/pub/x"),
+        (":authority", host.as_str()),
+    );
     let all = [method, scheme, path, authority];
     let with = |more: &[(&'static str, &'static str)]| [&all[..], more].concat();
     type Case<'c> = (&'c str, Vec<(&'c str, &'c str)>, Ends);
     let cases: Vec<Case<'_>> = vec![
-        ("8.2.1 a name in upper case", with(&[("X-A", "1")]), Stream(&[PROTOCOL])),
-        ("8.2.1 a name with a blank", with(&[("x a", "1")]), Stream(&[PROTOCOL])),
-        ("8.2.1 a value with a line end", with(&[("x-a", "1\r\nx-b: 2")]), Stream(&[PROTOCOL])),
-        ("8.2.1 a value with a zero", with(&[("x-a", "1\u{0}2")]), Stream(&[PROTOCOL])),
-        ("8.2.2 Connection", with(&[("connection", "keep-alive")]), Stream(&[PROTOCOL])),
-        ("8.2.2 Transfer-Encoding", with(&[("transfer-encoding", "chunked")]), Stream(&[PROTOCOL])),
-        ("8.2.2 Upgrade", with(&[("upgrade", "websocket")]), Stream(&[PROTOCOL])),
-        ("8.2.2 Keep-Alive", with(&[("keep-alive", "5")]), Stream(&[PROTOCOL])),
-        ("8.2.2 TE with more than trailers", with(&[("te", "gzip")]), Stream(&[PROTOCOL])),
-        ("8.3 an unknown pseudo field", with(&[(":test", "x")]), Stream(&[PROTOCOL])),
-        ("8.3 a pseudo field of answers", with(&[(":status", "200")]), Stream(&[PROTOCOL])),
+        (
+            "8.2.1 a name in upper case",
+            with(&[("X-A", "1")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.1 a name with a blank",
+            with(&[("x a", "1")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.1 a value with a line end",
+            with(&[("x-a", "1\r\nx-b: 2")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.1 a value with a zero",
+            with(&[("x-a", "1\u{0}2")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.2 Connection",
+            with(&[("connection", "keep-alive")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.2 Transfer-Encoding",
+            with(&[("transfer-encoding", "chunked")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.2 Upgrade",
+            with(&[("upgrade", "websocket")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.2 Keep-Alive",
+            with(&[("keep-alive", "5")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.2.2 TE with more than trailers",
+            with(&[("te", "gzip")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3 an unknown pseudo field",
+            with(&[(":test", "x")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3 a pseudo field of answers",
+            with(&[(":status", "200")]),
+            Stream(&[PROTOCOL]),
+        ),
         (
             "8.3 a pseudo field behind others",
             vec![method, scheme, authority, ("x-a", "1"), path],
             Stream(&[PROTOCOL]),
         ),
-        ("8.3.1 no method", vec![scheme, path, authority], Stream(&[PROTOCOL])),
-        ("8.3.1 no scheme", vec![method, path, authority], Stream(&[PROTOCOL])),
-        ("8.3.1 no path", vec![method, scheme, authority], Stream(&[PROTOCOL])),
-        ("8.3.1 an empty path", vec![method, scheme, (":path", ""), authority], Stream(&[PROTOCOL])),
-        ("8.3.1 two methods", vec![method, method, scheme, path, authority], Stream(&[PROTOCOL])),
-        ("8.3.1 two paths", vec![method, scheme, path, path, authority], Stream(&[PROTOCOL])),
-        ("V85 two lengths", with(&[("content-length", "1"), ("content-length", "2")]), Stream(&[PROTOCOL])),
-        ("V92 a length and no body", with(&[("content-length", "5")]), Stream(&[PROTOCOL])),
+        (
+            "8.3.1 no method",
+            vec![scheme, path, authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3.1 no scheme",
+            vec![method, path, authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3.1 no path",
+            vec![method, scheme, authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3.1 an empty path",
+            vec![method, scheme, (":path", ""), authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3.1 two methods",
+            vec![method, method, scheme, path, authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "8.3.1 two paths",
+            vec![method, scheme, path, path, authority],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "V85 two lengths",
+            with(&[("content-length", "1"), ("content-length", "2")]),
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "V92 a length and no body",
+            with(&[("content-length", "5")]),
+            Stream(&[PROTOCOL]),
+        ),
         ("all is fine", with(&[("te", "trailers")]), Answered),
     ];
     for (name, fields, ends) in cases {
         let (reached, is_answered) = (world.reached(), matches!(ends, Answered));
-        check(&world, name, &[Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&fields))], ends).await;
-        assert!(is_answered || world.reached() == reached, "{name}: nothing reaches an app");
+        check(
+            &world,
+            name,
+            &[Frame::new(
+                HEADERS,
+                END_HEADERS | END_STREAM,
+                1,
+                block(&fields),
+            )],
+            ends,
+        )
+        .await;
+        assert!(
+            is_answered || world.reached() == reached,
+            "{name}: nothing reaches an app"
+        );
     }
-    let opens = Frame::new(HEADERS, END_HEADERS, 1, head(&world, &[("content-length", "5")]));
+    let opens = Frame::new(
+        HEADERS,
+        END_HEADERS,
+        1,
+        head(&world, &[("content-length", "5")]),
+    );
     let data = |flags, bytes: &[u8]| Frame::new(DATA, flags, 1, bytes);
     for (name, frames, ends) in [
         (
@@ -285,8 +506,16 @@ async fn heads_and_bodies() {
             vec![opens.clone(), data(END_STREAM, b"abc")],
             Stream(&[PROTOCOL]),
         ),
-        ("V92 a body longer than its length", vec![opens.clone(), data(0, b"abcdefg")], Stream(&[PROTOCOL])),
-        ("a body of its length", vec![opens.clone(), data(0, b"abc"), data(END_STREAM, b"de")], Answered),
+        (
+            "V92 a body longer than its length",
+            vec![opens.clone(), data(0, b"abcdefg")],
+            Stream(&[PROTOCOL]),
+        ),
+        (
+            "a body of its length",
+            vec![opens.clone(), data(0, b"abc"), data(END_STREAM, b"de")],
+            Answered,
+        ),
         (
             "8.1 trailers that do not end the stream",
             vec![
@@ -301,7 +530,12 @@ async fn heads_and_bodies() {
             vec![
                 opens.clone(),
                 data(0, b"abcde"),
-                Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&[(":path", "/")])),
+                Frame::new(
+                    HEADERS,
+                    END_HEADERS | END_STREAM,
+                    1,
+                    block(&[(":path", "/")]),
+                ),
             ],
             Answered,
         ),
@@ -310,7 +544,12 @@ async fn heads_and_bodies() {
             vec![
                 opens.clone(),
                 data(0, b"abcde"),
-                Frame::new(HEADERS, END_HEADERS | END_STREAM, 1, block(&[("x-forwarded-user", "root")])),
+                Frame::new(
+                    HEADERS,
+                    END_HEADERS | END_STREAM,
+                    1,
+                    block(&[("x-forwarded-user", "root")]),
+                ),
             ],
             Answered,
         ),
@@ -320,7 +559,9 @@ async fn heads_and_bodies() {
     for seen in world.backend("pub").seen() {
         let whole = seen.truncated || seen.body.is_empty() || seen.body == b"abcde";
         assert!(
-            whole && seen.trailers.is_empty() && !String::from_utf8_lossy(&seen.raw).contains("root"),
+            whole
+                && seen.trailers.is_empty()
+                && !String::from_utf8_lossy(&seen.raw).contains("root"),
             "{seen:?}"
         );
     }
@@ -333,13 +574,18 @@ async fn a_head_in_many_pieces_is_one_head_and_an_endless_one_ends() {
     let bytes = head(&world, &[("x-a", &"a".repeat(500))]);
     let (first, rest) = bytes.split_at(3);
     let mut pieces = vec![Frame::new(HEADERS, END_STREAM, 1, first)];
-    pieces.extend(rest.chunks(200).map(|piece| Frame::new(CONTINUATION, 0, 1, piece)));
+    pieces.extend(
+        rest.chunks(200)
+            .map(|piece| Frame::new(CONTINUATION, 0, 1, piece)),
+    );
     pieces.last_mut().expect("pieces").flags = END_HEADERS;
     check(&world, "6.10 in pieces", &pieces, Answered).await;
     // V103: more than any head may be, in frames that each are fine.
     for piece in [1, 1024] {
         let mut client = Frames::connect(world.running.address).await;
-        client.send(&Frame::new(HEADERS, END_STREAM, 1, first)).await;
+        client
+            .send(&Frame::new(HEADERS, END_STREAM, 1, first))
+            .await;
         let flood = Frame::new(CONTINUATION, 0, 1, block(&[("x-b", &"b".repeat(piece))])).bytes();
         let mut sent = 0;
         while client.raw(&flood).await && sent < 4 << 20 {
@@ -372,14 +618,29 @@ async fn a_head_that_is_too_large_is_431() {
     ];
     let bytes = block(&fields);
     for (index, piece) in bytes.chunks(16_000).enumerate() {
-        let last = if (index + 1) * 16_000 >= bytes.len() { END_HEADERS } else { 0 };
-        let (kind, flags) = if index == 0 { (HEADERS, END_STREAM) } else { (CONTINUATION, 0) };
+        let last = if (index + 1) * 16_000 >= bytes.len() {
+            END_HEADERS
+        } else {
+            0
+        };
+        let (kind, flags) = if index == 0 {
+            (HEADERS, END_STREAM)
+        } else {
+            (CONTINUATION, 0)
+        };
         client.send(&Frame::new(kind, flags | last, 1, piece)).await;
     }
-    let answer = client.until(|frame| frame.stream == 1).await.expect("an answer");
+    let answer = client
+        .until(|frame| frame.stream == 1)
+        .await
+        .expect("an answer");
     // `:status` 431 as a literal with the name of index 8: 48, and three digits in two bytes of
     // Huffman code.
-    assert_eq!((answer.kind, answer.payload.first()), (HEADERS, Some(&0x48)), "{answer:?}");
+    assert_eq!(
+        (answer.kind, answer.payload.first()),
+        (HEADERS, Some(&0x48)),
+        "{answer:?}"
+    );
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;
 }
@@ -408,13 +669,33 @@ async fn more_streams_than_agreed_are_refused_and_the_others_go_on() {
     for stream in [1, 3, 5, 7] {
         client.send(&hang(stream)).await;
     }
-    let refused =
-        client.until(|frame| frame.kind == RST_STREAM || frame.kind == GOAWAY).await.expect("refused");
-    assert_eq!((refused.kind, refused.stream, refused.code()), (RST_STREAM, 7, REFUSED));
-    client.send(&Frame::new(RST_STREAM, 0, 1, 8_u32.to_be_bytes())).await;
-    client.send(&Frame::new(HEADERS, END_HEADERS | END_STREAM, 9, head(&world, &[]))).await;
-    let answer = client.until(|frame| frame.stream == 9).await.expect("an answer");
-    assert_eq!((answer.kind, answer.payload.first()), (HEADERS, Some(&0x88)));
+    let refused = client
+        .until(|frame| frame.kind == RST_STREAM || frame.kind == GOAWAY)
+        .await
+        .expect("refused");
+    assert_eq!(
+        (refused.kind, refused.stream, refused.code()),
+        (RST_STREAM, 7, REFUSED)
+    );
+    client
+        .send(&Frame::new(RST_STREAM, 0, 1, 8_u32.to_be_bytes()))
+        .await;
+    client
+        .send(&Frame::new(
+            HEADERS,
+            END_HEADERS | END_STREAM,
+            9,
+            head(&world, &[]),
+        ))
+        .await;
+    let answer = client
+        .until(|frame| frame.stream == 9)
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (answer.kind, answer.payload.first()),
+        (HEADERS, Some(&0x88))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -468,7 +749,10 @@ async fn v101_to_v106_floods_end_the_connection_and_nobody_else_notices() {
             rounds += 1;
         }
         let ended = ended.await.expect("no panic");
-        assert!(ended.is_none_or(|frame| matches!(frame.code(), CALM | PROTOCOL | CLOSED)), "{name}");
+        assert!(
+            ended.is_none_or(|frame| matches!(frame.code(), CALM | PROTOCOL | CLOSED)),
+            "{name}"
+        );
         assert!(rounds < most, "{name}: {rounds} rounds");
         world.check_oracles_of_framing().await;
     }

@@ -25,7 +25,11 @@ const MANY: usize = 10_000;
 /// knows.
 fn fill(api: &KubernetesApi, count: usize) {
     for number in 0..count {
-        let scope = if number % 2 == 0 { "public" } else { "nobody-knows" };
+        let scope = if number % 2 == 0 {
+            "public"
+        } else {
+            "nobody-knows"
+        };
         api.app(&format!("app-{number}"), scope, json!({}));
     }
 }
@@ -43,35 +47,71 @@ async fn nothing_is_published_before_both_kinds_were_listed_whole_once() {
             api.until_count(Asked::Watch(APPS), 1).await;
         }
         for app in ["app-0", "app-599", "nothing"] {
-            assert_eq!(decision(&world, app).await, "503 catalog_unavailable", "{late:?}");
+            assert_eq!(
+                decision(&world, app).await,
+                "503 catalog_unavailable",
+                "{late:?}"
+            );
         }
-        assert_eq!(decision(&world, "grp").await, "401 anonymous", "apps of the file do not wait");
+        assert_eq!(
+            decision(&world, "grp").await,
+            "401 anonymous",
+            "apps of the file do not wait"
+        );
         assert_eq!(world.admin("/readyz", "").await.status(), 503);
         permits.add_permits(1);
         world.until(|snapshot| snapshot.is_complete()).await;
-        for (app, expected) in
-            [("app-0", "503 starting"), ("app-599", "403 unknown_access"), ("nothing", "404 unknown_app")]
-        {
+        for (app, expected) in [
+            ("app-0", "503 starting"),
+            ("app-599", "403 unknown_access"),
+            ("nothing", "404 unknown_app"),
+        ] {
             assert_eq!(decision(&world, app).await, expected);
         }
         assert_eq!(world.admin("/readyz", "").await.status(), 200);
-        assert_eq!(metric(&world, "ludgate_catalog_apps").await as usize, SOME + OWN.len());
-        assert_eq!(metric(&world, "ludgate_catalog_problems").await as usize, SOME / 2);
+        assert_eq!(
+            metric(&world, "ludgate_catalog_apps").await as usize,
+            SOME + OWN.len()
+        );
+        assert_eq!(
+            metric(&world, "ludgate_catalog_problems").await as usize,
+            SOME / 2
+        );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everything() {
     let faults = [
-        ("expired after a page", Asked::Page(APPS), 2, Fault::Status(410)),
+        (
+            "expired after a page",
+            Asked::Page(APPS),
+            2,
+            Fault::Status(410),
+        ),
         ("cut after a page", Asked::Page(APPS), 2, Fault::Reset),
         ("cut in the first page", Asked::List(APPS), 2, Fault::Reset),
-        ("standing still after a page", Asked::Page(APPS), 1, Fault::Hang),
-        ("standing still in a page", Asked::List(APPS), 1, Fault::HangInside),
+        (
+            "standing still after a page",
+            Asked::Page(APPS),
+            1,
+            Fault::Hang,
+        ),
+        (
+            "standing still in a page",
+            Asked::List(APPS),
+            1,
+            Fault::HangInside,
+        ),
         ("forbidden", Asked::List(APPS), 2, Fault::Status(403)),
         ("unknown", Asked::List(APPS), 2, Fault::Status(404)),
         ("broken", Asked::Page(APPS), 2, Fault::Status(500)),
-        ("too many requests", Asked::List(APPS), 2, Fault::Status(429)),
+        (
+            "too many requests",
+            Asked::List(APPS),
+            2,
+            Fault::Status(429),
+        ),
         ("away", Asked::List(APPS), 2, Fault::Status(503)),
     ];
     let mut tests = JoinSet::new();
@@ -94,13 +134,21 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
             api.expire(APPS).await;
             api.app("flip", "group", json!({}));
             world
-                .until(|snapshot| snapshot.find("flip").is_some_and(|app| app.spec.access.kind() == "group"))
+                .until(|snapshot| {
+                    snapshot
+                        .find("flip")
+                        .is_some_and(|app| app.spec.access.kind() == "group")
+                })
                 .await;
-            assert!(api.count(Asked::List(APPS)) > lists + times, "{what}: the fault was met");
+            assert!(
+                api.count(Asked::List(APPS)) > lists + times,
+                "{what}: the fault was met"
+            );
             assert_eq!(decision(&world, "flip").await, "401 anonymous");
             let seen = witness.ends();
             assert!(
-                seen.iter().all(|(count, access)| *count == whole && *access != "gone"),
+                seen.iter()
+                    .all(|(count, access)| *count == whole && *access != "gone"),
                 "{what}: {seen:?}"
             );
         });
@@ -109,7 +157,8 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_apps_are_listed_anew_slowly_and_no_one_of_five_hundred_a_second_is_told_wrong() {
+async fn ten_thousand_apps_are_listed_anew_slowly_and_no_one_of_five_hundred_a_second_is_told_wrong()
+ {
     let api = KubernetesApi::start().await;
     fill(&api, MANY);
     let world = Arc::new(api.world("").await);
@@ -148,11 +197,17 @@ async fn ten_thousand_apps_are_listed_anew_slowly_and_no_one_of_five_hundred_a_s
         });
     }
     let sent = began.elapsed();
-    tokio::time::timeout(PATIENCE, asking.join_all()).await.expect("everybody is answered");
+    tokio::time::timeout(PATIENCE, asking.join_all())
+        .await
+        .expect("everybody is answered");
     let answered = began.elapsed();
     assert_eq!(wrong.load(Ordering::Relaxed), 0, "wrong answers of {asked}");
     api.until_count(Asked::Watch(APPS), 3).await;
-    assert_eq!(api.count(Asked::Page(APPS)), pages - 1, "the list went to its end");
+    assert_eq!(
+        api.count(Asked::Page(APPS)),
+        pages - 1,
+        "the list went to its end"
+    );
     eprintln!(
         "{asked} requests in {sent:?}, all answered after {answered:?}; {pages} pages were listed meanwhile"
     );
@@ -177,7 +232,9 @@ async fn a_version_that_is_forgotten_is_told_in_two_ways_and_nothing_is_lost_in_
         }
         api.back().await;
         api.until_count(Asked::Watch(APPS), watches + 2).await;
-        world.until(|snapshot| snapshot.find("comes").is_some()).await;
+        world
+            .until(|snapshot| snapshot.find("comes").is_some())
+            .await;
         let told = [
             ("stays", "503 starting"),
             ("goes", "404 unknown_app"),
@@ -185,7 +242,11 @@ async fn a_version_that_is_forgotten_is_told_in_two_ways_and_nothing_is_lost_in_
             ("comes", "401 anonymous"),
         ];
         for (app, expected) in told {
-            assert_eq!(decision(&world, app).await, expected, "{app}, as a status: {as_status}");
+            assert_eq!(
+                decision(&world, app).await,
+                expected,
+                "{app}, as a status: {as_status}"
+            );
         }
         assert_eq!(api.count(Asked::List(APPS)), lists + 1, "listed once");
     }

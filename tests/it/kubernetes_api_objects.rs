@@ -33,16 +33,36 @@ fn malformed() -> Vec<Malformed> {
     let denied = "403 unknown_access";
     let kept = "503 starting";
     vec![
-        ("no spec", with(|object| object["spec"] = Value::Null), "spec cannot be read", denied),
-        ("a text as spec", with(|object| object["spec"] = "public".into()), "spec cannot be read", denied),
-        ("a list as spec", with(|object| object["spec"] = json!([1, 2])), "spec cannot be read", denied),
+        (
+            "no spec",
+            with(|object| object["spec"] = Value::Null),
+            "spec cannot be read",
+            denied,
+        ),
+        (
+            "a text as spec",
+            with(|object| object["spec"] = "public".into()),
+            "spec cannot be read",
+            denied,
+        ),
+        (
+            "a list as spec",
+            with(|object| object["spec"] = json!([1, 2])),
+            "spec cannot be read",
+            denied,
+        ),
         (
             "a number as scope",
             with(|object| object["spec"]["scope"] = 5.into()),
             "spec cannot be read",
             denied,
         ),
-        ("no scope", with(|object| object["spec"]["scope"] = Value::Null), "spec cannot be read", denied),
+        (
+            "no scope",
+            with(|object| object["spec"]["scope"] = Value::Null),
+            "spec cannot be read",
+            denied,
+        ),
         (
             "another scope",
             with(|object| object["spec"]["scope"] = "PUBLIC".into()),
@@ -61,7 +81,12 @@ fn malformed() -> Vec<Malformed> {
             "spec cannot be read",
             kept,
         ),
-        ("no port there is", with(|object| object["spec"]["httpPort"] = 70_000.into()), "httpPort", kept),
+        (
+            "no port there is",
+            with(|object| object["spec"]["httpPort"] = 70_000.into()),
+            "httpPort",
+            kept,
+        ),
         (
             "no templates",
             with(|object| object["spec"]["svcTemplate"] = Value::Null),
@@ -80,18 +105,41 @@ fn malformed() -> Vec<Malformed> {
             "appRoot",
             kept,
         ),
-        ("a port's name that is a path", port("../../etc".into()), "svcTemplate", kept),
-        ("a port's name that is a header", port("a\r\nX-A: b".into()), "svcTemplate", kept),
-        ("a port's name that is a number", port(5.into()), "svcTemplate", kept),
+        (
+            "a port's name that is a path",
+            port("../../etc".into()),
+            "svcTemplate",
+            kept,
+        ),
+        (
+            "a port's name that is a header",
+            port("a\r\nX-A: b".into()),
+            "svcTemplate",
+            kept,
+        ),
+        (
+            "a port's name that is a number",
+            port(5.into()),
+            "svcTemplate",
+            kept,
+        ),
     ]
 }
 
 async fn until_told(world: &World, told: &str) {
-    world.until(|snapshot| snapshot.problems().iter().any(|problem| problem.what.contains(told))).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .problems()
+                .iter()
+                .any(|problem| problem.what.contains(told))
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_but_for_who_may_reach_it() {
+async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_but_for_who_may_reach_it()
+ {
     let api = KubernetesApi::start().await;
     api.app("sick", "public", json!({}));
     api.app("well", "public", json!({}));
@@ -103,8 +151,15 @@ async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_but_
         assert_eq!(listed.len(), 1, "{what}: {listed:?}");
         let (object, text, still_published) = &listed[0];
         assert_eq!(object, "hub/sick", "{what}");
-        assert!(text.contains(told) && text.len() < 1024 && *still_published, "{what}: {text}");
-        assert_eq!(metric(&world, "ludgate_catalog_problems").await, 1.0, "{what}");
+        assert!(
+            text.contains(told) && text.len() < 1024 && *still_published,
+            "{what}: {text}"
+        );
+        assert_eq!(
+            metric(&world, "ludgate_catalog_problems").await,
+            1.0,
+            "{what}"
+        );
         assert_eq!(decision(&world, "sick").await, expected, "{what}");
         assert_eq!(decision(&world, "well").await, "503 starting", "{what}");
         // Who may reach it is not kept: what is written now counts, in whatever company it is.
@@ -113,14 +168,22 @@ async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_but_
             narrowed["spec"]["scope"] = "group".into();
             api.put(APPS, HUB, narrowed);
             world
-                .until(|snapshot| snapshot.find("sick").is_some_and(|app| app.spec.access.kind() == "group"))
+                .until(|snapshot| {
+                    snapshot
+                        .find("sick")
+                        .is_some_and(|app| app.spec.access.kind() == "group")
+                })
                 .await;
             assert_eq!(decision(&world, "sick").await, "401 anonymous", "{what}");
             assert_eq!(problems(&world).await.len(), 1, "{what}");
         }
         api.app("sick", "public", json!({}));
         world.until(|snapshot| snapshot.problems().is_empty()).await;
-        assert_eq!(decision(&world, "sick").await, "503 starting", "{what}: mended");
+        assert_eq!(
+            decision(&world, "sick").await,
+            "503 starting",
+            "{what}: mended"
+        );
     }
     assert_eq!(metric(&world, "ludgate_catalog_problems").await, 0.0);
 }
@@ -135,7 +198,11 @@ async fn what_was_malformed_from_the_beginning_is_no_app_until_it_is_mended() {
         // An access rule that nobody understands is no reason against the rest: it is an app that
         // denies everybody.
         let only_denied = told == "everybody is denied";
-        let without = if only_denied { expected } else { "404 unknown_app" };
+        let without = if only_denied {
+            expected
+        } else {
+            "404 unknown_app"
+        };
         assert_eq!(decision(&world, "sick").await, without, "{what}");
         assert_eq!(decision(&world, "well").await, "503 starting", "{what}");
         let listed = problems(&world).await;
@@ -145,7 +212,11 @@ async fn what_was_malformed_from_the_beginning_is_no_app_until_it_is_mended() {
         );
         api.app("sick", "public", json!({}));
         world.until(|snapshot| snapshot.problems().is_empty()).await;
-        assert_eq!(decision(&world, "sick").await, "503 starting", "{what}: mended");
+        assert_eq!(
+            decision(&world, "sick").await,
+            "503 starting",
+            "{what}: mended"
+        );
     }
 }
 
@@ -169,18 +240,37 @@ async fn however_deep_or_strange_what_nobody_needs_is_the_object_is_read_and_so_
     let world = api.world("").await;
     assert_eq!(decision(&world, "strange").await, "401 anonymous");
     api.delete(APPS, HUB, "strange");
-    world.until(|snapshot| snapshot.find("strange").is_none()).await;
+    world
+        .until(|snapshot| snapshot.find("strange").is_none())
+        .await;
     api.put(APPS, HUB, strange());
-    world.until(|snapshot| snapshot.find("strange").is_some()).await;
+    world
+        .until(|snapshot| snapshot.find("strange").is_some())
+        .await;
     api.app("well", "group", json!({}));
-    world.until(|snapshot| snapshot.find("well").is_some_and(|app| app.spec.access.kind() == "group")).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("well")
+                .is_some_and(|app| app.spec.access.kind() == "group")
+        })
+        .await;
     assert_eq!(problems(&world).await, []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_is_no_label_is_no_app_and_is_told() {
-    let names =
-        ["UPPER", "a.b", "a_b", "-a", "a/../grp", "a b", "%61", "zzzzz-dz642-012345678901234", "apps"];
+    let names = [
+        "UPPER",
+        "a.b",
+        "a_b",
+        "-a",
+        "a/../grp",
+        "a b",
+        "%61",
+        "zzzzz-dz642-012345678901234",
+        "apps",
+    ];
     let api = KubernetesApi::start().await;
     for name in names {
         api.put(APPS, HUB, application(name, "public", json!({})));
@@ -190,13 +280,24 @@ async fn a_name_that_is_no_label_is_no_app_and_is_told() {
     let world = api.world("").await;
     let snapshot = world.running.gateway.catalog.load();
     let of_cluster = |name: &str| OWN.iter().all(|(own, _)| *own != name);
-    let mut known: Vec<_> =
-        snapshot.apps().map(|app| app.id().to_string()).filter(|name| of_cluster(name)).collect();
+    let mut known: Vec<_> = snapshot
+        .apps()
+        .map(|app| app.id().to_string())
+        .filter(|name| of_cluster(name))
+        .collect();
     known.sort();
-    assert_eq!(known, ["apps", "well"], "a name that is a label is an app, whatever else it means");
+    assert_eq!(
+        known,
+        ["apps", "well"],
+        "a name that is a label is an app, whatever else it means"
+    );
     let told = problems(&world).await;
     assert_eq!(told.len(), names.len(), "{told:?}");
-    assert!(told.iter().all(|(_, text, kept)| text.contains("name") && !kept), "{told:?}");
+    assert!(
+        told.iter()
+            .all(|(_, text, kept)| text.contains("name") && !kept),
+        "{told:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,11 +315,21 @@ async fn of_two_apps_of_one_name_the_files_counts_and_then_that_of_the_first_nam
         snapshot.find(name).map(|app| app.spec.access.to_string())
     };
     assert_eq!(access("twice").as_deref(), Some("user"));
-    assert_eq!(access("grp").as_deref(), Some("group:phusers"), "the file's own");
+    assert_eq!(
+        access("grp").as_deref(),
+        Some("group:phusers"),
+        "the file's own"
+    );
     assert_eq!(decision(&world, "grp").await, "401 anonymous");
-    assert_eq!((access("first").as_deref(), access("second").as_deref()), (Some("user"), Some("public")));
+    assert_eq!(
+        (access("first").as_deref(), access("second").as_deref()),
+        (Some("user"), Some("public"))
+    );
     let told = problems(&world).await;
-    let texts: Vec<String> = told.iter().map(|(object, text, _)| format!("{object}: {text}")).collect();
+    let texts: Vec<String> = told
+        .iter()
+        .map(|(object, text, _)| format!("{object}: {text}"))
+        .collect();
     assert_eq!(
         texts,
         [
@@ -230,8 +341,18 @@ async fn of_two_apps_of_one_name_the_files_counts_and_then_that_of_the_first_nam
     // The name is free as soon as the first lets go of it.
     api.delete(APPS, "first", "twice");
     world
-        .until(|snapshot| snapshot.find("twice").is_some_and(|app| app.spec.access.kind() == "public"))
+        .until(|snapshot| {
+            snapshot
+                .find("twice")
+                .is_some_and(|app| app.spec.access.kind() == "public")
+        })
         .await;
     api.put(APPS, "first", application("twice", "group", json!({})));
-    world.until(|snapshot| snapshot.find("twice").is_some_and(|app| app.spec.access.kind() == "group")).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("twice")
+                .is_some_and(|app| app.spec.access.kind() == "group")
+        })
+        .await;
 }

@@ -18,7 +18,9 @@ const SOON: Duration = Duration::from_secs(5);
 async fn changed(world: &World) {
     world
         .until(|snapshot| {
-            snapshot.find("flip").is_some_and(|app| app.spec.access.kind() == "group")
+            snapshot
+                .find("flip")
+                .is_some_and(|app| app.spec.access.kind() == "group")
                 && snapshot.find("goes").is_none()
         })
         .await;
@@ -39,15 +41,28 @@ fn change(api: &KubernetesApi) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_narrowed_scope_and_a_deletion_bite_right_after_an_api_is_back_that_refused_connections() {
+async fn a_narrowed_scope_and_a_deletion_bite_right_after_an_api_is_back_that_refused_connections()
+{
     let api = with_two_apps().await;
     let world = api.world("").await;
     api.away().await;
     change(&api);
     for _ in 0..20 {
-        assert_eq!(decision(&world, "flip").await, "503 starting", "as last known");
-        assert_eq!(decision(&world, "goes").await, "503 starting", "as last known");
-        assert_eq!(world.admin("/readyz", "").await.status(), 200, "the last state serves");
+        assert_eq!(
+            decision(&world, "flip").await,
+            "503 starting",
+            "as last known"
+        );
+        assert_eq!(
+            decision(&world, "goes").await,
+            "503 starting",
+            "as last known"
+        );
+        assert_eq!(
+            world.admin("/readyz", "").await.status(),
+            200,
+            "the last state serves"
+        );
     }
     let back = Instant::now();
     api.back().await;
@@ -72,7 +87,11 @@ async fn after_a_long_outage_it_is_no_slower_and_nobody_waits_for_as_long_as_a_s
             change(&api);
             // By now the pauses between two tries have grown to their full length.
             api.until_count(Asked::List(APPS), lists + 4).await;
-            assert_eq!(decision(&world, "flip").await, "503 starting", "as last known");
+            assert_eq!(
+                decision(&world, "flip").await,
+                "503 starting",
+                "as last known"
+            );
             let back = Instant::now();
             api.heal();
             changed(&world).await;
@@ -85,11 +104,27 @@ async fn after_a_long_outage_it_is_no_slower_and_nobody_waits_for_as_long_as_a_s
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_that_takes_requests_and_is_silent_is_not_waited_for() {
     let silences = [
-        ("a watch that is not answered", Asked::Watch(APPS), Fault::Hang),
-        ("a list that is not answered", Asked::List(APPS), Fault::Hang),
+        (
+            "a watch that is not answered",
+            Asked::Watch(APPS),
+            Fault::Hang,
+        ),
+        (
+            "a list that is not answered",
+            Asked::List(APPS),
+            Fault::Hang,
+        ),
         ("a list that stops", Asked::List(APPS), Fault::HangInside),
-        ("a discovery that is not answered", Asked::Discovery, Fault::Hang),
-        ("a discovery that stops", Asked::Discovery, Fault::HangInside),
+        (
+            "a discovery that is not answered",
+            Asked::Discovery,
+            Fault::Hang,
+        ),
+        (
+            "a discovery that stops",
+            Asked::Discovery,
+            Fault::HangInside,
+        ),
     ];
     let mut tests = JoinSet::new();
     for (what, asked, fault) in silences {
@@ -116,12 +151,19 @@ async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
     api.script(Asked::Watch(APPS), ALWAYS, Fault::Status(403));
     api.script(Asked::List(APPS), ALWAYS, Fault::Status(403));
     api.end_watches(APPS).await;
-    let (apps, slices) = (api.count(Asked::List(APPS)), api.count(Asked::Watch(SLICES)));
+    let (apps, slices) = (
+        api.count(Asked::List(APPS)),
+        api.count(Asked::Watch(SLICES)),
+    );
     world.hands.advance(Duration::from_secs(100));
     api.until_count(Asked::List(APPS), apps + 1).await;
     api.until_count(Asked::Watch(SLICES), slices + 2).await;
     until_age(&world, |age| age >= 100.0).await;
-    assert_eq!(world.admin("/readyz", "").await.status(), 200, "the last state serves");
+    assert_eq!(
+        world.admin("/readyz", "").await.status(),
+        200,
+        "the last state serves"
+    );
     api.heal();
     api.until_count(Asked::Watch(APPS), 3).await;
     until_age(&world, |age| age < 100.0).await;
@@ -130,5 +172,7 @@ async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
 /// It is written down once a second.
 async fn until_age(world: &World, wanted: impl Fn(f64) -> bool) {
     let reached = async { while !wanted(metric(world, "ludgate_catalog_age_seconds").await) {} };
-    tokio::time::timeout(PATIENCE, reached).await.expect("the age is told");
+    tokio::time::timeout(PATIENCE, reached)
+        .await
+        .expect("the age is told");
 }

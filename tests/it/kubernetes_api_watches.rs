@@ -8,19 +8,28 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     kubernetes_api::{
-        ALWAYS, APPS, Asked, Fault, HUB, KubernetesApi, SLICES, Witness, application, bookmark, decision,
-        error_event,
+        ALWAYS, APPS, Asked, Fault, HUB, KubernetesApi, SLICES, Witness, application, bookmark,
+        decision, error_event,
     },
     world::World,
 };
 
 fn access_of(world: &World, app: &str) -> String {
     let snapshot = world.running.gateway.catalog.load();
-    snapshot.find(app).map_or_else(|| "gone".to_owned(), |app| app.spec.access.kind().to_owned())
+    snapshot.find(app).map_or_else(
+        || "gone".to_owned(),
+        |app| app.spec.access.kind().to_owned(),
+    )
 }
 
 async fn until_access(world: &World, app: &str, kind: &str) {
-    world.until(|snapshot| snapshot.find(app).is_some_and(|app| app.spec.access.kind() == kind)).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find(app)
+                .is_some_and(|app| app.spec.access.kind() == kind)
+        })
+        .await;
 }
 
 /// The object of an event's line, changed.
@@ -33,21 +42,44 @@ fn rewritten(line: &str, change: impl Fn(&mut Value)) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_change_in_an_event_that_nobody_can_read_is_in_force_all_the_same() {
     let spoilt: [(&str, Fault); 10] = [
-        ("half a line, and more lines", Fault::Spoil(|line| format!("{}\n", &line[..line.len() / 2]))),
+        (
+            "half a line, and more lines",
+            Fault::Spoil(|line| format!("{}\n", &line[..line.len() / 2])),
+        ),
         ("half a line, and the end", Fault::CutInside),
-        ("two halves of lines in one", Fault::Spoil(|line| line[..line.len() / 2].to_owned())),
-        ("no JSON", Fault::Spoil(|_| "<html>502 Bad Gateway</html>\n".to_owned())),
-        ("an object that is none", Fault::Spoil(|line| rewritten(line, |event| event["object"] = 5.into()))),
-        ("an unknown type", Fault::Spoil(|line| rewritten(line, |event| event["type"] = "PATCHED".into()))),
+        (
+            "two halves of lines in one",
+            Fault::Spoil(|line| line[..line.len() / 2].to_owned()),
+        ),
+        (
+            "no JSON",
+            Fault::Spoil(|_| "<html>502 Bad Gateway</html>\n".to_owned()),
+        ),
+        (
+            "an object that is none",
+            Fault::Spoil(|line| rewritten(line, |event| event["object"] = 5.into())),
+        ),
+        (
+            "an unknown type",
+            Fault::Spoil(|line| rewritten(line, |event| event["type"] = "PATCHED".into())),
+        ),
         (
             "no version",
             Fault::Spoil(|line| {
-                rewritten(line, |event| event["object"]["metadata"]["resourceVersion"] = "".into())
+                rewritten(line, |event| {
+                    event["object"]["metadata"]["resourceVersion"] = "".into()
+                })
             }),
         ),
-        ("an error instead", Fault::Spoil(|_| format!("{}\n", error_event(500)))),
+        (
+            "an error instead",
+            Fault::Spoil(|_| format!("{}\n", error_event(500))),
+        ),
         ("nothing to look at", Fault::Spoil(|_| "{}\n".to_owned())),
-        ("an error that is none", Fault::Spoil(|_| r#"{"type":"ERROR","object":"x"}"#.to_owned() + "\n")),
+        (
+            "an error that is none",
+            Fault::Spoil(|_| r#"{"type":"ERROR","object":"x"}"#.to_owned() + "\n"),
+        ),
     ];
     let mut tests = JoinSet::new();
     for (what, fault) in spoilt {
@@ -62,7 +94,11 @@ async fn the_change_in_an_event_that_nobody_can_read_is_in_force_all_the_same() 
             api.app("flip", "group", json!({}));
             api.app("other", "primehub", json!({}));
             api.delete(APPS, HUB, "goes");
-            world.until(|snapshot| snapshot.find("other").is_some() && snapshot.find("goes").is_none()).await;
+            world
+                .until(|snapshot| {
+                    snapshot.find("other").is_some() && snapshot.find("goes").is_none()
+                })
+                .await;
             until_access(&world, "flip", "group").await;
             assert_eq!(decision(&world, "flip").await, "401 anonymous", "{what}");
         });
@@ -81,7 +117,11 @@ async fn what_was_revoked_is_not_granted_again_by_an_event_of_the_past() {
     let world = api.world("").await;
     assert_eq!(decision(&world, "flip").await, "401 anonymous");
     let witness = Witness::of(&world, |snapshot| {
-        let open = |name: &str| snapshot.find(name).is_some_and(|app| app.spec.access.kind() == "public");
+        let open = |name: &str| {
+            snapshot
+                .find(name)
+                .is_some_and(|app| app.spec.access.kind() == "public")
+        };
         (open("flip"), snapshot.find("ghost").is_some())
     });
     for old in old {
@@ -94,7 +134,9 @@ async fn what_was_revoked_is_not_granted_again_by_an_event_of_the_past() {
         api.until_count(Asked::Watch(APPS), 3).await;
     }
     api.app("last", "public", json!({}));
-    world.until(|snapshot| snapshot.find("last").is_some()).await;
+    world
+        .until(|snapshot| snapshot.find("last").is_some())
+        .await;
     assert_eq!(access_of(&world, "flip"), "group");
     let seen = witness.ends();
     assert!(seen.iter().all(|(open, ghost)| !open && !ghost), "{seen:?}");
@@ -114,19 +156,38 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
     api.script(
         Asked::Watch(APPS),
         1,
-        Fault::SaysAndEnds(format!("{again}\n{again}\n\n{unknown}\n{}\n", bookmark(APPS, later))),
+        Fault::SaysAndEnds(format!(
+            "{again}\n{again}\n\n{unknown}\n{}\n",
+            bookmark(APPS, later)
+        )),
     );
     api.end_watches(APPS).await;
     // The watch after it goes on from the bookmark.
     api.until_count(Asked::Watch(APPS), 3).await;
-    let last = api.calls().into_iter().rfind(|call| call.asked == Asked::Watch(APPS)).expect("a watch");
-    assert!(last.target.contains(&format!("resourceVersion={version}")), "{}", last.target);
+    let last = api
+        .calls()
+        .into_iter()
+        .rfind(|call| call.asked == Asked::Watch(APPS))
+        .expect("a watch");
+    assert!(
+        last.target.contains(&format!("resourceVersion={version}")),
+        "{}",
+        last.target
+    );
     while api.version() < later {
         api.app("one", "public", json!({}));
     }
     api.app("one", "group", json!({}));
     until_access(&world, "one", "group").await;
-    assert!(world.running.gateway.catalog.load().find("stranger").is_none());
+    assert!(
+        world
+            .running
+            .gateway
+            .catalog
+            .load()
+            .find("stranger")
+            .is_none()
+    );
     assert_eq!(api.count(Asked::List(APPS)), lists);
 }
 
@@ -134,8 +195,16 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
 async fn a_watch_is_never_asked_to_last_longer_than_the_client_can_ask_for() {
     let api = KubernetesApi::start().await;
     let _world = api.world("watch = \"10m\"").await;
-    let watch = api.calls().into_iter().find(|call| call.asked == Asked::Watch(APPS)).expect("a watch");
-    assert!(watch.target.contains("timeoutSeconds=290"), "{}", watch.target);
+    let watch = api
+        .calls()
+        .into_iter()
+        .find(|call| call.asked == Asked::Watch(APPS))
+        .expect("a watch");
+    assert!(
+        watch.target.contains("timeoutSeconds=290"),
+        "{}",
+        watch.target
+    );
     assert_eq!(api.count(Asked::List(APPS)), 1);
 }
 
@@ -163,22 +232,42 @@ async fn a_quiet_watch_lives_on_bookmarks_and_never_has_to_list() {
 async fn whatever_goes_wrong_again_and_again_the_api_is_asked_a_few_times_a_second_at_most() {
     const ROUNDS: usize = 5;
     let faults: [(&str, Asked, Fault); 9] = [
-        ("a watch that ends at once", Asked::Watch(APPS), Fault::SaysAndEnds(String::new())),
+        (
+            "a watch that ends at once",
+            Asked::Watch(APPS),
+            Fault::SaysAndEnds(String::new()),
+        ),
         (
             "a watch that says that nothing happened and ends",
             Asked::Watch(SLICES),
             Fault::SaysAndEnds(format!("{}\n", bookmark(SLICES, 1_000_000))),
         ),
-        ("a watch that is always too old", Asked::Watch(APPS), Fault::Status(410)),
+        (
+            "a watch that is always too old",
+            Asked::Watch(APPS),
+            Fault::Status(410),
+        ),
         (
             "a watch that is always too old in its stream",
             Asked::Watch(APPS),
             Fault::SaysAndEnds(format!("{}\n", error_event(410))),
         ),
-        ("a watch that says nonsense", Asked::Watch(APPS), Fault::SaysAndEnds("nonsense\n".to_owned())),
-        ("a watch that fails", Asked::Watch(SLICES), Fault::Status(503)),
+        (
+            "a watch that says nonsense",
+            Asked::Watch(APPS),
+            Fault::SaysAndEnds("nonsense\n".to_owned()),
+        ),
+        (
+            "a watch that fails",
+            Asked::Watch(SLICES),
+            Fault::Status(503),
+        ),
         ("a list that is cut", Asked::List(APPS), Fault::Reset),
-        ("a list that is one too many", Asked::List(APPS), Fault::Status(429)),
+        (
+            "a list that is one too many",
+            Asked::List(APPS),
+            Fault::Status(429),
+        ),
         ("no discovery", Asked::Discovery, Fault::Status(500)),
     ];
     let mut tests = JoinSet::new();
@@ -193,10 +282,17 @@ async fn whatever_goes_wrong_again_and_again_the_api_is_asked_a_few_times_a_seco
             let took = began.elapsed();
             // Pauses of at least 0.2, 0.4, 0.8 and 1.6 seconds, or one of a second for every watch
             // that ends.
-            assert!(took >= Duration::from_millis(2900), "{what}: {ROUNDS} times in {took:?}");
+            assert!(
+                took >= Duration::from_millis(2900),
+                "{what}: {ROUNDS} times in {took:?}"
+            );
             // Five tries of one kind, each with a discovery of two requests, a list and a watch; as
             // many for the other.
-            assert!(api.calls().len() <= ROUNDS * 8, "{what}: {:#?}", api.calls());
+            assert!(
+                api.calls().len() <= ROUNDS * 8,
+                "{what}: {:#?}",
+                api.calls()
+            );
         });
     }
     tests.join_all().await;

@@ -1,6 +1,10 @@
 //! The integration tests, one binary: a real gateway on loopback, real sockets, a clock by hand.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test's helper fails the test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test's helper fails the test"
+)]
 
 mod support;
 

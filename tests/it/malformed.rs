@@ -65,7 +65,10 @@ async fn a_target_that_is_no_path_is_refused() {
         ("CONNECT h:80 HTTP/1.1", 405),
         ("CONNECT HOST HTTP/1.1", 405),
         ("TRACE /apps/pub/ HTTP/1.1", 405),
-        ("AVERYLONGMETHODNAMETHATNOBODYNEEDSATALL /apps/pub/ HTTP/1.1", 405),
+        (
+            "AVERYLONGMETHODNAMETHATNOBODYNEEDSATALL /apps/pub/ HTTP/1.1",
+            405,
+        ),
         ("GET /apps/pub/%00 HTTP/1.1", 400),
         ("GET /apps/pub/%zz HTTP/1.1", 400),
         ("GET /apps/pub/\\..\\grp HTTP/1.1", 400),
@@ -79,7 +82,11 @@ async fn a_target_that_is_no_path_is_refused() {
         let (got, closed) = send(&world, &bytes).await;
         assert_eq!((got, closed), (status, true), "{start:?}");
     }
-    let long = format!("GET /apps/pub/{} HTTP/1.1\r\nHost: {}\r\n\r\n", "a".repeat(9000), world.host);
+    let long = format!(
+        "GET /apps/pub/{} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        "a".repeat(9000),
+        world.host
+    );
     assert_eq!(send(&world, long.as_bytes()).await.0, 414);
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;
@@ -88,10 +95,16 @@ async fn a_target_that_is_no_path_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_absolute_target_is_accepted_only_where_it_says_what_the_host_says() {
     let world = World::new().await;
-    let bytes = with_host(&world, "GET http://HOST/apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n");
+    let bytes = with_host(
+        &world,
+        "GET http://HOST/apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    );
     assert_eq!(send(&world, &bytes).await.0, 200);
     assert_eq!(world.backend("pub").last().target(), "/apps/pub/x");
-    let bytes = with_host(&world, "GET http://HOST/apps/pub/x HTTP/1.1\r\nHost: evil.test\r\n\r\n");
+    let bytes = with_host(
+        &world,
+        "GET http://HOST/apps/pub/x HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+    );
     assert!(matches!(send(&world, &bytes).await.0, 400 | 421));
     world.check_oracles().await;
 }
@@ -99,12 +112,23 @@ async fn an_absolute_target_is_accepted_only_where_it_says_what_the_host_says() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fragment_in_a_target_is_400() {
     let world = World::new().await;
-    for target in ["/apps/grp/#/apps/pub/", "/apps/grp/?#/apps/pub/", "/apps/pub/a#/../b", "/apps/pub/#", "#"]
-    {
-        let bytes = with_host(&world, &format!("GET {target} HTTP/1.1\r\nHost: HOST\r\n\r\n"));
+    for target in [
+        "/apps/grp/#/apps/pub/",
+        "/apps/grp/?#/apps/pub/",
+        "/apps/pub/a#/../b",
+        "/apps/pub/#",
+        "#",
+    ] {
+        let bytes = with_host(
+            &world,
+            &format!("GET {target} HTTP/1.1\r\nHost: HOST\r\n\r\n"),
+        );
         assert_eq!(send(&world, &bytes).await, (400, true), "{target}");
     }
-    let bytes = with_host(&world, "GET /apps/grp/?next=/apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n");
+    let bytes = with_host(
+        &world,
+        "GET /apps/grp/?next=/apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
+    );
     assert_eq!(send(&world, &bytes).await.0, 401);
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;
@@ -113,17 +137,30 @@ async fn a_fragment_in_a_target_is_400() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
     let world = World::new().await;
-    let good =
-        with_host(&world, "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nX: y\r\nContent-Length: 1\r\n\r\nx");
+    let good = with_host(
+        &world,
+        "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nX: y\r\nContent-Length: 1\r\n\r\nx",
+    );
     assert_eq!(send(&world, &good).await.0, 200);
     let count = world.backend("pub").count();
-    let lines: Vec<usize> =
-        good.windows(2).enumerate().filter(|(_, two)| *two == b"\r\n").map(|(at, _)| at).collect();
+    let lines: Vec<usize> = good
+        .windows(2)
+        .enumerate()
+        .filter(|(_, two)| *two == b"\r\n")
+        .map(|(at, _)| at)
+        .collect();
     for at in &lines {
         let bytes = [&good[..*at], &good[at + 1..]].concat();
-        assert_eq!(send(&world, &bytes).await, (400, true), "{}", String::from_utf8_lossy(&bytes));
+        assert_eq!(
+            send(&world, &bytes).await,
+            (400, true),
+            "{}",
+            String::from_utf8_lossy(&bytes)
+        );
     }
-    let all = String::from_utf8(good.clone()).expect("ASCII").replace("\r\n", "\n");
+    let all = String::from_utf8(good.clone())
+        .expect("ASCII")
+        .replace("\r\n", "\n");
     assert_eq!(send(&world, all.as_bytes()).await, (400, true));
     // A length that hides from who keeps a LF in a value; and the same on a connection that was
     // good so far.
@@ -135,22 +172,39 @@ async fn a_line_that_ends_without_cr_is_400_wherever_it_stands() {
         "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n\n\n\r\n0\r\n\r\n",
     ] {
         let mut raw = Raw::connect(world.running.address).await;
-        raw.send(with_host(&world, &format!("{before}{hidden}"))).await;
+        raw.send(with_host(&world, &format!("{before}{hidden}")))
+            .await;
         if !before.is_empty() {
-            assert_eq!(raw.answer().await.expect("an answer").status(), 200, "{before:?}");
+            assert_eq!(
+                raw.answer().await.expect("an answer").status(),
+                200,
+                "{before:?}"
+            );
         }
-        assert_eq!(raw.answer().await.expect("an answer").status(), 400, "{before:?}");
+        assert_eq!(
+            raw.answer().await.expect("an answer").status(),
+            400,
+            "{before:?}"
+        );
         assert!(raw.is_closed().await, "O3: {before:?}");
     }
     // In pieces it is the same, although a head is read whole before it is looked at.
     let mut raw = Raw::connect_from("127.0.0.1", world.running.address).await;
-    for piece in with_host(&world, "GET /apps/pub/c HTTP/1.1\r\nHost: HOST\r\nX: y\nZ: a\r\n\r\n").chunks(7) {
+    for piece in with_host(
+        &world,
+        "GET /apps/pub/c HTTP/1.1\r\nHost: HOST\r\nX: y\nZ: a\r\n\r\n",
+    )
+    .chunks(7)
+    {
         raw.send(piece).await;
         tokio::task::yield_now().await;
     }
     assert_eq!(raw.answer().await.expect("an answer").status(), 400);
     let seen = world.backend("pub").seen();
-    assert!(seen.iter().all(|seen| !seen.target().ends_with("/c") && !seen.target().ends_with("smuggled")));
+    assert!(
+        seen.iter()
+            .all(|seen| !seen.target().ends_with("/c") && !seen.target().ends_with("smuggled"))
+    );
     assert_eq!(seen.len(), count + 3);
     world.check_oracles().await;
 }
@@ -222,8 +276,14 @@ async fn ambiguous_framing_is_refused_or_forwarded_once_and_nothing_is_smuggled(
         assert!(matches!(status, 400 | 501), "{fields:?}: {status}");
         assert!(closed, "O3: {fields:?}");
     }
-    let smuggled =
-        || world.backend("pub").seen().iter().filter(|seen| seen.target().ends_with("smuggled")).count();
+    let smuggled = || {
+        world
+            .backend("pub")
+            .seen()
+            .iter()
+            .filter(|seen| seen.target().ends_with("smuggled"))
+            .count()
+    };
     assert_eq!((world.backend("pub").count(), smuggled()), (0, 0));
     let old = with_host(
         &world,
@@ -255,7 +315,14 @@ async fn broken_chunks_are_400_and_the_app_sees_no_complete_request() {
         let (status, closed) = send(&world, &bytes).await;
         assert_eq!((status, closed), (400, true), "{chunks:?}");
     }
-    assert!(world.backend("pub").seen().iter().all(|seen| seen.truncated), "no terminating chunk");
+    assert!(
+        world
+            .backend("pub")
+            .seen()
+            .iter()
+            .all(|seen| seen.truncated),
+        "no terminating chunk"
+    );
     let control = with_host(&world, "GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n");
     assert_eq!(send(&world, &control).await.0, 200);
 }
@@ -265,19 +332,39 @@ async fn heads_that_are_too_large_are_refused_and_the_next_request_works() {
     let world = World::new().await;
     let wide: String = (0..101).map(|n| format!("X-{n}: 1\r\n")).collect();
     let big = format!("X-Big: {}\r\n", "a".repeat(300 * 1024));
-    let cookies =
-        format!("Cookie: {}\r\n", (0..101).map(|n| format!("c{n}=1")).collect::<Vec<_>>().join("; "));
+    let cookies = format!(
+        "Cookie: {}\r\n",
+        (0..101)
+            .map(|n| format!("c{n}=1"))
+            .collect::<Vec<_>>()
+            .join("; ")
+    );
     let ours = format!("Cookie: ludgate={}\r\n", "a".repeat(5000));
-    for (fields, target) in [(&wide, "pub"), (&big, "pub"), (&cookies, "grp"), (&ours, "grp")] {
-        let bytes = with_host(&world, &format!("GET /apps/{target}/ HTTP/1.1\r\nHost: HOST\r\n{fields}\r\n"));
+    for (fields, target) in [
+        (&wide, "pub"),
+        (&big, "pub"),
+        (&cookies, "grp"),
+        (&ours, "grp"),
+    ] {
+        let bytes = with_host(
+            &world,
+            &format!("GET /apps/{target}/ HTTP/1.1\r\nHost: HOST\r\n{fields}\r\n"),
+        );
         let (status, closed) = send(&world, &bytes).await;
-        assert!(matches!(status, 431 | 0), "{} bytes: {status}", fields.len());
+        assert!(
+            matches!(status, 431 | 0),
+            "{} bytes: {status}",
+            fields.len()
+        );
         assert!(closed);
     }
     assert_eq!(world.reached(), 0);
     // With Host a hundred, which is what may be.
     let fitting: String = (0..99).map(|n| format!("X-{n}: 1\r\n")).collect();
-    let bytes = with_host(&world, &format!("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{fitting}\r\n"));
+    let bytes = with_host(
+        &world,
+        &format!("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n{fitting}\r\n"),
+    );
     assert_eq!(send(&world, &bytes).await.0, 200);
     world.check_oracles().await;
 }
@@ -325,7 +412,11 @@ async fn forwarded_and_rewrite_headers_never_decide() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_a_client_writes_is_reflected_unescaped_in_a_page_or_a_log_line() {
     let world = World::new().await;
-    for target in ["/apps/<script>alert(1)</script>/", "/apps/x%3Cscript%3E/", "/apps/none/?<script>"] {
+    for target in [
+        "/apps/<script>alert(1)</script>/",
+        "/apps/x%3Cscript%3E/",
+        "/apps/none/?<script>",
+    ] {
         let bytes = with_host(
             &world,
             &format!(
@@ -345,14 +436,23 @@ async fn nothing_a_client_writes_is_reflected_unescaped_in_a_page_or_a_log_line(
         ))
         .await;
     world.check_oracles().await;
-    assert!(!world.log.text().contains("CANARY-QUERY"), "the query is not logged");
-    assert!(world.log.text().lines().all(|line| line.len() <= 4096), "a line is at most 4 KB");
+    assert!(
+        !world.log.text().contains("CANARY-QUERY"),
+        "the query is not logged"
+    );
+    assert!(
+        world.log.text().lines().all(|line| line.len() <= 4096),
+        "a line is at most 4 KB"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_http_1_0_client_with_a_host_is_served() {
     let world = World::new().await;
-    let bytes = with_host(&world, "GET /apps/pub/chunked HTTP/1.0\r\nHost: HOST\r\n\r\n");
+    let bytes = with_host(
+        &world,
+        "GET /apps/pub/chunked HTTP/1.0\r\nHost: HOST\r\n\r\n",
+    );
     let mut raw = Raw::connect(world.running.address).await;
     raw.send(&bytes).await;
     let answer = raw.answer().await.expect("an answer");

@@ -24,8 +24,13 @@ fn form(origin: &str, kind: &str) -> String {
 
 /// Sends a form, as a page of the site does.
 async fn send(world: &World, browser: &mut Browser, target: &str, body: &str) -> Message {
-    let more = form(&format!("http://{}", world.host), "application/x-www-form-urlencoded");
-    browser.once("POST", target, From::Form, &more, body.as_bytes()).await
+    let more = form(
+        &format!("http://{}", world.host),
+        "application/x-www-form-urlencoded",
+    );
+    browser
+        .once("POST", target, From::Form, &more, body.as_bytes())
+        .await
 }
 
 fn parked(page: &Message) -> String {
@@ -47,9 +52,17 @@ async fn too_late() -> (World, Browser, String) {
     world.hands.advance(WINDOW);
     let page = send(&world, &mut alice, "/apps/grp/echo?a=%20b", TYPED).await;
     assert_eq!(page.status(), 401);
-    assert!(page.text().contains("Your form is saved"), "{}", page.text());
-    let action =
-        page.text().split("action=\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    assert!(
+        page.text().contains("Your form is saved"),
+        "{}",
+        page.text()
+    );
+    let action = page
+        .text()
+        .split("action=\"")
+        .nth(1)
+        .and_then(|rest| rest.split('"').next())
+        .map(str::to_owned);
     assert_eq!(
         action.map(|action| action.replace("&#38;", "&")),
         Some(format!("http://{}{AGAIN}", world.host))
@@ -62,7 +75,11 @@ async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_agai
     let (world, mut alice, sealed) = too_late().await;
     let reached = world.backend("grp").count();
     let early = resume(&world, &mut alice, &sealed).await;
-    assert_eq!((early.status(), parked(&early)), (401, sealed.clone()), "not signed in yet: the page again");
+    assert_eq!(
+        (early.status(), parked(&early)),
+        (401, sealed.clone()),
+        "not signed in yet: the page again"
+    );
     // The page outlives the memory of whose session it was.
     world.hands.advance(9 * MINUTE);
     alice.sign_in("/apps/usr/", "alice").await;
@@ -70,15 +87,24 @@ async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_agai
     assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
     let seen = world.backend("grp").last();
     assert_eq!(seen.start, "POST /apps/grp/echo?a=%20b HTTP/1.1");
-    assert_eq!(seen.all("content-type"), ["application/x-www-form-urlencoded"]);
+    assert_eq!(
+        seen.all("content-type"),
+        ["application/x-www-form-urlencoded"]
+    );
     assert_eq!(seen.all("content-length"), [TYPED.len().to_string()]);
     assert_eq!(seen.header("x-forwarded-user").as_deref(), Some("alice"));
     assert!(
-        sent.all("set-cookie").iter().any(|line| line.contains("Path=/apps/grp/")),
+        sent.all("set-cookie")
+            .iter()
+            .any(|line| line.contains("Path=/apps/grp/")),
         "a session of the app"
     );
     let again = resume(&world, &mut alice, &sealed).await;
-    assert_eq!((again.status(), world.backend("grp").count()), (400, reached + 1), "once");
+    assert_eq!(
+        (again.status(), world.backend("grp").count()),
+        (400, reached + 1),
+        "once"
+    );
     world.check_oracles().await;
 }
 
@@ -88,32 +114,61 @@ async fn nobody_else_and_nothing_else_can_send_it() {
     let reached = world.backend("grp").count();
     let mut bob = world.signed_in("bob").await;
     let page = resume(&world, &mut bob, &sealed).await;
-    assert!(page.status() == 401 && page.text().contains("Somebody else is signed in"), "{}", page.text());
+    assert!(
+        page.status() == 401 && page.text().contains("Somebody else is signed in"),
+        "{}",
+        page.text()
+    );
     alice.sign_in("/apps/usr/", "alice").await;
     let mut forged = sealed.clone().into_bytes();
     forged[40] = if forged[40] == b'A' { b'B' } else { b'A' };
-    for wrong in [String::from_utf8(forged).expect("ASCII"), String::new(), sealed[..60].to_owned()] {
+    for wrong in [
+        String::from_utf8(forged).expect("ASCII"),
+        String::new(),
+        sealed[..60].to_owned(),
+    ] {
         assert_eq!(resume(&world, &mut alice, &wrong).await.status(), 400);
     }
     let body = format!("ludgate-parked={sealed}");
-    for (target, body) in
-        [(AGAIN, format!("{body}&{body}")), ("/apps/grp/other?ludgate-resume", body.clone())]
-    {
-        assert_eq!(send(&world, &mut alice, target, &body).await.status(), 400, "{target}");
+    for (target, body) in [
+        (AGAIN, format!("{body}&{body}")),
+        ("/apps/grp/other?ludgate-resume", body.clone()),
+    ] {
+        assert_eq!(
+            send(&world, &mut alice, target, &body).await.status(),
+            400,
+            "{target}"
+        );
     }
     for from in ["http://evil.test", "null", "http://grp.localhost"] {
         let more = form(from, "application/x-www-form-urlencoded");
-        let answer = alice.once("POST", AGAIN, From::ForeignForm, &more, body.as_bytes()).await;
+        let answer = alice
+            .once("POST", AGAIN, From::ForeignForm, &more, body.as_bytes())
+            .await;
         assert_eq!(answer.status(), 401, "{from}: no cookie of hers counts");
     }
     let mut elsewhere = alice.clone();
     elsewhere.host = world.on_host("grp").replace("http://", "");
     let more = form(&world.on_host("grp"), "application/x-www-form-urlencoded");
-    let answer = elsewhere.once("POST", AGAIN, From::Form, &more, body.as_bytes()).await;
-    assert_eq!(answer.status(), 401, "a host where she has no session: nothing is read");
+    let answer = elsewhere
+        .once("POST", AGAIN, From::Form, &more, body.as_bytes())
+        .await;
+    assert_eq!(
+        answer.status(),
+        401,
+        "a host where she has no session: nothing is read"
+    );
     world.hands.advance(11 * MINUTE);
-    assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 400, "too old");
-    assert_eq!(world.backend("grp").count(), reached, "nothing came to the app");
+    assert_eq!(
+        resume(&world, &mut alice, &sealed).await.status(),
+        400,
+        "too old"
+    );
+    assert_eq!(
+        world.backend("grp").count(),
+        reached,
+        "nothing came to the app"
+    );
     world.check_oracles().await;
 }
 
@@ -124,31 +179,61 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let mut nobody = world.browser();
     let page = send(&world, &mut nobody, "/apps/grp/echo", TYPED).await;
     assert!(page.status() == 401 && !is_parked(&page), "a stranger");
-    nobody.jar.insert(("ludgate".into(), "/".into()), "A".repeat(43));
-    assert!(!is_parked(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await), "a forged cookie");
+    nobody
+        .jar
+        .insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    assert!(
+        !is_parked(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await),
+        "a forged cookie"
+    );
     let mut alice = world.signed_in("alice").await;
     let gateway = &world.running.gateway;
     world.hands.advance(WINDOW);
     // However the records go: still there, swept, and at last forgotten.
-    assert!(is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await));
+    assert!(is_parked(
+        &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
+    ));
     gateway.sessions.sweep().await;
-    assert!(is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await));
-    let fetch = alice.send("POST", "/apps/usr/echo", From::Fetch, "", TYPED.as_bytes()).await;
+    assert!(is_parked(
+        &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
+    ));
+    let fetch = alice
+        .send("POST", "/apps/usr/echo", From::Fetch, "", TYPED.as_bytes())
+        .await;
     assert_eq!(
         (fetch.status(), fetch.json()["reason"].as_str()),
         (401, Some("anonymous")),
         "a fetch has its own way"
     );
     let foreign = form("http://evil.test", "application/x-www-form-urlencoded");
-    let page = alice.once("POST", "/apps/usr/echo", From::ForeignForm, &foreign, TYPED.as_bytes()).await;
-    assert!(page.status() == 401 && !is_parked(&page), "another site's form");
+    let page = alice
+        .once(
+            "POST",
+            "/apps/usr/echo",
+            From::ForeignForm,
+            &foreign,
+            TYPED.as_bytes(),
+        )
+        .await;
+    assert!(
+        page.status() == 401 && !is_parked(&page),
+        "another site's form"
+    );
     world.hands.advance(WINDOW);
-    assert!(!is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await), "a window later");
+    assert!(
+        !is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await),
+        "a window later"
+    );
     let mut bob = world.signed_in("bob").await;
     let cookie = bob.value("ludgate").expect("a sign-in");
-    let found = gateway.sessions.find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
+    let found = gateway
+        .sessions
+        .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
     gateway.sessions.end(&found.expect("signed in"));
-    assert!(!is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await), "signed out");
+    assert!(
+        !is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
+        "signed out"
+    );
     world.check_oracles().await;
 }
 
@@ -162,15 +247,31 @@ async fn what_cannot_be_kept_is_said() {
         ("text/plain", "a=b"),
         ("application/x-www-form-urlencoded", &large),
     ] {
-        let page =
-            alice.once("POST", "/apps/grp/echo", From::Form, &form(&origin, kind), body.as_bytes()).await;
-        assert!(page.status() == 401 && page.text().contains("could not be kept"), "{kind}: {}", page.text());
+        let page = alice
+            .once(
+                "POST",
+                "/apps/grp/echo",
+                From::Form,
+                &form(&origin, kind),
+                body.as_bytes(),
+            )
+            .await;
+        assert!(
+            page.status() == 401 && page.text().contains("could not be kept"),
+            "{kind}: {}",
+            page.text()
+        );
     }
     let page = send(&world, &mut alice, "/apps/grp/echo", &fits).await;
     let sealed = parked(&page);
     alice.sign_in("/apps/usr/", "alice").await;
-    let sent =
-        send(&world, &mut alice, "/apps/grp/echo?ludgate-resume", &format!("ludgate-parked={sealed}")).await;
+    let sent = send(
+        &world,
+        &mut alice,
+        "/apps/grp/echo?ludgate-resume",
+        &format!("ludgate-parked={sealed}"),
+    )
+    .await;
     assert_eq!(sent.text(), fits);
 }
 
@@ -179,17 +280,34 @@ async fn what_the_app_answers_is_at_its_own_address_and_the_next_form_is_its_own
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
     // A cookie of the app's own, such as one against forged forms.
-    alice.jar.insert(("csrf".into(), "/apps/grp/".into()), "of-the-app".into());
+    alice
+        .jar
+        .insert(("csrf".into(), "/apps/grp/".into()), "of-the-app".into());
     assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 200);
     let seen = world.backend("grp").last();
-    assert!(seen.header("cookie").is_some_and(|line| line.contains("csrf=of-the-app")), "{seen:?}");
+    assert!(
+        seen.header("cookie")
+            .is_some_and(|line| line.contains("csrf=of-the-app")),
+        "{seen:?}"
+    );
     // A page without an action of its own sends to where it stands.
     let next = send(&world, &mut alice, AGAIN, "field=1").await;
     assert_eq!((next.status(), next.text()), (200, "field=1".to_owned()));
-    assert_eq!(world.backend("grp").last().target(), "/apps/grp/echo?a=%20b");
-    let more = form(&format!("http://{}", world.host), "multipart/form-data; boundary=b");
-    let files = alice.once("POST", AGAIN, From::Form, &more, b"--b--\r\n").await;
-    assert_eq!((files.status(), files.text()), (200, "--b--\r\n".to_owned()));
+    assert_eq!(
+        world.backend("grp").last().target(),
+        "/apps/grp/echo?a=%20b"
+    );
+    let more = form(
+        &format!("http://{}", world.host),
+        "multipart/form-data; boundary=b",
+    );
+    let files = alice
+        .once("POST", AGAIN, From::Form, &more, b"--b--\r\n")
+        .await;
+    assert_eq!(
+        (files.status(), files.text()),
+        (200, "--b--\r\n".to_owned())
+    );
     let large = "x".repeat(300_000);
     assert_eq!(send(&world, &mut alice, AGAIN, &large).await.text(), large);
     world.check_oracles().await;
@@ -200,22 +318,42 @@ async fn an_app_that_wants_it_elsewhere_is_not_sent_the_seal() {
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
     let redirect = |to: &str| {
-        format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes()
+        format!("HTTP/1.1 307 Temporary Redirect\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+            .into_bytes()
     };
     world.backend("grp").script(redirect("echo/?b"));
     let page = resume(&world, &mut alice, &sealed).await;
-    assert!(page.status() == 200 && page.header("location").is_none(), "{}", page.text());
+    assert!(
+        page.status() == 200 && page.header("location").is_none(),
+        "{}",
+        page.text()
+    );
     world.backend("grp").script(None);
     let body = format!("ludgate-parked={}", parked(&page));
-    let sent = send(&world, &mut alice, "/apps/grp/echo/?b&ludgate-resume", &body).await;
+    let sent = send(
+        &world,
+        &mut alice,
+        "/apps/grp/echo/?b&ludgate-resume",
+        &body,
+    )
+    .await;
     assert_eq!(sent.status(), 200, "{}", sent.text());
     assert_eq!(world.backend("grp").last().body, TYPED.as_bytes());
-    for elsewhere in ["http://evil.test/", "/apps/usr/x", "//evil.test/", "nonsense://"] {
+    for elsewhere in [
+        "http://evil.test/",
+        "/apps/usr/x",
+        "//evil.test/",
+        "nonsense://",
+    ] {
         let (world, mut alice, sealed) = too_late().await;
         alice.sign_in("/apps/usr/", "alice").await;
         world.backend("grp").script(redirect(elsewhere));
         let answer = resume(&world, &mut alice, &sealed).await;
-        assert_eq!((answer.status(), answer.header("location")), (400, None), "{elsewhere}");
+        assert_eq!(
+            (answer.status(), answer.header("location")),
+            (400, None),
+            "{elsewhere}"
+        );
     }
 }
 
@@ -231,13 +369,28 @@ async fn an_app_that_is_not_reached_gets_it_later() {
     let again = "/apps/gone/x?ludgate-resume";
     let mut sealed = parked(&page);
     for _ in 0..2 {
-        let page = send(&world, &mut alice, again, &format!("ludgate-parked={sealed}")).await;
+        let page = send(
+            &world,
+            &mut alice,
+            again,
+            &format!("ludgate-parked={sealed}"),
+        )
+        .await;
         assert_eq!(page.status(), 502, "{}", page.text());
         sealed = parked(&page);
     }
     let backend = Backend::on("gone", std::net::TcpListener::bind(port).expect("the port"));
-    let sent = send(&world, &mut alice, again, &format!("ludgate-parked={sealed}")).await;
-    assert_eq!((sent.status(), backend.last().body), (200, TYPED.as_bytes().to_vec()));
+    let sent = send(
+        &world,
+        &mut alice,
+        again,
+        &format!("ludgate-parked={sealed}"),
+    )
+    .await;
+    assert_eq!(
+        (sent.status(), backend.last().body),
+        (200, TYPED.as_bytes().to_vec())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -245,11 +398,21 @@ async fn a_refusal_leaves_it_to_be_sent_later() {
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
     let catalog = &world.running.gateway.catalog;
-    let before = catalog.load().followed_by(Vec::new(), Vec::new(), Default::default());
+    let before = catalog
+        .load()
+        .followed_by(Vec::new(), Vec::new(), Default::default());
     let apps: Vec<_> = catalog.load().apps().map(|app| app.spec.clone()).collect();
     catalog.publish(before);
-    assert_eq!(resume(&world, &mut alice, &sealed).await.status(), 404, "the app is gone");
-    catalog.publish(catalog.load().followed_by(apps, Vec::new(), Default::default()));
+    assert_eq!(
+        resume(&world, &mut alice, &sealed).await.status(),
+        404,
+        "the app is gone"
+    );
+    catalog.publish(
+        catalog
+            .load()
+            .followed_by(apps, Vec::new(), Default::default()),
+    );
     assert_eq!(resume(&world, &mut alice, &sealed).await.text(), TYPED);
 }
 
@@ -257,20 +420,37 @@ async fn a_refusal_leaves_it_to_be_sent_later() {
 async fn on_a_host_of_its_own_too() {
     let world = World::new().await.ready().await;
     let mut origins = Origins::new(&world);
-    let (_, page) = origins.follow(&format!("{}/x", world.on_host("grp")), "alice").await;
+    let (_, page) = origins
+        .follow(&format!("{}/x", world.on_host("grp")), "alice")
+        .await;
     assert_eq!(page.status(), 200);
     let origin = world.on_host("grp");
     let authority = origin.replace("http://", "");
     let host = origins.at(&authority);
     world.hands.advance(WINDOW);
     let more = form(&origin, "application/x-www-form-urlencoded");
-    let page = host.once("POST", "/echo", From::Form, &more, TYPED.as_bytes()).await;
+    let page = host
+        .once("POST", "/echo", From::Form, &more, TYPED.as_bytes())
+        .await;
     assert_eq!(page.status(), 401);
     let body = format!("ludgate-parked={}", parked(&page));
-    let (_, page) = origins.follow(&format!("{}/.ludgate/renewed", world.on_host("grp")), "alice").await;
+    let (_, page) = origins
+        .follow(
+            &format!("{}/.ludgate/renewed", world.on_host("grp")),
+            "alice",
+        )
+        .await;
     assert_eq!(page.status(), 200);
     let host = origins.at(&authority);
-    let sent = host.once("POST", "/echo?ludgate-resume", From::Form, &more, body.as_bytes()).await;
+    let sent = host
+        .once(
+            "POST",
+            "/echo?ludgate-resume",
+            From::Form,
+            &more,
+            body.as_bytes(),
+        )
+        .await;
     assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
     world.check_oracles().await;
 }
@@ -284,7 +464,9 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
     let browser = Chromium::believing("MAP *.test 127.0.0.1", Some(&secure.key)).await;
     for here in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
         browser.open(&here).await;
-        browser.wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer())).await;
+        browser
+            .wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer()))
+            .await;
         if browser.url().await != here {
             browser.click("a[href*=\"login_as=alice\"]").await;
             browser.wait_for_url(|url| url == here).await;
@@ -297,16 +479,33 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
             )
             .await;
         browser.wait_for_url(|url| url.ends_with("/echo")).await;
-        assert!(browser.text().await.contains("Your form is saved"), "{}", browser.text().await);
+        assert!(
+            browser.text().await.contains("Your form is saved"),
+            "{}",
+            browser.text().await
+        );
         browser.click("button").await;
         browser.other_window().await;
-        browser.wait_for_url(|url| url.starts_with(secure.provider.issuer())).await;
+        browser
+            .wait_for_url(|url| url.starts_with(secure.provider.issuer()))
+            .await;
         browser.click("a[href*=\"login_as=alice\"]").await;
         browser.only_window().await;
-        browser.wait_for_url(|url| url.ends_with("/echo?ludgate-resume")).await;
+        browser
+            .wait_for_url(|url| url.ends_with("/echo?ludgate-resume"))
+            .await;
         assert_eq!(browser.text().await.trim(), "text=one%0D%0A%26");
-        let forms = secure.grp.seen().iter().filter(|seen| seen.start.starts_with("POST ")).count();
-        assert_eq!(forms, usize::from(here.contains("svc.test")) + 1, "each came once");
+        let forms = secure
+            .grp
+            .seen()
+            .iter()
+            .filter(|seen| seen.start.starts_with("POST "))
+            .count();
+        assert_eq!(
+            forms,
+            usize::from(here.contains("svc.test")) + 1,
+            "each came once"
+        );
     }
     browser.close().await;
 }

@@ -3,7 +3,9 @@
 use crate::support::{browser::From, message::Message, world::World};
 
 async fn get(world: &World, target: &str) -> Message {
-    world.exchange(&format!("GET {target} HTTP/1.1\r\nHost: HOST\r\n\r\n")).await
+    world
+        .exchange(&format!("GET {target} HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,8 +30,18 @@ async fn row_1_prefix_and_id_are_matched_on_raw_bytes() {
         "/apps/pub%00/",
     ] {
         let answer = get(&world, target).await;
-        assert!(matches!(answer.status(), 400 | 404), "{target}: {}", answer.start);
-        assert!(!answer.header("location").unwrap_or_default().starts_with("//"), "{target}");
+        assert!(
+            matches!(answer.status(), 400 | 404),
+            "{target}: {}",
+            answer.start
+        );
+        assert!(
+            !answer
+                .header("location")
+                .unwrap_or_default()
+                .starts_with("//"),
+            "{target}"
+        );
     }
     assert_eq!(world.reached(), 0);
     world.check_oracles().await;
@@ -45,7 +57,11 @@ async fn row_2_an_app_without_its_slash_is_sent_on_for_every_method_with_its_que
             ))
             .await;
         assert_eq!(answer.status(), 308, "{method}");
-        assert_eq!(answer.header("location").as_deref(), Some("/apps/grp/?x=1&y="), "{method}");
+        assert_eq!(
+            answer.header("location").as_deref(),
+            Some("/apps/grp/?x=1&y="),
+            "{method}"
+        );
     }
     assert_eq!(get(&world, "/apps/none").await.status(), 404);
     assert_eq!(world.reached(), 0);
@@ -55,16 +71,35 @@ async fn row_2_an_app_without_its_slash_is_sent_on_for_every_method_with_its_que
 async fn row_3_the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    for sent in
-        ["/b%2Fc//d?e", "/", "/?", "/a;b=c/d", "//x", "/%7Euser/%e2%82%ac?q={a|b}&r='", "/a?/../../.."]
-    {
+    for sent in [
+        "/b%2Fc//d?e",
+        "/",
+        "/?",
+        "/a;b=c/d",
+        "//x",
+        "/%7Euser/%e2%82%ac?q={a|b}&r='",
+        "/a?/../../..",
+    ] {
         alice.fetch(&format!("/apps/grp{sent}")).await;
-        assert_eq!(world.backend("grp").last().target(), format!("/apps/grp{sent}"));
+        assert_eq!(
+            world.backend("grp").last().target(),
+            format!("/apps/grp{sent}")
+        );
         alice.fetch(&format!("/apps/strip{sent}")).await;
         let seen = world.backend("strip").last();
         assert_eq!(seen.target(), sent);
-        assert_eq!(seen.header("x-forwarded-prefix").as_deref(), Some("/apps/strip"));
-        assert_eq!(world.backend("grp").last().header("x-forwarded-prefix").as_deref(), Some("/apps/grp"));
+        assert_eq!(
+            seen.header("x-forwarded-prefix").as_deref(),
+            Some("/apps/strip")
+        );
+        assert_eq!(
+            world
+                .backend("grp")
+                .last()
+                .header("x-forwarded-prefix")
+                .as_deref(),
+            Some("/apps/grp")
+        );
     }
     world.check_oracles().await;
 }
@@ -72,7 +107,9 @@ async fn row_3_the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() 
 #[tokio::test(flavor = "multi_thread")]
 async fn row_4_a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
     let world = World::new().await;
-    let slashes = ["/", "//", "%2f", "%2F", "%252f", "\\", "%5c", "/./", "/%2e/"];
+    let slashes = [
+        "/", "//", "%2f", "%2F", "%252f", "\\", "%5c", "/./", "/%2e/",
+    ];
     let dots = [
         "..",
         "%2e%2e",
@@ -98,21 +135,32 @@ async fn row_4_a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
             ] {
                 let answer = get(&world, &target).await;
                 tried += 1;
-                assert!(matches!(answer.status(), 200 | 400 | 404), "{target}: {}", answer.start);
+                assert!(
+                    matches!(answer.status(), 200 | 400 | 404),
+                    "{target}: {}",
+                    answer.start
+                );
             }
         }
     }
     assert!(tried > 400, "{tried}");
-    assert_eq!(world.backend("grp").count(), 0, "nothing of it reached the app it climbed to");
+    assert_eq!(
+        world.backend("grp").count(),
+        0,
+        "nothing of it reached the app it climbed to"
+    );
     // What did reach the public app is below it for every reader: a browser's own parser says so
     // too.
     for seen in world.backend("pub").seen() {
         let url = url::Url::parse(&format!("http://gw.test{}", seen.target())).expect("a URL");
         assert!(url.path().starts_with("/apps/pub/"), "{}", seen.target());
     }
-    for target in
-        ["/apps/pub/../grp/", "/apps/pub/%2e%2e/grp/", "/apps/pub/..;/grp/", "/apps/pub/%252e%252e/grp/"]
-    {
+    for target in [
+        "/apps/pub/../grp/",
+        "/apps/pub/%2e%2e/grp/",
+        "/apps/pub/..;/grp/",
+        "/apps/pub/%252e%252e/grp/",
+    ] {
         assert_eq!(get(&world, target).await.status(), 400, "{target}");
     }
     world.check_oracles().await;
@@ -130,9 +178,16 @@ async fn row_5_the_launcher_shows_people_their_apps_and_visitors_the_public_ones
     );
     let mut alice = world.signed_in("alice").await;
     let page = alice.open("/apps/").await.text();
-    assert!(page.contains("/apps/grp/") && page.contains("/apps/his/"), "every app is visible: {page}");
+    assert!(
+        page.contains("/apps/grp/") && page.contains("/apps/his/"),
+        "every app is visible: {page}"
+    );
     assert!(page.contains("members of other — not for you"), "{page}");
-    for (target, location) in [("/", "/apps/"), ("/apps", "/apps/"), ("/apps?x", "/apps/?x")] {
+    for (target, location) in [
+        ("/", "/apps/"),
+        ("/apps", "/apps/"),
+        ("/apps?x", "/apps/?x"),
+    ] {
         let answer = get(&world, target).await;
         assert_eq!(
             (answer.status(), answer.header("location").as_deref()),
@@ -154,7 +209,10 @@ async fn row_5_the_launcher_shows_people_their_apps_and_visitors_the_public_ones
         assert_eq!(get(&world, target).await.status(), 404, "{target}");
     }
     assert_eq!(
-        world.exchange("POST /apps/ HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n").await.status(),
+        world
+            .exchange("POST /apps/ HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n")
+            .await
+            .status(),
         405
     );
 }
@@ -166,14 +224,17 @@ async fn row_5_with_a_console_everything_else_is_the_console_s_and_ours_stays_ou
     let world = World::with("", |settings| {
         let upstream = ludgate::settings::values::upstream(&text).expect("an upstream");
         let app = ludgate::model::app::App::console(upstream, std::time::Duration::from_secs(5));
-        std::sync::Arc::get_mut(&mut settings.site).expect("not shared yet").console =
-            app.map(std::sync::Arc::new);
+        std::sync::Arc::get_mut(&mut settings.site)
+            .expect("not shared yet")
+            .console = app.map(std::sync::Arc::new);
     })
     .await
     .ready()
     .await;
     let mut alice = world.signed_in("alice").await;
-    alice.jar.insert(("accessToken".into(), "/".into()), "console-secret".into());
+    alice
+        .jar
+        .insert(("accessToken".into(), "/".into()), "console-secret".into());
     for target in ["/", "/console/x?y", "/console/a%2fb//c", "/appsx"] {
         assert_eq!(alice.fetch(target).await.status(), 200, "{target}");
         let seen = console.last();
@@ -185,15 +246,31 @@ async fn row_5_with_a_console_everything_else_is_the_console_s_and_ours_stays_ou
         );
         assert_eq!(seen.header("x-forwarded-user"), None);
     }
-    let answer = alice.send("GET", "/console/cookies", From::Fetch, "", b"").await;
-    assert_eq!(answer.all("set-cookie"), ["own=1; Path=/; Domain=test"], "only our names are dropped");
+    let answer = alice
+        .send("GET", "/console/cookies", From::Fetch, "", b"")
+        .await;
+    assert_eq!(
+        answer.all("set-cookie"),
+        ["own=1; Path=/; Domain=test"],
+        "only our names are dropped"
+    );
     let count = console.count();
-    for target in ["/apps/grp/x", "/oauth2/userinfo", "/oauth2/nothing", "/.ludgate/x", "/apps/"] {
+    for target in [
+        "/apps/grp/x",
+        "/oauth2/userinfo",
+        "/oauth2/nothing",
+        "/.ludgate/x",
+        "/apps/",
+    ] {
         alice.fetch(target).await;
         assert_eq!(console.count(), count, "{target} is ours");
     }
     let seen = world.backend("grp").last().header("cookie");
-    assert_eq!(seen.as_deref(), Some("own=1"), "the console's secret is not for apps");
+    assert_eq!(
+        seen.as_deref(),
+        Some("own=1"),
+        "the console's secret is not for apps"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,8 +278,21 @@ async fn row_11_an_unknown_app_is_404_for_everybody() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for from in [From::Navigation, From::Fetch, From::Frame] {
-        assert_eq!(alice.send("GET", "/apps/none/", from, "", b"").await.status(), 404);
-        assert_eq!(world.browser().send("GET", "/apps/none/", from, "", b"").await.status(), 404);
+        assert_eq!(
+            alice
+                .send("GET", "/apps/none/", from, "", b"")
+                .await
+                .status(),
+            404
+        );
+        assert_eq!(
+            world
+                .browser()
+                .send("GET", "/apps/none/", from, "", b"")
+                .await
+                .status(),
+            404
+        );
     }
 }
 
@@ -216,8 +306,14 @@ async fn row_19_an_access_value_nobody_understands_denies_everybody_and_says_so(
     .await;
     let mut alice = world.signed_in("alice").await;
     let answer = alice.fetch("/apps/pub/").await;
-    assert_eq!((answer.status(), answer.json()["reason"].as_str()), (403, Some("unknown_access")));
-    assert_eq!(world.log.line_with("unknown_access").await["decision"], "deny");
+    assert_eq!(
+        (answer.status(), answer.json()["reason"].as_str()),
+        (403, Some("unknown_access"))
+    );
+    assert_eq!(
+        world.log.line_with("unknown_access").await["decision"],
+        "deny"
+    );
     assert_eq!(
         world.browser().open("/apps/pub/").await.status(),
         403,

@@ -12,27 +12,52 @@ use crate::support::{
 async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
     let (clock, hands) = Clock::by_hand();
     let (port, provider_port) = (free_port(), free_port());
-    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone()).await.expect("a provider");
+    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
+        .await
+        .expect("a provider");
     let issuer = format!("http://127.0.0.1:{provider_port}");
     let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
         let identity = settings.identity.as_mut().expect("an identity section");
         identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
     })
     .await;
-    assert_eq!(world.browser().fetch("/apps/pub/").await.status(), 200, "public apps are served");
+    assert_eq!(
+        world.browser().fetch("/apps/pub/").await.status(),
+        200,
+        "public apps are served"
+    );
     assert_eq!(world.admin("/readyz", "").await.status(), 200);
     let mut browser = world.browser();
     let start = browser.open("/apps/grp/").await;
     assert_eq!(start.status(), 302);
-    let page = browser.open(&start.header("location").expect("start")).await;
+    let page = browser
+        .open(&start.header("location").expect("start"))
+        .await;
     assert_eq!(page.status(), 503);
-    assert!(page.header("retry-after").is_some() && page.text().contains("Sign in again"), "{}", page.text());
+    assert!(
+        page.header("retry-after").is_some() && page.text().contains("Sign in again"),
+        "{}",
+        page.text()
+    );
     let token = "Authorization: Bearer e30.eyJpc3MiOiJub3QtdXMifQ.x\r\n";
-    assert_eq!(world.browser().send("GET", "/apps/grp/", From::Program, token, b"").await.status(), 401);
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port)).await.expect("the port");
+    assert_eq!(
+        world
+            .browser()
+            .send("GET", "/apps/grp/", From::Program, token, b"")
+            .await
+            .status(),
+        401
+    );
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
+        .await
+        .expect("the port");
     let provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
     let _world = world.ready().await;
-    assert_eq!(browser.sign_in("/apps/grp/", "alice").await.status(), 200, "no restart was needed");
+    assert_eq!(
+        browser.sign_in("/apps/grp/", "alice").await.status(),
+        200,
+        "no restart was needed"
+    );
     assert!(provider.calls("token") == 1);
 }
 
@@ -46,19 +71,33 @@ async fn a_provider_that_dies_ends_no_session() {
         .expect("a runtime");
     let (clock, hands) = Clock::by_hand();
     let port = free_port();
-    let starting = runtime.spawn(Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()));
+    let starting = runtime.spawn(Provider::start(
+        client(&format!("127.0.0.1:{port}")),
+        clock.clone(),
+    ));
     let provider = starting.await.expect("started").expect("a provider");
-    let world = World::behind(provider, clock, hands, port, "", |_| {}).await.ready().await;
+    let world = World::behind(provider, clock, hands, port, "", |_| {})
+        .await
+        .ready()
+        .await;
     let mut alice = world.signed_in("alice").await;
     let mut late = world.browser();
     let start = late.open("/apps/usr/").await;
-    let away =
-        late.open(&start.header("location").expect("start")).await.header("location").expect("the provider");
+    let away = late
+        .open(&start.header("location").expect("start"))
+        .await
+        .header("location")
+        .expect("the provider");
     let back = crate::support::browser::at_built_in_provider(&away, "alice").await;
     runtime.shutdown_background();
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
     let page = late.open(&back).await;
-    assert_eq!(page.status(), 503, "the code cannot be exchanged: {}", page.text());
+    assert_eq!(
+        page.status(),
+        503,
+        "the code cannot be exchanged: {}",
+        page.text()
+    );
     assert!(page.header("retry-after").is_some() && late.value("ludgate").is_none());
     assert!(!page.text().contains(SECRET));
 }
@@ -83,9 +122,13 @@ async fn a_group_look_up_that_fails_signs_nobody_in() {
 async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_time_waits_for_it() {
     let (clock, hands) = Clock::by_hand();
     let port = free_port();
-    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone()).await.expect("a provider");
+    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
+        .await
+        .expect("a provider");
     // It listens, and does not answer yet.
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a port");
     let issuer = format!("http://{}", listener.local_addr().expect("an address"));
     let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
         let identity = settings.identity.as_mut().expect("an identity section");
@@ -93,12 +136,18 @@ async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_ti
     })
     .await;
     let mut browser = world.browser();
-    let waiting = tokio::spawn(async move { browser.open("/oauth2/start?rd=/apps/grp/&go=1").await });
+    let waiting =
+        tokio::spawn(async move { browser.open("/oauth2/start?rd=/apps/grp/&go=1").await });
     world.until_counted("ludgate_requests_in_flight 1").await;
     let _provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
     let answer = waiting.await.expect("no panic");
     assert_eq!(answer.status(), 302, "{}", answer.text());
-    assert!(answer.header("location").expect("to the provider").contains("/authorize?"));
+    assert!(
+        answer
+            .header("location")
+            .expect("to the provider")
+            .contains("/authorize?")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,11 +164,21 @@ async fn a_secret_that_the_provider_refuses_is_our_fault_and_the_log_has_the_num
     let start = browser.open("/apps/usr/").await;
     let landed = browser.sign_in_from(&start, "alice").await;
     assert_eq!(landed.status(), 500, "{}", landed.text());
-    assert!(landed.text().contains("Please contact your administrator"), "{}", landed.text());
+    assert!(
+        landed.text().contains("Please contact your administrator"),
+        "{}",
+        landed.text()
+    );
     let id = landed.header("x-request-id").expect("an id");
     let text = lines.text();
-    let line = text.lines().find(|line| line.contains("sign_in_failed")).unwrap_or_else(|| panic!("{text}"));
-    assert!(line.contains(&id) && line.contains("invalid_client"), "{line}");
+    let line = text
+        .lines()
+        .find(|line| line.contains("sign_in_failed"))
+        .unwrap_or_else(|| panic!("{text}"));
+    assert!(
+        line.contains(&id) && line.contains("invalid_client"),
+        "{line}"
+    );
 }
 
 /// What is logged, readable.
@@ -132,7 +191,10 @@ impl Lines {
         static LINES: std::sync::OnceLock<Lines> = std::sync::OnceLock::new();
         LINES.get_or_init(|| {
             let lines = Lines::default();
-            let subscriber = tracing_subscriber::fmt().with_writer(lines.clone()).with_ansi(false).finish();
+            let subscriber = tracing_subscriber::fmt()
+                .with_writer(lines.clone())
+                .with_ansi(false)
+                .finish();
             tracing::subscriber::set_global_default(subscriber).expect("nobody else sets one");
             lines
         })
@@ -166,7 +228,11 @@ impl tracing_subscriber::fmt::MakeWriter<'_> for Lines {
 async fn a_group_claim_that_nothing_carries_is_said_once() {
     let lines = Lines::all();
     let world = World::with("", |settings| {
-        settings.identity.as_mut().expect("an identity section").groups_claim = "roles".into();
+        settings
+            .identity
+            .as_mut()
+            .expect("an identity section")
+            .groups_claim = "roles".into();
     })
     .await
     .ready()
@@ -177,5 +243,8 @@ async fn a_group_claim_that_nothing_carries_is_said_once() {
     }
     let text = lines.text();
     let said: Vec<_> = text.lines().filter(|line| line.contains("roles")).collect();
-    assert!(said.len() == 1 && said[0].contains("WARN") && said[0].contains("groups sid"), "{text}");
+    assert!(
+        said.len() == 1 && said[0].contains("WARN") && said[0].contains("groups sid"),
+        "{text}"
+    );
 }

@@ -33,7 +33,9 @@ fn root() -> &'static Path {
 /// The code of a document that begins so, up to its end.
 fn code(document: &str, beginning: &str) -> String {
     let text = std::fs::read_to_string(root().join(document)).expect("a document");
-    let from = text.find(beginning).unwrap_or_else(|| panic!("{document} has no {beginning:?}"));
+    let from = text
+        .find(beginning)
+        .unwrap_or_else(|| panic!("{document} has no {beginning:?}"));
     text[from..].split("```").next().expect("code").to_owned()
 }
 
@@ -51,20 +53,34 @@ impl Drop for Server {
 async fn server(mut command: Command, port: u16) -> Server {
     let log = std::env::temp_dir().join(format!("ludgate-app-{port}.log"));
     let file = std::fs::File::create(&log).expect("a file");
-    command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
+    command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().expect("a file"))
+        .stderr(file);
     // Some start workers of their own, which end with it.
     command.process_group(0);
     let mut server = Server(Running(command.spawn().expect("the app runs")));
     let listening = async {
-        while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_err()
+        {
             if let Ok(Some(status)) = server.0.0.try_wait() {
-                panic!("{status}: {}", std::fs::read_to_string(&log).unwrap_or_default());
+                panic!(
+                    "{status}: {}",
+                    std::fs::read_to_string(&log).unwrap_or_default()
+                );
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
     let waited = tokio::time::timeout(START, listening).await;
-    waited.unwrap_or_else(|_| panic!("not in time: {}", std::fs::read_to_string(&log).unwrap_or_default()));
+    waited.unwrap_or_else(|_| {
+        panic!(
+            "not in time: {}",
+            std::fs::read_to_string(&log).unwrap_or_default()
+        )
+    });
     server
 }
 
@@ -81,7 +97,10 @@ async fn jupyter(folder: &Path, port: u16, more: &[&str]) -> Server {
 
 async fn mlflow(folder: &Path, port: u16, more: &[&str]) -> Server {
     let mut command = Command::new(installed().join("venv/bin/mlflow"));
-    command.current_dir(folder).args(["server", "--port", &port.to_string(), "--workers", "1"]).args(more);
+    command
+        .current_dir(folder)
+        .args(["server", "--port", &port.to_string(), "--workers", "1"])
+        .args(more);
     server(command, port).await
 }
 
@@ -90,7 +109,14 @@ async fn next(which: &str, base: &str, port: u16) -> Server {
     let mut command = Command::new("node");
     command
         .current_dir(installed().join(which))
-        .args(["node_modules/next/dist/bin/next", "start", "-H", "127.0.0.1", "-p", &port.to_string()])
+        .args([
+            "node_modules/next/dist/bin/next",
+            "start",
+            "-H",
+            "127.0.0.1",
+            "-p",
+            &port.to_string(),
+        ])
         .envs([("NEXT_TELEMETRY_DISABLED", "1"), ("BASE_PATH", base)]);
     server(command, port).await
 }
@@ -108,7 +134,9 @@ impl House {
     async fn new(apps: impl FnOnce() -> String) -> House {
         let port = free_port();
         let host = format!("hub.localhost:{port}");
-        let provider = Provider::start(client(&host), Clock::system()).await.expect("a provider");
+        let provider = Provider::start(client(&host), Clock::system())
+            .await
+            .expect("a provider");
         let text = format!(
             "[listen]\naddress = \"127.0.0.1:{port}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
              [site]\nurl = \"http://{host}\"\napps_domain = \"localhost\"\n\
@@ -119,7 +147,13 @@ impl House {
         let folder = tempfile::tempdir().expect("a folder");
         let gateway = gateway(folder.path(), &text, port).await;
         let browser = Chromium::start("").await;
-        House { port, browser, provider, _gateway: gateway, _folder: folder }
+        House {
+            port,
+            browser,
+            provider,
+            _gateway: gateway,
+            _folder: folder,
+        }
     }
 
     fn path(&self, id: &str, rest: &str) -> String {
@@ -142,7 +176,9 @@ impl House {
             .await;
         if self.browser.url().await.starts_with(self.provider.issuer()) {
             self.browser.click("a[href*=\"login_as=alice\"]").await;
-            self.browser.wait_for_url(|now| now.starts_with(&origin) && !now.contains("/oauth2/")).await;
+            self.browser
+                .wait_for_url(|now| now.starts_with(&origin) && !now.contains("/oauth2/"))
+                .await;
         }
     }
 
@@ -153,8 +189,15 @@ impl House {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        if tokio::time::timeout(Duration::from_secs(60), reached).await.is_err() {
-            panic!("{what}: {}\n{}", self.browser.url().await, self.browser.source().await);
+        if tokio::time::timeout(Duration::from_secs(60), reached)
+            .await
+            .is_err()
+        {
+            panic!(
+                "{what}: {}\n{}",
+                self.browser.url().await,
+                self.browser.source().await
+            );
         }
     }
 }
@@ -183,17 +226,27 @@ fn cell(base: &str) -> String {
 }
 
 async fn computes(house: &House, base: &str) {
-    house.until("JupyterLab is drawn", "return document.querySelector('#jp-main-dock-panel') !== null").await;
+    house
+        .until(
+            "JupyterLab is drawn",
+            "return document.querySelector('#jp-main-dock-panel') !== null",
+        )
+        .await;
     let script = format!("return (async () => {{ {} }})()", cell(base));
     assert_eq!(house.browser.run(&script).await, "42", "{base}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn jupyterlab_runs_a_cell_at_a_path_on_a_host_and_with_its_own_name() {
-    let (folder, ports) = (tempfile::tempdir().expect("a folder"), [(); 3].map(|()| free_port()));
+    let (folder, ports) = (
+        tempfile::tempdir().expect("a folder"),
+        [(); 3].map(|()| free_port()),
+    );
     let said = code("docs/apps.md", "jupyter lab");
     let said: Vec<&str> = said.split_whitespace().skip(2).collect();
-    let [base, remote, token] = said[..] else { panic!("{said:?}") };
+    let [base, remote, token] = said[..] else {
+        panic!("{said:?}")
+    };
     let (at_path, on_host, own_name) = ([base, remote, token], [remote, token], [token]);
     let _servers = tokio::join!(
         jupyter(folder.path(), ports[0], &at_path),
@@ -205,7 +258,8 @@ async fn jupyterlab_runs_a_cell_at_a_path_on_a_host_and_with_its_own_name() {
         let at = |port: u16| table.replace("127.0.0.1:8888", &format!("127.0.0.1:{port}"));
         let named = |id: &str| format!("id = \"{id}\"");
         let on_host = at(ports[1]).replace("id = \"lab\"", &named("lab-h"));
-        let own_name = at(ports[2]).replace("id = \"lab\"", &named("lab-own")) + "rewrite_host = true\n";
+        let own_name =
+            at(ports[2]).replace("id = \"lab\"", &named("lab-own")) + "rewrite_host = true\n";
         format!("{}{on_host}{own_name}", at(ports[0]))
     })
     .await;
@@ -217,19 +271,33 @@ async fn jupyterlab_runs_a_cell_at_a_path_on_a_host_and_with_its_own_name() {
     }
     // Without its base path the app answers 404, and there is no redirect loop.
     house.open(&house.path("lab-h", "/")).await;
-    house.until("no circle of redirects", "return document.body.innerText.includes('404')").await;
+    house
+        .until(
+            "no circle of redirects",
+            "return document.body.innerText.includes('404')",
+        )
+        .await;
 }
 
 /// Opens the page and makes an experiment, as its button does.
 async fn tracks(house: &House, url: &str, base: &str) {
     house.open(url).await;
-    house.until("MLflow is drawn", "return document.querySelector('#root')?.childElementCount > 0").await;
+    house
+        .until(
+            "MLflow is drawn",
+            "return document.querySelector('#root')?.childElementCount > 0",
+        )
+        .await;
     let script = format!(
         "return (async () => {{ const made = await fetch('{base}ajax-api/2.0/mlflow/experiments/create', \
          {{ method: 'POST', headers: {{ 'Content-Type': 'application/json' }}, body: JSON.stringify({{ name: location.href }}) }}); \
          return made.status + ' ' + Object.keys(await made.json()) }})()"
     );
-    assert_eq!(house.browser.run(&script).await, "200 experiment_id", "{url}");
+    assert_eq!(
+        house.browser.run(&script).await,
+        "200 experiment_id",
+        "{url}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -239,16 +307,29 @@ async fn mlflow_as_the_readme_has_it_shows_and_takes_experiments() {
     let first = code("README.md", "[[apps]]\nid = \"mlflow\"").replace("group:phusers", "user");
     let documented = code("docs/apps.md", "[[apps]]\nid = \"mlflow\"");
     let house = House::new(|| {
-        let at = |table: &str, port: u16| table.replace("127.0.0.1:5000", &format!("127.0.0.1:{port}"));
-        let third = documented.replace("\"mlflow\"", "\"named\"").replace("rewrite_host = true\n", "");
+        let at =
+            |table: &str, port: u16| table.replace("127.0.0.1:5000", &format!("127.0.0.1:{port}"));
+        let third = documented
+            .replace("\"mlflow\"", "\"named\"")
+            .replace("rewrite_host = true\n", "");
         format!("{}{}", at(&first, ports[0]), at(&third, ports[1]))
     })
     .await;
     let hosts = format!("hub.localhost:{0},named.localhost:{0}", house.port);
-    let origins = format!("http://hub.localhost:{0},http://named.localhost:{0}", house.port);
-    let names = ["--allowed-hosts", &hosts, "--cors-allowed-origins", &origins];
-    let _servers =
-        tokio::join!(mlflow(folders[0].path(), ports[0], &[]), mlflow(folders[1].path(), ports[1], &names),);
+    let origins = format!(
+        "http://hub.localhost:{0},http://named.localhost:{0}",
+        house.port
+    );
+    let names = [
+        "--allowed-hosts",
+        &hosts,
+        "--cors-allowed-origins",
+        &origins,
+    ];
+    let _servers = tokio::join!(
+        mlflow(folders[0].path(), ports[0], &[]),
+        mlflow(folders[1].path(), ports[1], &names),
+    );
     for id in ["mlflow", "named"] {
         tracks(&house, &house.path(id, "/"), &format!("/apps/{id}/")).await;
         tracks(&house, &house.host(id, "/"), "/").await;
@@ -258,11 +339,18 @@ async fn mlflow_as_the_readme_has_it_shows_and_takes_experiments() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nextjs_with_a_base_path_is_in_no_circle_and_runs_its_scripts() {
     let ports = [free_port(), free_port()];
-    let _servers = tokio::join!(next("next-path", "/apps/nx", ports[0]), next("next-host", "", ports[1]));
+    let _servers = tokio::join!(
+        next("next-path", "/apps/nx", ports[0]),
+        next("next-host", "", ports[1])
+    );
     let table = code("docs/apps.md", "[[apps]]\nid = \"nx\"");
     let house = House::new(|| {
         let at = |port: u16| table.replace("127.0.0.1:3000", &format!("127.0.0.1:{port}"));
-        format!("{}{}", at(ports[0]), at(ports[1]).replace("\"nx\"", "\"nx-h\""))
+        format!(
+            "{}{}",
+            at(ports[0]),
+            at(ports[1]).replace("\"nx\"", "\"nx-h\"")
+        )
     })
     .await;
     // As people write it, with and without the slash, in both orders.
@@ -304,13 +392,25 @@ async fn no_page_of_ours_has_a_serious_accessibility_problem() {
     let none = Value::Array(Vec::new());
     let site = |target: &str| format!("http://hub.localhost:{}{target}", house.port);
     house.browser.open(&site("/apps/")).await;
-    assert_eq!(serious(&house.browser).await, none, "the launcher for a visitor");
+    assert_eq!(
+        serious(&house.browser).await,
+        none,
+        "the launcher for a visitor"
+    );
     house.browser.open(&site("/oauth2/sign_in")).await;
-    assert_eq!(serious(&house.browser).await, none, "the page that offers to sign in");
+    assert_eq!(
+        serious(&house.browser).await,
+        none,
+        "the page that offers to sign in"
+    );
     // Signed in, an app that is away; then a refusal, the launcher with apps of others, and the way
     // out.
     house.open(&house.path("dead", "/")).await;
-    assert!(house.browser.source().await.contains("502 "), "{}", house.browser.source().await);
+    assert!(
+        house.browser.source().await.contains("502 "),
+        "{}",
+        house.browser.source().await
+    );
     assert_eq!(serious(&house.browser).await, none, "an app that is away");
     for (what, target) in [
         ("a refusal", "/apps/others/"),

@@ -15,10 +15,15 @@ pub fn left_out(part: &str) -> bool {
 }
 
 fn curl(arguments: &[&str]) -> (i32, String) {
-    let output =
-        Command::new("curl").args(["--silent", "--include", "--max-time", "10"]).args(arguments).output();
+    let output = Command::new("curl")
+        .args(["--silent", "--include", "--max-time", "10"])
+        .args(arguments)
+        .output();
     let output = output.expect("curl is installed; `make test` installs it");
-    (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stdout).into_owned())
+    (
+        output.status.code().unwrap_or(-1),
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -37,9 +42,15 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
     let mut running = gateway(folder.path(), &text, port).await;
     let base = format!("http://127.0.0.1:{port}/apps");
     let (code, said) = curl(&["--data-binary", "hello", &format!("{base}/open/echo")]);
-    assert!(code == 0 && said.starts_with("HTTP/1.1 200") && said.ends_with("hello"), "{code} {said}");
+    assert!(
+        code == 0 && said.starts_with("HTTP/1.1 200") && said.ends_with("hello"),
+        "{code} {said}"
+    );
     let (_, said) = curl(&[&format!("{base}/closed/")]);
-    assert!(said.starts_with("HTTP/1.1 401") && said.contains("\"sign_in\""), "{said}");
+    assert!(
+        said.starts_with("HTTP/1.1 401") && said.contains("\"sign_in\""),
+        "{said}"
+    );
     let (_, said) = curl(&["--path-as-is", &format!("{base}/open/../closed/")]);
     assert!(said.starts_with("HTTP/1.1 400"), "{said}");
     // A second gateway on the same port is a mistake, not a silent sharer.
@@ -54,9 +65,16 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
     assert!(String::from_utf8_lossy(&second.stderr).contains("is in use"));
     // SIGTERM: it ends by itself, with 0.
     let id = running.0.id().to_string();
-    assert!(Command::new("kill").arg(id).status().expect("kill runs").success());
-    let ended =
-        tokio::task::spawn_blocking(move || running.0.wait().expect("it ends")).await.expect("waited");
+    assert!(
+        Command::new("kill")
+            .arg(id)
+            .status()
+            .expect("kill runs")
+            .success()
+    );
+    let ended = tokio::task::spawn_blocking(move || running.0.wait().expect("it ends"))
+        .await
+        .expect("waited");
     assert_eq!(ended.code(), Some(0));
     let log = std::fs::read_to_string(folder.path().join("requests.log")).expect("a log");
     assert_eq!(log.lines().count(), 3, "the last line too: {log}");
@@ -69,7 +87,8 @@ async fn curl_is_served_over_tls_with_the_configured_certificate() {
     }
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
-    let made = rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
     let (certificate, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
@@ -82,14 +101,26 @@ async fn curl_is_served_over_tls_with_the_configured_certificate() {
     let _running = gateway(folder.path(), &text, port).await;
     let resolve = format!("gw.test:{port}:127.0.0.1");
     let url = format!("https://gw.test:{port}/apps/open/x");
-    let trusted = ["--resolve", &resolve, "--cacert", certificate.to_str().expect("a path"), &url];
+    let trusted = [
+        "--resolve",
+        &resolve,
+        "--cacert",
+        certificate.to_str().expect("a path"),
+        &url,
+    ];
     for (version, line) in [("--http1.1", "HTTP/1.1 200"), ("--http2", "HTTP/2 200")] {
         let (code, said) = curl(&[&[version], &trusted[..]].concat());
         assert!(code == 0 && said.starts_with(line), "{code} {said}");
     }
-    assert_eq!(backend.last().header("x-forwarded-proto").as_deref(), Some("https"));
+    assert_eq!(
+        backend.last().header("x-forwarded-proto").as_deref(),
+        Some("https")
+    );
     let (code, _) = curl(&["--resolve", &resolve, &url]);
-    assert_eq!(code, 60, "a certificate that is not trusted is not accepted by the client");
+    assert_eq!(
+        code, 60,
+        "a certificate that is not trusted is not accepted by the client"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,10 +131,15 @@ async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
     let backend = Backend::start("app").await;
     for tls in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
-        let made = rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
+        let made =
+            rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
         let certificate = folder.path().join("tls.crt");
         std::fs::write(&certificate, made.cert.pem()).expect("written");
-        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+        std::fs::write(
+            folder.path().join("tls.key"),
+            made.signing_key.serialize_pem(),
+        )
+        .expect("written");
         let port = free_port();
         let (listen, origin) = match tls {
             true => {
@@ -119,16 +155,31 @@ async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
             backend.address()
         );
         let _running = gateway(folder.path(), &text, port).await;
-        let (url, resolve) = (format!("{origin}/apps/open/x"), format!("gw.test:{port}:127.0.0.1"));
+        let (url, resolve) = (
+            format!("{origin}/apps/open/x"),
+            format!("gw.test:{port}:127.0.0.1"),
+        );
         let certificate = certificate.to_str().expect("a path");
-        let plain = ["--resolve", resolve.as_str(), "--cacert", certificate, url.as_str()];
+        let plain = [
+            "--resolve",
+            resolve.as_str(),
+            "--cacert",
+            certificate,
+            url.as_str(),
+        ];
         let (code, said) = curl(&[&["--haproxy-protocol"], &plain[..]].concat());
         let line = if tls { "HTTP/2 200" } else { "HTTP/1.1 200" };
         assert!(code == 0 && said.starts_with(line), "{code} {said}");
-        assert_eq!(backend.last().header("x-forwarded-for").as_deref(), Some("127.0.0.1"));
+        assert_eq!(
+            backend.last().header("x-forwarded-for").as_deref(),
+            Some("127.0.0.1")
+        );
         let seen = backend.count();
         let (code, said) = curl(&plain);
-        assert!(code != 0 && said.is_empty(), "without the header nobody is answered: {code} {said}");
+        assert!(
+            code != 0 && said.is_empty(),
+            "without the header nobody is answered: {code} {said}"
+        );
         assert_eq!(backend.count(), seen);
     }
 }

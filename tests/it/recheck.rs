@@ -42,7 +42,9 @@ async fn at_once(world: &World, request: &str, many: usize) -> Vec<Message> {
 
 async fn until(what: &str, mut reached: impl AsyncFnMut() -> bool) {
     let waited = async { while !reached().await {} };
-    tokio::time::timeout(PATIENCE, waited).await.unwrap_or_else(|_| panic!("{what}"));
+    tokio::time::timeout(PATIENCE, waited)
+        .await
+        .unwrap_or_else(|_| panic!("{what}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,8 +54,14 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
     for round in 1..=4_u64 {
         world.hands.advance(RECHECK);
         let answers = at_once(&world, &fetch(&world, &alice, "usr"), 200).await;
-        assert!(answers.iter().all(|answer| answer.status() == 200), "round {round}");
-        until("one refresh", async || world.provider.calls("refresh") == round).await;
+        assert!(
+            answers.iter().all(|answer| answer.status() == 200),
+            "round {round}"
+        );
+        until("one refresh", async || {
+            world.provider.calls("refresh") == round
+        })
+        .await;
         // The answer is in force before the next round: its token would otherwise be used twice.
         until("in force", async || {
             let metrics = world.admin("/metrics", "").await.text();
@@ -74,24 +82,50 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
 async fn v68_a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_streams() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    assert_eq!(alice.send("GET", "/apps/grp/x", From::Navigation, "", b"").await.status(), 200);
-    let (mut socket, mut events) = (world.websocket(&alice, "grp").await, world.events(&alice, "grp").await);
+    assert_eq!(
+        alice
+            .send("GET", "/apps/grp/x", From::Navigation, "", b"")
+            .await
+            .status(),
+        200
+    );
+    let (mut socket, mut events) = (
+        world.websocket(&alice, "grp").await,
+        world.events(&alice, "grp").await,
+    );
     let mut others = world.events(&alice, "usr").await;
     assert!(socket.carries().await);
-    world.provider.set_claim("alice", "groups", json!(["friends"]));
-    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200, "not known yet");
+    world
+        .provider
+        .set_claim("alice", "groups", json!(["friends"]));
+    assert_eq!(
+        alice.fetch("/apps/grp/x").await.status(),
+        200,
+        "not known yet"
+    );
     // Nobody sends a request: the streams themselves notice that it is time to ask.
     world.hands.advance(RECHECK);
     assert_eq!(socket.farewell().await, Some(1008));
     assert!(events.is_closed().await);
     let quiet = tokio::time::timeout(Duration::from_millis(20), others.reader.some()).await;
     assert!(quiet.is_err(), "what she may still see goes on");
-    let refused = alice.send("GET", "/apps/grp/x", From::Navigation, "", b"").await;
-    assert!(refused.status() == 403 && refused.text().contains("phusers"), "{}", refused.text());
+    let refused = alice
+        .send("GET", "/apps/grp/x", From::Navigation, "", b"")
+        .await;
+    assert!(
+        refused.status() == 403 && refused.text().contains("phusers"),
+        "{}",
+        refused.text()
+    );
     // And a group that was given opens.
-    world.provider.set_claim("alice", "groups", json!(["friends", "/phusers"]));
+    world
+        .provider
+        .set_claim("alice", "groups", json!(["friends", "/phusers"]));
     world.hands.advance(RECHECK);
-    until("opened again", async || alice.fetch("/apps/grp/x").await.status() == 200).await;
+    until("opened again", async || {
+        alice.fetch("/apps/grp/x").await.status() == 200
+    })
+    .await;
     drop((socket, events, others));
     world.check_oracles().await;
 }
@@ -112,9 +146,14 @@ async fn a_grant_that_is_over_ends_the_sign_in_and_all_it_opened() {
 async fn an_answer_about_somebody_else_ends_it_too() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    world.provider.set_mischief(Some(Box::new(|_, claims| claims["sub"] = "mallory".into())));
+    world
+        .provider
+        .set_mischief(Some(Box::new(|_, claims| claims["sub"] = "mallory".into())));
     world.hands.advance(RECHECK);
-    until("ended", async || alice.fetch("/apps/usr/x").await.status() == 401).await;
+    until("ended", async || {
+        alice.fetch("/apps/usr/x").await.status() == 401
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +165,9 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         .expect("a runtime");
     let (clock, hands) = Clock::by_hand();
     let (port, provider_port) = (free_port(), free_port());
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port)).await.expect("a port");
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
+        .await
+        .expect("a port");
     let listener = listener.into_std().expect("a socket");
     let host = format!("127.0.0.1:{port}");
     let starting = {
@@ -137,13 +178,20 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         })
     };
     let provider = starting.await.expect("started").expect("a provider");
-    let world = World::behind(provider, clock.clone(), hands, port, "", |_| {}).await.ready().await;
+    let world = World::behind(provider, clock.clone(), hands, port, "", |_| {})
+        .await
+        .ready()
+        .await;
     let mut alice = world.signed_in("alice").await;
     let mut socket = world.websocket(&alice, "grp").await;
     runtime.shutdown_background();
     for _ in 0..6 {
         world.hands.advance(Duration::from_secs(29 * 60));
-        assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200, "for as long as the session may last");
+        assert_eq!(
+            alice.fetch("/apps/grp/x").await.status(),
+            200,
+            "for as long as the session may last"
+        );
         assert!(socket.carries().await);
     }
     let failed = async || {
@@ -151,11 +199,14 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         let line = metrics.lines().find(|line| {
             line.starts_with("ludgate_oidc_requests_total{endpoint=\"refresh\",result=\"error\"}")
         });
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).unwrap_or(0)
+        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
+            .unwrap_or(0)
     };
     until("it was tried", async || failed().await > 0).await;
     // It comes back, and has forgotten everybody: which it says within half a minute.
-    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port)).await.expect("the port");
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
+        .await
+        .expect("the port");
     let _again = Provider::start_on(listener, client(&host), clock).expect("a provider");
     until("asked again", async || {
         world.hands.advance(Duration::from_secs(10));
@@ -175,5 +226,9 @@ async fn a_page_that_only_fetches_for_twenty_windows_never_sees_a_redirect_or_a_
         assert_eq!(answer.status(), 200, "round {round}: {}", answer.text());
     }
     world.hands.advance(WINDOW);
-    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 401, "an idle one is signed out at the window");
+    assert_eq!(
+        alice.fetch("/apps/grp/x").await.status(),
+        401,
+        "an idle one is signed out at the window"
+    );
 }

@@ -31,9 +31,13 @@ fn process(folder: &Path, text: &str, socket: Option<&TcpListener>) -> Running {
             let mut shell = Command::new("sh");
             // Descriptor 3 is the first that is handed over; the shell becomes the process that is
             // named.
-            shell.arg("-c").arg("exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"");
+            shell
+                .arg("-c")
+                .arg("exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"");
             shell.arg(env!("CARGO_BIN_EXE_ludgate"));
-            shell.stdin(Stdio::from(OwnedFd::from(socket.try_clone().expect("a descriptor"))));
+            shell.stdin(Stdio::from(OwnedFd::from(
+                socket.try_clone().expect("a descriptor"),
+            )));
             shell
         }
     };
@@ -48,12 +52,22 @@ fn process(folder: &Path, text: &str, socket: Option<&TcpListener>) -> Running {
 
 fn terminate(process: &Running) {
     let id = process.0.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &id]).status().expect("kill runs").success());
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &id])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
 }
 
 async fn ended(mut process: Running) -> Option<i32> {
     let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
-    tokio::time::timeout(PATIENCE, waited).await.expect("in time").expect("no panic").code()
+    tokio::time::timeout(PATIENCE, waited)
+        .await
+        .expect("in time")
+        .expect("no panic")
+        .code()
 }
 
 fn text(port: u16, admin: u16, backend: &Backend, listen: &str) -> String {
@@ -68,7 +82,9 @@ fn text(port: u16, admin: u16, backend: &Backend, listen: &str) -> String {
 async fn until_ready(admin: u16) {
     let ready = async {
         loop {
-            let Ok(stream) = TcpStream::connect(("127.0.0.1", admin)).await else { continue };
+            let Ok(stream) = TcpStream::connect(("127.0.0.1", admin)).await else {
+                continue;
+            };
             let (read, mut write) = stream.into_split();
             let request = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
             let _ = tokio::io::AsyncWriteExt::write_all(&mut write, request).await;
@@ -79,7 +95,9 @@ async fn until_ready(admin: u16) {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, ready).await.expect("it becomes ready");
+    tokio::time::timeout(PATIENCE, ready)
+        .await
+        .expect("it becomes ready");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,8 +107,15 @@ async fn a_socket_that_is_handed_over_outlives_the_process_and_no_request_fails(
     let port = socket.local_addr().expect("an address").port();
     let admins = [free_port(), free_port(), free_port()];
     let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
-    let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let mut current = process(folders[0].path(), &text(port, admins[0], &backend, ""), Some(&socket));
+    let (stop, done) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicUsize::new(0)),
+    );
+    let mut current = process(
+        folders[0].path(),
+        &text(port, admins[0], &backend, ""),
+        Some(&socket),
+    );
     until_ready(admins[0]).await;
     let clients: Vec<_> = (0..8)
         .map(|_| {
@@ -118,7 +143,11 @@ async fn a_socket_that_is_handed_over_outlives_the_process_and_no_request_fails(
         .collect();
     for (folder, admin) in folders.iter().zip(admins).skip(1) {
         let before = done.load(Ordering::SeqCst);
-        let next = process(folder.path(), &text(port, admin, &backend, ""), Some(&socket));
+        let next = process(
+            folder.path(),
+            &text(port, admin, &backend, ""),
+            Some(&socket),
+        );
         until_ready(admin).await;
         let old = std::mem::replace(&mut current, next);
         terminate(&old);
@@ -128,7 +157,9 @@ async fn a_socket_that_is_handed_over_outlives_the_process_and_no_request_fails(
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, more).await.expect("it goes on");
+        tokio::time::timeout(PATIENCE, more)
+            .await
+            .expect("it goes on");
     }
     stop.store(true, Ordering::SeqCst);
     for client in clients {
@@ -141,7 +172,11 @@ async fn a_socket_for_an_address_that_is_configured_nowhere_is_a_mistake() {
     let backend = Backend::start("one").await;
     let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
     let folder = tempfile::tempdir().expect("a folder");
-    let other = process(folder.path(), &text(free_port(), free_port(), &backend, ""), Some(&socket));
+    let other = process(
+        folder.path(),
+        &text(free_port(), free_port(), &backend, ""),
+        Some(&socket),
+    );
     assert_eq!(ended(other).await, Some(2));
 }
 
@@ -161,8 +196,11 @@ async fn a_port_is_shared_when_a_takeover_is_meant_and_only_then() {
     terminate(&first);
     assert_eq!(ended(first).await, Some(0));
     until_ready(admin).await;
-    let answer =
-        Raw::exchange(address, format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n")).await;
+    let answer = Raw::exchange(
+        address,
+        format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n"),
+    )
+    .await;
     assert_eq!(answer.status(), 200, "the second serves alone");
     terminate(&second);
     assert_eq!(ended(second).await, Some(0));

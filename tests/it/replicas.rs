@@ -47,7 +47,9 @@ impl Pair {
     /// Waits until both have a connection, or neither.
     pub async fn connected(&self, up: u8) {
         for world in [&self.one, &self.other] {
-            world.until_counted(&format!("ludgate_session_store_up {up}")).await;
+            world
+                .until_counted(&format!("ludgate_session_store_up {up}"))
+                .await;
         }
     }
 
@@ -62,8 +64,10 @@ impl Pair {
         let mut browser = self.one.signed_in(person).await;
         browser.turn_to(self.other.running.address);
         assert_eq!(browser.fetch("/apps/grp/x").await.status(), 200);
-        let (socket, events) =
-            (self.other.websocket(&browser, "grp").await, self.other.events(&browser, "grp").await);
+        let (socket, events) = (
+            self.other.websocket(&browser, "grp").await,
+            self.other.events(&browser, "grp").await,
+        );
         browser.turn_to(self.one.running.address);
         (browser, socket, events)
     }
@@ -86,9 +90,19 @@ async fn sign_out_with_one_ends_what_is_open_with_the_other() {
     let (mut alice, socket, events) = pair.streams("alice").await;
     let form = alice.open("/oauth2/sign_out").await.text();
     let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
-    let more =
-        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", pair.one.host);
-    let out = alice.send("POST", "/oauth2/sign_out", From::Navigation, &more, body.as_bytes()).await;
+    let more = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        pair.one.host
+    );
+    let out = alice
+        .send(
+            "POST",
+            "/oauth2/sign_out",
+            From::Navigation,
+            &more,
+            body.as_bytes(),
+        )
+        .await;
     assert!(matches!(out.status(), 200 | 303), "{}", out.text());
     end_soon("signed out", socket, events).await;
     pair.one.check_oracles().await;
@@ -102,7 +116,10 @@ async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
     let pair = Pair::start().await;
     let (alice, socket, events) = pair.streams("alice").await;
     let sid = session_of(&pair.one, &alice);
-    let token = pair.one.provider.sign(&header(&pair.one), &claims(&pair.one, None, Some(&sid), "an id"));
+    let token = pair.one.provider.sign(
+        &header(&pair.one),
+        &claims(&pair.one, None, Some(&sid), "an id"),
+    );
     assert_eq!(tell(&pair.one, &token).await.status(), 200);
     end_soon("logged out", socket, events).await;
 }
@@ -114,7 +131,10 @@ async fn an_operator_of_one_ends_what_is_open_with_the_other() {
     }
     let pair = Pair::start().await;
     let (_alice, socket, events) = pair.streams("alice").await;
-    assert_eq!(admin(&pair.one, "DELETE", "subject=alice").await["ended"], 1);
+    assert_eq!(
+        admin(&pair.one, "DELETE", "subject=alice").await["ended"],
+        1
+    );
     end_soon("revoked", socket, events).await;
     let (_again, socket, events) = pair.streams("alice").await;
     admin(&pair.one, "DELETE", "app=grp").await;
@@ -140,7 +160,9 @@ async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
     }
     let pair = Pair::start().await;
     let (mut alice, socket, events) = pair.streams("alice").await;
-    pair.one.provider.set_claim("alice", "groups", json!(["friends"]));
+    pair.one
+        .provider
+        .set_claim("alice", "groups", json!(["friends"]));
     pair.advance(RECHECK).await;
     end_soon("lost the group", socket, events).await;
     for world in [&pair.one, &pair.other] {
@@ -172,7 +194,11 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
         pair.advance(RECHECK).await;
         let all: Vec<_> = (0..200)
             .map(|count| {
-                let world = if count % 2 == 0 { &pair.one } else { &pair.other };
+                let world = if count % 2 == 0 {
+                    &pair.one
+                } else {
+                    &pair.other
+                };
                 let (address, request) = (world.running.address, request.clone());
                 tokio::spawn(async move { Raw::exchange(address, request).await.status() })
             })
@@ -190,21 +216,33 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, known).await.expect("both know");
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("both know");
         assert_eq!(
             pair.one.provider.calls("refresh"),
             round,
             "exactly one, and none by a token that was used"
         );
     }
-    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200, "the grant was not revoked");
+    assert_eq!(
+        alice.fetch("/apps/usr/x").await.status(),
+        200,
+        "the grant was not revoked"
+    );
 }
 
 /// How long ago somebody was proved, as a gateway knows it.
 fn proved(world: &World, browser: &Browser) -> Duration {
     let gateway = &world.running.gateway;
-    let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.clock.now());
-    let sign_in = gateway.sessions.find_sign_in([cookie.as_bytes()].into_iter(), now).expect("signed in");
+    let (cookie, now) = (
+        browser.value("ludgate").expect("a sign-in"),
+        gateway.clock.now(),
+    );
+    let sign_in = gateway
+        .sessions
+        .find_sign_in([cookie.as_bytes()].into_iter(), now)
+        .expect("signed in");
     Duration::from_millis(now.0 - sign_in.proved().0)
 }
 
@@ -219,9 +257,17 @@ async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
     let commands = async || {
         let stats: String = pair.redis.run(cmd("INFO").arg("commandstats")).await;
         let calls = |name: &str| {
-            let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")));
-            let calls =
-                line.and_then(|line| line.split("calls=").nth(1)?.split(',').next()?.parse::<u64>().ok());
+            let line = stats
+                .lines()
+                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let calls = line.and_then(|line| {
+                line.split("calls=")
+                    .nth(1)?
+                    .split(',')
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            });
             calls.unwrap_or(0)
         };
         calls("evalsha") + calls("eval")
@@ -261,9 +307,19 @@ async fn records_are_sealed_and_their_keys_tell_nobody() {
             }
             "string" => all += &pair.redis.run::<String>(cmd("GET").arg(&key)).await,
             "list" => {
-                all += &pair.redis.run::<Vec<String>>(cmd("LRANGE").arg(&key).arg(0).arg(-1)).await.join("\n")
+                all += &pair
+                    .redis
+                    .run::<Vec<String>>(cmd("LRANGE").arg(&key).arg(0).arg(-1))
+                    .await
+                    .join("\n")
             }
-            "set" => all += &pair.redis.run::<Vec<String>>(cmd("SMEMBERS").arg(&key)).await.join("\n"),
+            "set" => {
+                all += &pair
+                    .redis
+                    .run::<Vec<String>>(cmd("SMEMBERS").arg(&key))
+                    .await
+                    .join("\n")
+            }
             other => panic!("{key} is a {other}"),
         }
         let left: i64 = pair.redis.run(cmd("PTTL").arg(&key)).await;
@@ -287,7 +343,10 @@ async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
         pair.one.hands.jump_wall(-20);
         streams
     };
-    assert_eq!(admin(&pair.other, "DELETE", "subject=alice").await["ended"], 1);
+    assert_eq!(
+        admin(&pair.other, "DELETE", "subject=alice").await["ended"],
+        1
+    );
     end_soon("ended", socket, events).await;
     for world in [&pair.one, &pair.other] {
         alice.turn_to(world.running.address);
@@ -320,9 +379,17 @@ async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
         hands.advance(RECHECK);
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         let asked = async { while provider.calls("refresh") < 1 + round {} };
-        tokio::time::timeout(PATIENCE, asked).await.expect("asked again");
+        tokio::time::timeout(PATIENCE, asked)
+            .await
+            .expect("asked again");
         let known = async { while proved(&other, &alice) > Duration::from_secs(60) {} };
-        tokio::time::timeout(PATIENCE, known).await.expect("and answered");
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("and answered");
     }
-    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200, "the grant was not revoked");
+    assert_eq!(
+        alice.fetch("/apps/usr/x").await.status(),
+        200,
+        "the grant was not revoked"
+    );
 }

@@ -32,17 +32,23 @@ async fn restore(pair: &Pair, all: &[(String, Vec<u8>)]) {
     }
     for (key, value) in all {
         let ttl = 20 * 60 * 1000;
-        pair.redis.run::<()>(cmd("RESTORE").arg(key).arg(ttl).arg(value).arg("REPLACE")).await;
+        pair.redis
+            .run::<()>(cmd("RESTORE").arg(key).arg(ttl).arg(value).arg("REPLACE"))
+            .await;
     }
 }
 
 async fn sign_out(pair: &Pair, alice: &mut Browser) {
     let form = alice.open("/oauth2/sign_out").await.text();
     let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
-    let more =
-        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", pair.one.host);
+    let more = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        pair.one.host
+    );
     let from = crate::support::browser::From::Navigation;
-    let out = alice.send("POST", "/oauth2/sign_out", from, &more, body.as_bytes()).await;
+    let out = alice
+        .send("POST", "/oauth2/sign_out", from, &more, body.as_bytes())
+        .await;
     assert!(matches!(out.status(), 200 | 303), "{}", out.text());
 }
 
@@ -80,14 +86,20 @@ async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it(
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, revoked).await.expect("the refresh token is revoked");
+    tokio::time::timeout(PATIENCE, revoked)
+        .await
+        .expect("the refresh token is revoked");
     pair.advance(RECHECK).await;
     restore(&pair, &dumped).await;
     let late = late_replica(&pair).await;
     let mut thief = cookies;
     thief.turn_to(late.running.address);
     assert_eq!(thief.fetch("/apps/grp/x").await.status(), 401);
-    assert_eq!(late.backend("grp").count(), 1, "nothing reached the app after the sign-out");
+    assert_eq!(
+        late.backend("grp").count(),
+        1,
+        "nothing reached the app after the sign-out"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -101,11 +113,17 @@ async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group
     pair.redis.quiet().await;
     pair.advance(RECHECK).await;
     // She is in no group any more, which no replica has heard of.
-    pair.one.provider.set_claim("alice", "groups", serde_json::json!([]));
+    pair.one
+        .provider
+        .set_claim("alice", "groups", serde_json::json!([]));
     let late = late_replica(&pair).await;
     let mut other = alice.clone();
     other.turn_to(late.running.address);
-    assert_eq!(other.fetch("/apps/grp/x").await.status(), 403, "asked about before she is let in");
+    assert_eq!(
+        other.fetch("/apps/grp/x").await.status(),
+        403,
+        "asked about before she is let in"
+    );
     assert_eq!(other.fetch("/apps/usr/x").await.status(), 200);
     assert_eq!(pair.one.provider.calls("refresh"), 1);
 }
@@ -122,7 +140,10 @@ async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_
     late.until_counted("ludgate_session_store_up 1").await;
     alice.turn_to(late.running.address);
     let away = alice.fetch("/apps/grp/x").await;
-    assert_eq!((away.status(), away.json()["reason"].as_str()), (503, Some("unverifiable")));
+    assert_eq!(
+        (away.status(), away.json()["reason"].as_str()),
+        (503, Some("unverifiable"))
+    );
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
 }
 
@@ -134,7 +155,9 @@ async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
     let pair = Pair::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     // No answer identifies the person.
-    pair.one.provider.set_mischief(Some(Box::new(|header, _| header["alg"] = "none".into())));
+    pair.one
+        .provider
+        .set_mischief(Some(Box::new(|header, _| header["alg"] = "none".into())));
     let late = late_replica(&pair).await;
     alice.turn_to(late.running.address);
     let page = alice.open("/apps/grp/x").await;
@@ -155,13 +178,23 @@ async fn apps_are_not_told_groups_that_were_not_proved() {
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
     let seen = late.backend("usr").last();
     assert_eq!(
-        (seen.header("x-forwarded-user").as_deref(), seen.header("x-forwarded-groups")),
+        (
+            seen.header("x-forwarded-user").as_deref(),
+            seen.header("x-forwarded-groups")
+        ),
         (Some("alice"), None)
     );
     let told = async {
-        while late.backend("usr").last().header("x-forwarded-groups").is_none() {
+        while late
+            .backend("usr")
+            .last()
+            .header("x-forwarded-groups")
+            .is_none()
+        {
             assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         }
     };
-    tokio::time::timeout(PATIENCE, told).await.expect("proved in the background");
+    tokio::time::timeout(PATIENCE, told)
+        .await
+        .expect("proved in the background");
 }

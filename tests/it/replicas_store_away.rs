@@ -40,7 +40,10 @@ async fn until(what: &str, pair: &Pair, browser: &mut Browser, expected: [u16; 2
 
 /// Alice is in the memory of one, bob in that of both; carol has not signed in.
 async fn people(pair: &Pair) -> [Browser; 3] {
-    let (alice, mut bob) = (pair.one.signed_in("alice").await, pair.one.signed_in("bob").await);
+    let (alice, mut bob) = (
+        pair.one.signed_in("alice").await,
+        pair.one.signed_in("bob").await,
+    );
     assert_eq!(fetch(pair, &mut bob).await, [200, 200]);
     [alice, bob, pair.one.browser()]
 }
@@ -48,7 +51,11 @@ async fn people(pair: &Pair) -> [Browser; 3] {
 /// What holds while the store is away.
 async fn holds(what: &str, pair: &Pair, [alice, bob, carol]: &mut [Browser; 3]) {
     assert_eq!(fetch(pair, bob).await, [200, 200], "{what}: in memory");
-    assert_eq!(fetch(pair, alice).await, [200, 503], "{what}: known to one only");
+    assert_eq!(
+        fetch(pair, alice).await,
+        [200, 503],
+        "{what}: known to one only"
+    );
     alice.turn_to(pair.other.running.address);
     let page = alice.open("/apps/usr/x").await;
     assert_eq!(
@@ -56,10 +63,20 @@ async fn holds(what: &str, pair: &Pair, [alice, bob, carol]: &mut [Browser; 3]) 
         (503, true),
         "{what}: not sent to sign in"
     );
-    assert_eq!(fetch(pair, carol).await, [401, 401], "{what}: who has no session has none");
+    assert_eq!(
+        fetch(pair, carol).await,
+        [401, 401],
+        "{what}: who has no session has none"
+    );
     let mut forged = carol.clone();
-    forged.jar.insert(("ludgate".into(), "/".into()), "A".repeat(43));
-    assert_eq!(fetch(pair, &mut forged).await, [503, 503], "{what}: nobody can say, so nobody gets in");
+    forged
+        .jar
+        .insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    assert_eq!(
+        fetch(pair, &mut forged).await,
+        [503, 503],
+        "{what}: nobody can say, so nobody gets in"
+    );
     let start = forged.open("/oauth2/start?rd=%2F&go=1").await;
     assert_eq!(start.status(), 503, "{what}");
 }
@@ -84,14 +101,27 @@ async fn it_is_killed_and_comes_back_with_nothing() {
         assert_eq!(fetch(&pair, &mut dave).await, [200, 503]);
     }
     let calls = pair.one.provider.calls("refresh");
-    assert_eq!(calls, 0, "no token that works once is spent while its successor could not be kept");
+    assert_eq!(
+        calls, 0,
+        "no token that works once is spent while its successor could not be kept"
+    );
     pair.redis.again().await;
     pair.connected(1).await;
-    until("who signed in meanwhile is known to both", &pair, &mut dave, [200, 200]).await;
+    until(
+        "who signed in meanwhile is known to both",
+        &pair,
+        &mut dave,
+        [200, 200],
+    )
+    .await;
     assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
     // What the emptied store does not know is believed after a while.
     pair.redis.age(Duration::from_secs(6)).await;
-    assert_eq!(fetch(&pair, &mut people[0]).await, [401, 401], "idle for forty minutes");
+    assert_eq!(
+        fetch(&pair, &mut people[0]).await,
+        [401, 401],
+        "idle for forty minutes"
+    );
     pair.one.check_oracles().await;
 }
 
@@ -121,7 +151,11 @@ async fn it_hangs_and_goes_on() {
     pair.redis.hang();
     let asked = Instant::now();
     assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
-    assert!(asked.elapsed() < Duration::from_secs(1), "nobody in memory waits: {:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(1),
+        "nobody in memory waits: {:?}",
+        asked.elapsed()
+    );
     pair.connected(0).await;
     holds("hangs", &pair, &mut people).await;
     // What ends now ends everywhere when it goes on.
@@ -129,9 +163,18 @@ async fn it_hangs_and_goes_on() {
     bob.turn_to(pair.one.running.address);
     let form = bob.open("/oauth2/sign_out").await.text();
     let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
-    let more =
-        format!("Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n", pair.one.host);
-    bob.send("POST", "/oauth2/sign_out", From::Navigation, &more, body.as_bytes()).await;
+    let more = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        pair.one.host
+    );
+    bob.send(
+        "POST",
+        "/oauth2/sign_out",
+        From::Navigation,
+        &more,
+        body.as_bytes(),
+    )
+    .await;
     pair.redis.go_on();
     let [alice, bob, _] = &mut people;
     until("known again", &pair, alice, [200, 200]).await;
@@ -149,8 +192,15 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
     pair.redis.hang();
     pair.connected(0).await;
     // Told to the gateway that does not know her.
-    let token = pair.one.provider.sign(&header(&pair.one), &claims(&pair.one, Some("alice"), None, "an id"));
-    assert_eq!(tell(&pair.other, &token).await.status(), 503, "not done yet");
+    let token = pair.one.provider.sign(
+        &header(&pair.one),
+        &claims(&pair.one, Some("alice"), None, "an id"),
+    );
+    assert_eq!(
+        tell(&pair.other, &token).await.status(),
+        503,
+        "not done yet"
+    );
     pair.redis.go_on();
     over_everywhere(&pair, &mut alice).await;
 }
@@ -165,9 +215,16 @@ async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later
     let [_, mut bob, _] = people(&pair).await;
     pair.redis.hang();
     pair.connected(0).await;
-    let token = pair.one.provider.sign(&header(&pair.one), &claims(&pair.one, Some("bob"), None, "an id"));
+    let token = pair.one.provider.sign(
+        &header(&pair.one),
+        &claims(&pair.one, Some("bob"), None, "an id"),
+    );
     assert_eq!(tell(&pair.one, &token).await.status(), 503, "not done yet");
-    assert_eq!(fetch(&pair, &mut bob).await, [503, 200], "ended where it is known already");
+    assert_eq!(
+        fetch(&pair, &mut bob).await,
+        [503, 200],
+        "ended where it is known already"
+    );
     pair.redis.go_on();
     // A gateway that tried to tell without end would not even connect again.
     pair.connected(1).await;
@@ -192,37 +249,80 @@ async fn what_is_not_ours_counts_as_absent_and_is_counted() {
         return;
     }
     let pair = Pair::start().await;
-    let sealed = async |key: &str| pair.redis.run::<String>(cmd("HGET").arg(key).arg("r")).await;
+    let sealed = async |key: &str| {
+        pair.redis
+            .run::<String>(cmd("HGET").arg(key).arg("r"))
+            .await
+    };
     let key_of = async |person: &str| {
         let before = pair.redis.keys("ludgate:s:").await;
         let browser = pair.one.signed_in(person).await;
         let after = pair.redis.keys("ludgate:s:").await;
-        let key = after.into_iter().find(|key| !before.contains(key)).expect("a record");
+        let key = after
+            .into_iter()
+            .find(|key| !before.contains(key))
+            .expect("a record");
         (browser, key)
     };
     let ((mut alice, of_alice), (mut bob, of_bob)) = (key_of("alice").await, key_of("bob").await);
     let record = sealed(&of_alice).await;
     let half = record[..record.len() / 2].to_owned();
-    for (what, forged) in [("truncated", half), ("another's", record), ("nothing", String::new())] {
+    for (what, forged) in [
+        ("truncated", half),
+        ("another's", record),
+        ("nothing", String::new()),
+    ] {
         let version = 1000;
-        pair.redis.run::<i64>(cmd("HSET").arg(&of_bob).arg("v").arg(version).arg("r").arg(forged)).await;
+        pair.redis
+            .run::<i64>(
+                cmd("HSET")
+                    .arg(&of_bob)
+                    .arg("v")
+                    .arg(version)
+                    .arg("r")
+                    .arg(forged),
+            )
+            .await;
         bob.turn_to(pair.other.running.address);
         assert_eq!(bob.fetch("/apps/usr/x").await.status(), 401, "{what}");
     }
     pair.redis.run::<i64>(cmd("DEL").arg(&of_alice)).await;
-    pair.redis.run::<()>(cmd("SET").arg(&of_alice).arg("a text")).await;
+    pair.redis
+        .run::<()>(cmd("SET").arg(&of_alice).arg("a text"))
+        .await;
     alice.turn_to(pair.other.running.address);
-    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 401, "another type");
-    pair.other.until_counted("ludgate_session_store_commands_total{result=\"foreign\"}").await;
+    assert_eq!(
+        alice.fetch("/apps/usr/x").await.status(),
+        401,
+        "another type"
+    );
+    pair.other
+        .until_counted("ludgate_session_store_commands_total{result=\"foreign\"}")
+        .await;
     // Where they are in memory they go on.
     for browser in [&mut alice, &mut bob] {
         browser.turn_to(pair.one.running.address);
         assert_eq!(browser.fetch("/apps/usr/x").await.status(), 200);
     }
-    for nonsense in ["ended", "ended x 1", "changed ../../", "app /", "", "\u{0}", "quit now"] {
-        pair.redis.run::<i64>(cmd("PUBLISH").arg("ludgate:events").arg(nonsense)).await;
+    for nonsense in [
+        "ended",
+        "ended x 1",
+        "changed ../../",
+        "app /",
+        "",
+        "\u{0}",
+        "quit now",
+    ] {
+        pair.redis
+            .run::<i64>(cmd("PUBLISH").arg("ludgate:events").arg(nonsense))
+            .await;
     }
-    assert_eq!(admin(&pair.one, "GET", "subject=bob").await["sessions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(
+        admin(&pair.one, "GET", "subject=bob").await["sessions"]
+            .as_array()
+            .map(Vec::len),
+        Some(1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -230,7 +330,8 @@ async fn with_tls_and_a_user_of_its_own() {
     if RedisServer::left_out() {
         return;
     }
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
+    let made =
+        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     std::fs::write(path("tls.crt"), made.cert.pem()).expect("written");
@@ -241,9 +342,13 @@ async fn with_tls_and_a_user_of_its_own() {
         .lines()
         .find_map(|line| line.trim().strip_prefix("user ludgate "))
         .expect("documented");
-    std::fs::write(path("users.acl"), format!("user default on nopass ~* &* +@all\nuser ludgate {acl}\n"))
-        .expect("written");
-    let (tls_port, certificate, key, users) = (&*port, path("tls.crt"), path("tls.key"), path("users.acl"));
+    std::fs::write(
+        path("users.acl"),
+        format!("user default on nopass ~* &* +@all\nuser ludgate {acl}\n"),
+    )
+    .expect("written");
+    let (tls_port, certificate, key, users) =
+        (&*port, path("tls.crt"), path("tls.key"), path("users.acl"));
     let redis = RedisServer::with(&[
         "--tls-port",
         tls_port,
@@ -258,7 +363,11 @@ async fn with_tls_and_a_user_of_its_own() {
     ])
     .await;
     let store = format!("rediss://ludgate:secret@localhost:{port}");
-    let section = format!("{}store_ca = \"{}\"\n", redis.section_at(&store), path("tls.crt"));
+    let section = format!(
+        "{}store_ca = \"{}\"\n",
+        redis.section_at(&store),
+        path("tls.crt")
+    );
     let one = crate::support::world::World::with(&section, crate::session_store::with_operators)
         .await
         .ready()
@@ -271,13 +380,18 @@ async fn with_tls_and_a_user_of_its_own() {
     pair.advance(5 * MINUTE).await;
     assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
     let refreshed = async { while pair.one.provider.calls("refresh") < 1 {} };
-    tokio::time::timeout(PATIENCE, refreshed).await.expect("its turn was taken");
+    tokio::time::timeout(PATIENCE, refreshed)
+        .await
+        .expect("its turn was taken");
     assert_eq!(admin(&pair.one, "DELETE", "subject=bob").await["ended"], 1);
     over_everywhere(&pair, &mut bob).await;
     admin(&pair.other, "DELETE", "app=usr").await;
     for world in [&pair.one, &pair.other] {
         let metrics = world.admin("/metrics", "").await.text();
-        assert!(!metrics.contains("session_store_commands_total{result=\"error\"}"), "{metrics}");
+        assert!(
+            !metrics.contains("session_store_commands_total{result=\"error\"}"),
+            "{metrics}"
+        );
     }
     let denied: Vec<redis::Value> = pair.redis.run(cmd("ACL").arg("LOG")).await;
     assert!(denied.is_empty(), "nothing was refused: {denied:?}");
@@ -294,10 +408,18 @@ async fn a_store_that_forgot_what_was_ended_is_told_again() {
     let record = pair.redis.keys("ludgate:s:").await;
     let mut copies = Vec::new();
     for key in &record {
-        copies.push((key, pair.redis.run::<Vec<(String, String)>>(cmd("HGETALL").arg(key)).await));
+        copies.push((
+            key,
+            pair.redis
+                .run::<Vec<(String, String)>>(cmd("HGETALL").arg(key))
+                .await,
+        ));
     }
     for subject in ["alice", "bob"] {
-        assert_eq!(admin(&pair.one, "DELETE", &format!("subject={subject}")).await["ended"], 1);
+        assert_eq!(
+            admin(&pair.one, "DELETE", &format!("subject={subject}")).await["ended"],
+            1
+        );
     }
     admin(&pair.one, "DELETE", "app=grp").await;
     let told = async { while pair.redis.keys("ludgate:x:").await.len() < 2 {} };
@@ -305,17 +427,24 @@ async fn a_store_that_forgot_what_was_ended_is_told_again() {
     pair.redis.run::<()>(&cmd("FLUSHALL")).await;
     for (key, fields) in &copies {
         pair.redis.run::<()>(cmd("HSET").arg(key).arg(fields)).await;
-        pair.redis.run::<i64>(cmd("PEXPIRE").arg(key).arg(1_800_000)).await;
+        pair.redis
+            .run::<i64>(cmd("PEXPIRE").arg(key).arg(1_800_000))
+            .await;
     }
     let third = pair.one.replica(crate::session_store::with_operators).await;
     third.until_counted("ludgate_session_store_up 1").await;
     for browser in [&mut alice, &mut bob] {
         browser.turn_to(third.running.address);
         let over = async { while browser.fetch("/apps/usr/x").await.status() != 401 {} };
-        tokio::time::timeout(PATIENCE, over).await.expect("over everywhere, and for good");
+        tokio::time::timeout(PATIENCE, over)
+            .await
+            .expect("over everywhere, and for good");
     }
     let words = async {
-        let (ended, revoked) = (pair.redis.keys("ludgate:x:").await, pair.redis.keys("ludgate:r:").await);
+        let (ended, revoked) = (
+            pair.redis.keys("ludgate:x:").await,
+            pair.redis.keys("ludgate:r:").await,
+        );
         (ended.len(), revoked.len())
     };
     assert_eq!(words.await, (2, 1));
@@ -335,7 +464,11 @@ async fn an_app_whose_sessions_were_ended_while_one_could_not_hear_it_ends_there
     admin(&pair.one, "DELETE", "app=usr").await;
     assert!(socket.carries().await, "nobody could be told");
     pair.redis.again().await;
-    assert_eq!(socket.farewell().await, Some(1008), "told when the store is back");
+    assert_eq!(
+        socket.farewell().await,
+        Some(1008),
+        "told when the store is back"
+    );
     // And it does not come back by what the other puts there.
     pair.redis.age(Duration::from_secs(6)).await;
     until("signed in as ever", &pair, &mut bob, [200, 200]).await;
@@ -355,7 +488,9 @@ async fn who_begins_more_app_sessions_than_may_be_does_not_fill_the_store() {
         assert_eq!(careless.fetch("/apps/usr/x").await.status(), 200);
     }
     let few = async { while pair.redis.keys("ludgate:a:").await.len() > 64 {} };
-    tokio::time::timeout(PATIENCE, few).await.expect("those that made room are gone");
+    tokio::time::timeout(PATIENCE, few)
+        .await
+        .expect("those that made room are gone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -366,10 +501,20 @@ async fn a_server_that_takes_no_writes_is_left_and_tried_again() {
     let pair = Pair::start().await;
     let [mut alice, ..] = people(&pair).await;
     // As one that was made a follower of another.
-    pair.redis.run::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;
+    pair.redis
+        .run::<()>(cmd("REPLICAOF").arg("127.0.0.1").arg(1))
+        .await;
     pair.connected(0).await;
     let mut late = pair.one.signed_in("alice").await;
     assert_eq!(fetch(&pair, &mut alice).await[0], 200);
-    pair.redis.run::<()>(cmd("REPLICAOF").arg("NO").arg("ONE")).await;
-    until("known to both when it takes writes again", &pair, &mut late, [200, 200]).await;
+    pair.redis
+        .run::<()>(cmd("REPLICAOF").arg("NO").arg("ONE"))
+        .await;
+    until(
+        "known to both when it takes writes again",
+        &pair,
+        &mut late,
+        [200, 200],
+    )
+    .await;
 }

@@ -33,7 +33,11 @@ struct Replica {
 impl Replica {
     fn new(port: u16, rest: &str) -> Replica {
         let text = format!("[listen]\naddress = \"127.0.0.1:{port}\"\n{rest}");
-        Replica { folder: tempfile::tempdir().expect("a folder"), text, port }
+        Replica {
+            folder: tempfile::tempdir().expect("a folder"),
+            text,
+            port,
+        }
     }
 
     async fn run(&self) -> Running {
@@ -71,7 +75,9 @@ async fn ask(port: u16, request: &str) -> Option<u16> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     stream.write_all(request.as_bytes()).await.ok()?;
     let mut reader = Reader::new(stream);
-    let answer = tokio::time::timeout(PATIENCE, reader.message(false)).await.expect("answered or closed");
+    let answer = tokio::time::timeout(PATIENCE, reader.message(false))
+        .await
+        .expect("answered or closed");
     Some(answer.ok().flatten()?.status())
 }
 
@@ -82,7 +88,9 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     }
     let (first, second) = (free_port(), free_port());
     let host = format!("127.0.0.1:{first}");
-    let provider = Provider::start(client(&host), Clock::system()).await.expect("a provider");
+    let provider = Provider::start(client(&host), Clock::system())
+        .await
+        .expect("a provider");
     let backend = Backend::start("grp").await;
     let mut redis = RedisServer::start().await;
     let rest = format!(
@@ -100,16 +108,26 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     let mut people = Vec::new();
     for count in 0..8 {
         let mut browser = Browser::new(([127, 0, 0, 1], ports[count % 2]).into(), &host);
-        let known =
-            async { while browser.open("/oauth2/start?rd=%2Fapps%2Fgrp%2F").await.status() == 503 {} };
-        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        let known = async {
+            while browser
+                .open("/oauth2/start?rd=%2Fapps%2Fgrp%2F")
+                .await
+                .status()
+                == 503
+            {}
+        };
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
         let person = if count < 6 { "alice" } else { "bob" };
         browser.sign_in("/apps/grp/", person).await;
         people.push((person, browser));
     }
     // Somebody with cookies that nobody gave out.
     let mut forger = Browser::new(([127, 0, 0, 1], first).into(), &host);
-    forger.jar.insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    forger
+        .jar
+        .insert(("ludgate".into(), "/".into()), "A".repeat(43));
     people.push(("nobody", forger));
     let stop = Arc::new(AtomicBool::new(false));
     let loads: Vec<_> = people
@@ -135,7 +153,13 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
             "bob" => &[403, 503],
             _ => &[401, 503],
         };
-        assert!(got.keys().all(|status| allowed.contains(status)), "{person}: {got:?}");
-        assert!(got.get(&allowed[0]).is_some_and(|times| *times > 100), "{person}: {got:?}");
+        assert!(
+            got.keys().all(|status| allowed.contains(status)),
+            "{person}: {got:?}"
+        );
+        assert!(
+            got.get(&allowed[0]).is_some_and(|times| *times > 100),
+            "{person}: {got:?}"
+        );
     }
 }

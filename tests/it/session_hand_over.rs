@@ -37,8 +37,9 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (clock, hands) = Clock::by_hand();
         let port = free_port();
-        let provider =
-            Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
+        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+            .await
+            .expect("a provider");
         let house = House {
             folder: tempfile::tempdir().expect("a folder"),
             provider,
@@ -86,7 +87,9 @@ impl House {
                 tokio::task::yield_now().await
             }
         };
-        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
         let browser = Browser::new(running.address, &format!("127.0.0.1:{}", self.port));
         (running, browser)
     }
@@ -100,9 +103,15 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
     let cookies = alice.jar.clone();
     assert!(running.stop().await);
     let sealed = std::fs::read_to_string(house.file()).expect("a file");
-    let mode = std::fs::metadata(house.file()).expect("a file").permissions().mode();
+    let mode = std::fs::metadata(house.file())
+        .expect("a file")
+        .permissions()
+        .mode();
     assert_eq!(mode & 0o777, 0o600);
-    for secret in ["alice", "phusers", SECRET].into_iter().chain(cookies.values().map(String::as_str)) {
+    for secret in ["alice", "phusers", SECRET]
+        .into_iter()
+        .chain(cookies.values().map(String::as_str))
+    {
         assert!(!sealed.contains(secret), "sealed: {secret}");
     }
     house.hands.advance(Duration::from_secs(20 * 60));
@@ -112,14 +121,19 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
     assert_eq!(alice.jar, cookies);
     let said = alice.fetch("/oauth2/userinfo").await.json();
-    assert_eq!((said["user"].as_str(), said["email"].as_str()), (Some("alice"), Some("alice@example.com")));
+    assert_eq!(
+        (said["user"].as_str(), said["email"].as_str()),
+        (Some("alice"), Some("alice@example.com"))
+    );
     // What the provider gave is there too: a refresh in the background, and sign-out.
     let asked = async {
         while house.provider.calls("refresh") == 0 {
             alice.fetch("/apps/grp/x").await;
         }
     };
-    tokio::time::timeout(PATIENCE, asked).await.expect("the groups are read again");
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .expect("the groups are read again");
     assert!(running.stop().await);
     // Time goes on while nobody runs.
     house.hands.advance(Duration::from_secs(31 * 60));
@@ -138,7 +152,12 @@ async fn a_file_that_is_not_ours_lets_nobody_in_and_harms_nothing() {
     let mut changed = sealed.clone();
     let middle = changed.len() / 2;
     changed[middle] = if changed[middle] == b'A' { b'B' } else { b'A' };
-    for content in [changed, sealed[..sealed.len() / 2].to_vec(), Vec::new(), b"not base64 \xff".to_vec()] {
+    for content in [
+        changed,
+        sealed[..sealed.len() / 2].to_vec(),
+        Vec::new(),
+        b"not base64 \xff".to_vec(),
+    ] {
         std::fs::write(house.file(), content).expect("written");
         let (running, _) = house.start().await;
         assert_eq!(alice.fetch("/apps/grp/x").await.status(), 401);
@@ -170,16 +189,20 @@ async fn what_a_process_leaves_later_is_taken_when_it_comes() {
             house.hands.advance(Duration::from_secs(2));
         }
     };
-    tokio::time::timeout(PATIENCE, known).await.expect("it is looked for again");
+    tokio::time::timeout(PATIENCE, known)
+        .await
+        .expect("it is looked for again");
     assert!(running.stop().await);
 }
 
 #[test]
 fn a_file_without_lasting_keys_is_a_mistake() {
-    let text = "[site]\nurl = \"http://127.0.0.1:8080\"\n[session]\nhand_over_file = \"sessions\"\n";
+    let text =
+        "[site]\nurl = \"http://127.0.0.1:8080\"\n[session]\nhand_over_file = \"sessions\"\n";
     let mistakes = settings::parse(text, Path::new("."), std::iter::empty()).expect_err("refused");
     assert!(
-        mistakes.to_string().contains("session.hand_over_file") && mistakes.to_string().contains("keys_file"),
+        mistakes.to_string().contains("session.hand_over_file")
+            && mistakes.to_string().contains("keys_file"),
         "{mistakes}"
     );
 }

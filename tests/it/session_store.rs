@@ -28,15 +28,26 @@ impl House {
     /// One of each kind.
     async fn each() -> Vec<House> {
         let first = World::with("", with_operators).await.ready().await;
-        let mut houses = vec![House { first, second: None, redis: None }];
+        let mut houses = vec![House {
+            first,
+            second: None,
+            redis: None,
+        }];
         if !RedisServer::left_out() {
             let redis = RedisServer::start().await;
-            let first = World::with(&redis.section(), with_operators).await.ready().await;
+            let first = World::with(&redis.section(), with_operators)
+                .await
+                .ready()
+                .await;
             let second = Some(first.replica(with_operators).await);
             for world in [Some(&first), second.as_ref()].into_iter().flatten() {
                 world.until_counted("ludgate_session_store_up 1").await;
             }
-            houses.push(House { first, second, redis: Some(redis) });
+            houses.push(House {
+                first,
+                second,
+                redis: Some(redis),
+            });
         }
         houses
     }
@@ -81,9 +92,20 @@ async fn who_signs_in_with_one_is_signed_in_with_the_other() {
     for house in House::each().await {
         let mut alice = house.first.signed_in("alice").await;
         assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
-        assert_eq!(house.fetch(&mut alice, "/apps/grp/x").await, [200, 200], "another app of theirs");
-        assert_eq!(house.fetch(&mut alice, "/apps/oth/x").await, [403, 403], "and no other");
-        assert_eq!(house.fetch(&mut alice, "/oauth2/userinfo").await, [200, 200]);
+        assert_eq!(
+            house.fetch(&mut alice, "/apps/grp/x").await,
+            [200, 200],
+            "another app of theirs"
+        );
+        assert_eq!(
+            house.fetch(&mut alice, "/apps/oth/x").await,
+            [403, 403],
+            "and no other"
+        );
+        assert_eq!(
+            house.fetch(&mut alice, "/oauth2/userinfo").await,
+            [200, 200]
+        );
         let calls = house.first.provider.calls("token");
         assert_eq!(calls, 1, "one sign-in");
         house.first.check_oracles().await;
@@ -101,7 +123,11 @@ async fn use_with_either_keeps_a_session_and_without_use_it_ends_at_its_window()
             assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         }
         alice.turn_to(house.first.running.address);
-        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200, "asked again before it is called over");
+        assert_eq!(
+            alice.fetch("/apps/usr/x").await.status(),
+            200,
+            "asked again before it is called over"
+        );
         house.advance(30 * MINUTE).await;
         assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [401, 401]);
         let page = alice.open("/apps/usr/x").await;
@@ -118,7 +144,11 @@ async fn in_constant_use_it_ends_at_its_lifetime_with_both() {
             assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
         }
         house.advance(20 * MINUTE).await;
-        assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [401, 401], "12 h are over");
+        assert_eq!(
+            house.fetch(&mut alice, "/apps/usr/x").await,
+            [401, 401],
+            "12 h are over"
+        );
     }
 }
 
@@ -139,11 +169,23 @@ async fn what_ends_with_one_has_ended_with_the_other_and_only_that() {
             "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
             house.first.host
         );
-        let out = laptop.send("POST", "/oauth2/sign_out", From::Navigation, &more, body.as_bytes()).await;
+        let out = laptop
+            .send(
+                "POST",
+                "/oauth2/sign_out",
+                From::Navigation,
+                &more,
+                body.as_bytes(),
+            )
+            .await;
         assert!(matches!(out.status(), 200 | 303), "{}", out.text());
         let mut kept = kept;
         house.until(&mut kept, [401, 401]).await;
-        assert_eq!(house.fetch(&mut phone, "/apps/usr/x").await, [200, 200], "the other sign-in goes on");
+        assert_eq!(
+            house.fetch(&mut phone, "/apps/usr/x").await,
+            [200, 200],
+            "the other sign-in goes on"
+        );
     }
 }
 
@@ -155,17 +197,29 @@ async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
         let mut phone = one.signed_in("alice").await;
         let mut bob = one.signed_in("bob").await;
         let sid = session_of(one, &laptop);
-        let token = one.provider.sign(&header(one), &claims(one, None, Some(&sid), "by session"));
+        let token = one
+            .provider
+            .sign(&header(one), &claims(one, None, Some(&sid), "by session"));
         assert_eq!(tell(other, &token).await.status(), 200);
         house.until(&mut laptop, [401, 401]).await;
         assert_eq!(house.fetch(&mut phone, "/apps/usr/x").await, [200, 200]);
-        assert_eq!(tell(one, &token).await.status(), 400, "used, wherever it came");
-        let token = one.provider.sign(&header(one), &claims(one, Some("alice"), None, "by person"));
+        assert_eq!(
+            tell(one, &token).await.status(),
+            400,
+            "used, wherever it came"
+        );
+        let token = one
+            .provider
+            .sign(&header(one), &claims(one, Some("alice"), None, "by person"));
         assert_eq!(tell(other, &token).await.status(), 200);
         house.until(&mut phone, [401, 401]).await;
         assert_eq!(house.fetch(&mut bob, "/apps/usr/x").await, [200, 200]);
         let listed = admin(other, "GET", "subject=bob").await;
-        assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "{listed}");
+        assert_eq!(
+            listed["sessions"].as_array().map(Vec::len),
+            Some(1),
+            "{listed}"
+        );
         assert_eq!(admin(other, "DELETE", "subject=bob").await["ended"], 1);
         house.until(&mut bob, [401, 401]).await;
     }
@@ -190,12 +244,18 @@ async fn one_person_has_fifty_sign_ins_and_the_oldest_makes_room() {
     for house in House::each().await {
         let mut browsers = Vec::new();
         for count in 0..51 {
-            let world = if count % 2 == 0 { &house.first } else { house.second() };
+            let world = if count % 2 == 0 {
+                &house.first
+            } else {
+                house.second()
+            };
             browsers.push(world.signed_in("alice").await);
             // One client may not begin so many at once.
             house.advance(Duration::from_secs(1)).await;
         }
-        let [oldest, next, ..] = browsers.as_mut_slice() else { panic!("51") };
+        let [oldest, next, ..] = browsers.as_mut_slice() else {
+            panic!("51")
+        };
         house.until(oldest, [401, 401]).await;
         assert_eq!(house.fetch(next, "/apps/usr/x").await, [200, 200]);
     }
@@ -207,12 +267,20 @@ async fn a_sign_in_that_is_told_by_many_tasks_at_once_counts_once() {
         return;
     }
     let redis = RedisServer::start().await;
-    let world = World::with(&redis.section(), with_operators).await.ready().await;
+    let world = World::with(&redis.section(), with_operators)
+        .await
+        .ready()
+        .await;
     world.until_counted("ludgate_session_store_up 1").await;
     let alice = world.signed_in("alice").await;
-    let (sessions, clock) = (&world.running.gateway.sessions, &world.running.gateway.clock);
+    let (sessions, clock) = (
+        &world.running.gateway.sessions,
+        &world.running.gateway.clock,
+    );
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = sessions.find_sign_in([cookie.as_bytes()].into_iter(), clock.now()).expect("signed in");
+    let sign_in = sessions
+        .find_sign_in([cookie.as_bytes()].into_iter(), clock.now())
+        .expect("signed in");
     sign_in.window().forget_told();
     futures_util::future::join_all((0..32).map(|_| sessions.keep(&sign_in))).await;
     let lists = redis.keys("ludgate:p:").await;
@@ -229,15 +297,25 @@ async fn a_ticket_of_one_is_taken_by_the_other_and_once() {
         let to_site = host.open("/x?y").await;
         assert_eq!(to_site.status(), 302);
         let start = to_site.header("location").expect("a place");
-        let path = start.split_once(&one.host).map(|(_, path)| path.to_owned()).expect("on the site");
+        let path = start
+            .split_once(&one.host)
+            .map(|(_, path)| path.to_owned())
+            .expect("on the site");
         let mut site = alice.clone();
         let ticket = site.open(&path).await;
         let enter = ticket.header("location").expect("a ticket");
-        let path =
-            enter.split_once("/.ludgate/").map(|(_, rest)| format!("/.ludgate/{rest}")).expect("enter");
+        let path = enter
+            .split_once("/.ludgate/")
+            .map(|(_, rest)| format!("/.ludgate/{rest}"))
+            .expect("enter");
         let taken = host.open(&path).await;
         assert_eq!(
-            (taken.status(), taken.header("location").is_some_and(|to| to.ends_with("/x?y"))),
+            (
+                taken.status(),
+                taken
+                    .header("location")
+                    .is_some_and(|to| to.ends_with("/x?y"))
+            ),
             (303, true)
         );
         assert_eq!(house.fetch(&mut host, "/x").await, [200, 200]);
@@ -256,7 +334,10 @@ fn host_of(world: &World, label: &str) -> String {
 /// The value of a hidden field of a page.
 pub fn field(page: &str, name: &str) -> String {
     let field = page.split(&format!("name=\"{name}\" value=\"")).nth(1);
-    field.and_then(|rest| rest.split('"').next()).unwrap_or_else(|| panic!("no {name} in {page}")).to_owned()
+    field
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or_else(|| panic!("no {name} in {page}"))
+        .to_owned()
 }
 
 /// Operators may list and end sessions.

@@ -39,7 +39,12 @@ async fn row_25_refused_and_foreign_requests_are_no_use() {
     for _ in 0..2 {
         world.hands.advance(10 * MINUTE);
         assert_eq!(bob.fetch("/apps/grp/").await.status(), 403);
-        assert_eq!(bob.send("GET", "/apps/usr/", From::ForeignFetch, "", b"").await.status(), 401);
+        assert_eq!(
+            bob.send("GET", "/apps/usr/", From::ForeignFetch, "", b"")
+                .await
+                .status(),
+            401
+        );
     }
     world.hands.advance(10 * MINUTE);
     assert_eq!(fetch(&mut bob).await, 401);
@@ -57,7 +62,15 @@ async fn row_25_bytes_of_an_upload_are_use() {
     );
     raw.send(head).await;
     // The body is asked for once the request was permitted and counted as use.
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 100);
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        100
+    );
     for part in ["a", "b", "c"] {
         world.hands.advance(20 * MINUTE);
         let before = alive_until(&world);
@@ -67,7 +80,11 @@ async fn row_25_bytes_of_an_upload_are_use() {
     }
     raw.send("d").await;
     assert_eq!(raw.answer().await.expect("an answer").text(), "abcd");
-    assert_eq!(fetch(&mut alice).await, 200, "an hour after the last request");
+    assert_eq!(
+        fetch(&mut alice).await,
+        200,
+        "an hour after the last request"
+    );
 }
 
 /// Whether the one sign-in of the world would live a little less than an idle time from now: a
@@ -75,7 +92,9 @@ async fn row_25_bytes_of_an_upload_are_use() {
 fn alive_until(world: &World) -> usize {
     let gateway = &world.running.gateway;
     let now = gateway.clock.now();
-    (0..40).filter(|minute| gateway.sessions.any_live_at(now.after(*minute * MINUTE))).count()
+    (0..40)
+        .filter(|minute| gateway.sessions.any_live_at(now.after(*minute * MINUTE)))
+        .count()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,10 +114,17 @@ async fn a_warm_request_asks_the_provider_nothing() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let calls = |world: &World| -> u64 {
-        ["discovery", "keys", "authorize", "token", "refresh", "userinfo"]
-            .iter()
-            .map(|e| world.provider.calls(e))
-            .sum()
+        [
+            "discovery",
+            "keys",
+            "authorize",
+            "token",
+            "refresh",
+            "userinfo",
+        ]
+        .iter()
+        .map(|e| world.provider.calls(e))
+        .sum()
     };
     let before = calls(&world);
     for _ in 0..100 {

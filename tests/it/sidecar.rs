@@ -54,7 +54,11 @@ async fn visits(ours: &str) -> [(Told, Vec<Message>); 2] {
     if !ours.is_empty() {
         let alice = signed_in(&world).await;
         client.ours = format!("{}; {ours}", alice.cookies("/console/apps/grp/"));
-        assert!(client.ours.contains("phapplication-session-id="), "{}", client.ours);
+        assert!(
+            client.ours.contains("phapplication-session-id="),
+            "{}",
+            client.ours
+        );
     }
     let through = (client.visit().await, console.take_seen());
     [direct, through]
@@ -81,22 +85,40 @@ async fn row_31_no_app_gets_a_secret_of_the_console_or_sets_one() {
     let world = sidecar_of(console.address()).await;
     let mut alice = signed_in(&world).await;
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    alice.send("POST", "/login", From::Fetch, form, b"next=/home").await;
+    alice
+        .send("POST", "/login", From::Fetch, form, b"next=/home")
+        .await;
     assert_eq!(alice.open("/home").await.text(), "<h1>Welcome</h1>");
     let shouted = "Cookie: ACCESSTOKEN=CANARY; own=1; apitoken.SIG=CANARY\r\n";
     for app in ["grp", "pub", "usr"] {
         let target = format!("/console/apps/{app}/x");
         for name in SECRETS {
-            assert!(alice.cookies(&target).contains(&format!("{name}.sig=Z2k-{name}-CANARY")), "{name}");
+            assert!(
+                alice
+                    .cookies(&target)
+                    .contains(&format!("{name}.sig=Z2k-{name}-CANARY")),
+                "{name}"
+            );
         }
-        assert_eq!(alice.send("GET", &target, From::Fetch, shouted, b"").await.status(), 200);
+        assert_eq!(
+            alice
+                .send("GET", &target, From::Fetch, shouted, b"")
+                .await
+                .status(),
+            200
+        );
         let seen = world.backend(app).last();
         assert_eq!(seen.all("cookie"), ["own=1"], "{app}");
-        assert!(!String::from_utf8_lossy(&seen.raw).contains("CANARY"), "{seen:?}");
+        assert!(
+            !String::from_utf8_lossy(&seen.raw).contains("CANARY"),
+            "{seen:?}"
+        );
     }
-    let mut answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: own=1; Path=/\r\n".to_owned();
+    let mut answer =
+        "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nSet-Cookie: own=1; Path=/\r\n".to_owned();
     for name in SECRETS {
-        answer += &format!("Set-Cookie: {name}=evil; Path=/\r\nSet-Cookie: {name}.sig=evil; Path=/\r\n");
+        answer +=
+            &format!("Set-Cookie: {name}=evil; Path=/\r\nSet-Cookie: {name}.sig=evil; Path=/\r\n");
         answer += &format!("Set-Cookie: {}=evil\r\n", name.to_ascii_uppercase());
     }
     world.backend("grp").script((answer + "\r\n").into_bytes());
@@ -121,14 +143,27 @@ async fn nobody_is_asked_by_ludgate_to_sign_in_at_the_console() {
         let mut browser = world.browser();
         let answer = browser.send("GET", "/home", from, "", b"").await;
         assert_eq!(answer.start, "HTTP/1.1 302 Found", "{from:?}");
-        assert_eq!(answer.header("location").as_deref(), Some("/login?next=/home"), "its own login");
+        assert_eq!(
+            answer.header("location").as_deref(),
+            Some("/login?next=/home"),
+            "its own login"
+        );
         let posted = browser.send("POST", "/api/x", from, "", b"{}").await;
         let realm = "Bearer realm=\"console\"";
-        assert_eq!((posted.status(), posted.header("www-authenticate").as_deref()), (401, Some(realm)));
+        assert_eq!(
+            (
+                posted.status(),
+                posted.header("www-authenticate").as_deref()
+            ),
+            (401, Some(realm))
+        );
         assert!(browser.jar.is_empty(), "{from:?}: Ludgate sets no cookie");
     }
     assert_eq!(world.running.gateway.sessions.count(), 0);
-    assert_eq!(world.log.line_with("\"path\":\"/home\"").await["reason"], "console");
+    assert_eq!(
+        world.log.line_with("\"path\":\"/home\"").await["reason"],
+        "console"
+    );
 }
 
 /// A WebSocket below the console or an app.
@@ -141,7 +176,15 @@ async fn websocket(world: &World, browser: &Browser, target: &str) -> Raw {
         browser.cookie_line(target)
     ))
     .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        101
+    );
     raw
 }
 
@@ -151,31 +194,69 @@ async fn the_console_s_streams_outlive_idle_time_and_the_session_that_ludgate_en
     let world = sidecar_of(console.address()).await;
     let mut alice = signed_in(&world).await;
     let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    alice.send("POST", "/login", From::Fetch, form, b"next=/home").await;
+    alice
+        .send("POST", "/login", From::Fetch, form, b"next=/home")
+        .await;
     let mut of_app = websocket(&world, &alice, "/console/apps/grp/ws").await;
     let mut socket = websocket(&world, &alice, "/ws").await;
     let greeting = frame(0x81, None, b"welcome");
-    assert_eq!(socket.reader.exactly(greeting.len()).await.expect("a greeting"), greeting);
+    assert_eq!(
+        socket
+            .reader
+            .exactly(greeting.len())
+            .await
+            .expect("a greeting"),
+        greeting
+    );
     let mut download = world.raw().await;
     let cookies = alice.cookie_line("/files/held");
-    download.send(format!("GET /files/held HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n", world.host)).await;
-    download.reader.head().await.expect("readable").expect("a head");
+    download
+        .send(format!(
+            "GET /files/held HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n",
+            world.host
+        ))
+        .await;
+    download
+        .reader
+        .head()
+        .await
+        .expect("readable")
+        .expect("a head");
     let mut bytes = download.reader.exactly(FILE / 2).await.expect("half of it");
 
     let seconds = [30, 12 * 3600];
     for (round, seconds) in seconds.into_iter().enumerate() {
         world.hands.advance(Duration::from_secs(seconds));
         if seconds > 30 {
-            assert_eq!(of_app.farewell().await, Some(1008), "at an app the session counts");
+            assert_eq!(
+                of_app.farewell().await,
+                Some(1008),
+                "at an app the session counts"
+            );
             assert_eq!(alice.fetch("/console/apps/grp/x").await.status(), 401);
         }
         let text = format!("round {round}");
         socket.send(frame(0x81, Some(MASK), text.as_bytes())).await;
         let echo = frame(0x81, None, text.as_bytes());
-        assert_eq!(socket.reader.exactly(echo.len()).await.expect("its echo"), echo);
+        assert_eq!(
+            socket.reader.exactly(echo.len()).await.expect("its echo"),
+            echo
+        );
     }
-    assert_eq!(alice.send("POST", "/go", From::Fetch, "", b"").await.status(), 204);
-    bytes.extend(download.reader.exactly(FILE / 2).await.expect("the other half"));
+    assert_eq!(
+        alice
+            .send("POST", "/go", From::Fetch, "", b"")
+            .await
+            .status(),
+        204
+    );
+    bytes.extend(
+        download
+            .reader
+            .exactly(FILE / 2)
+            .await
+            .expect("the other half"),
+    );
     assert!(bytes == pattern(0..FILE), "the download is whole");
     assert_eq!(
         alice.open("/home").await.text(),
@@ -201,8 +282,15 @@ async fn apps_live_below_the_console_s_prefix_with_the_cookie_that_is_configured
     assert_eq!(page.all("set-cookie"), [line]);
     alice.fetch("/console/apps/strip/a//b").await;
     assert_eq!(world.backend("strip").last().target(), "/a//b");
-    assert_eq!(world.browser().fetch("/console/apps/grp/x").await.status(), 401, "a session is needed there");
-    assert!(console.take_seen().is_empty(), "and the console is not asked");
+    assert_eq!(
+        world.browser().fetch("/console/apps/grp/x").await.status(),
+        401,
+        "a session is needed there"
+    );
+    assert!(
+        console.take_seen().is_empty(),
+        "and the console is not asked"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,10 +300,17 @@ async fn the_apps_prefix_itself_is_the_launcher_and_never_the_console_s() {
     let mut alice = signed_in(&world).await;
     let launcher = alice.open("/console/apps/").await;
     assert_eq!(launcher.status(), 200);
-    assert!(launcher.text().contains("/console/apps/grp/"), "{}", launcher.text());
+    assert!(
+        launcher.text().contains("/console/apps/grp/"),
+        "{}",
+        launcher.text()
+    );
     let without_slash = alice.open("/console/apps?x=1").await;
     let location = without_slash.header("location");
-    assert_eq!((without_slash.status(), location.as_deref()), (302, Some("/console/apps/?x=1")));
+    assert_eq!(
+        (without_slash.status(), location.as_deref()),
+        (302, Some("/console/apps/?x=1"))
+    );
     for (target, status) in [
         ("/console/apps/grp", 308),
         ("/console/apps/none/", 404),
@@ -245,10 +340,20 @@ async fn row_43_while_the_console_is_away_its_paths_are_502_and_the_apps_go_on()
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
         ),
     ] {
-        let problem = world.browser().send(method, "/ws", From::Fetch, more, b"").await;
-        assert_eq!((problem.status(), problem.json()["reason"].as_str()), (502, Some("upstream_refused")));
+        let problem = world
+            .browser()
+            .send(method, "/ws", From::Fetch, more, b"")
+            .await;
+        assert_eq!(
+            (problem.status(), problem.json()["reason"].as_str()),
+            (502, Some("upstream_refused"))
+        );
     }
     let mut alice = signed_in(&world).await;
-    assert_eq!(alice.open("/console/apps/").await.status(), 200, "the launcher too");
+    assert_eq!(
+        alice.open("/console/apps/").await.status(),
+        200,
+        "the launcher too"
+    );
     assert_eq!(alice.fetch("/console/apps/grp/x").await.status(), 200);
 }

@@ -15,27 +15,59 @@ async fn row_27_signing_out_ends_every_session_of_the_browser() {
     let before = alice.clone();
     let page = alice.open("/oauth2/sign_out").await;
     assert_eq!(page.status(), 200);
-    assert_eq!(page.header("cross-origin-opener-policy").as_deref(), Some("same-origin"));
+    assert_eq!(
+        page.header("cross-origin-opener-policy").as_deref(),
+        Some("same-origin")
+    );
     let policy = page.header("content-security-policy").expect("a policy");
-    assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"), "{policy}");
+    assert!(
+        policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"),
+        "{policy}"
+    );
     assert_eq!(
         page.header("referrer-policy").as_deref(),
         Some("same-origin"),
         "or the form's Origin would be null"
     );
     let text = page.text();
-    let style = text.split("<style>").nth(1).and_then(|rest| rest.split("</style>").next()).expect("a style");
+    let style = text
+        .split("<style>")
+        .nth(1)
+        .and_then(|rest| rest.split("</style>").next())
+        .expect("a style");
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, style.as_bytes());
     let hash = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, hash);
-    assert!(policy.contains(&format!("'sha256-{hash}'")), "the page's own style is allowed: {policy}");
+    assert!(
+        policy.contains(&format!("'sha256-{hash}'")),
+        "the page's own style is allowed: {policy}"
+    );
     let form = format!("token={}&rd=", token(&page.text()));
-    let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", world.host);
-    let done = alice.send("POST", "/oauth2/sign_out", From::Program, &own, form.as_bytes()).await;
+    let own = format!(
+        "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
+        world.host
+    );
+    let done = alice
+        .send(
+            "POST",
+            "/oauth2/sign_out",
+            From::Program,
+            &own,
+            form.as_bytes(),
+        )
+        .await;
     assert_eq!(done.status(), 200, "{}", done.text());
     assert_eq!(done.header("clear-site-data").as_deref(), Some("\"cache\""));
-    assert!(alice.jar.is_empty(), "no cookie of ours is left: {:?}", alice.jar);
+    assert!(
+        alice.jar.is_empty(),
+        "no cookie of ours is left: {:?}",
+        alice.jar
+    );
     for target in ["/apps/usr/x", "/apps/grp/x", "/oauth2/userinfo"] {
-        assert_eq!(before.clone().fetch(target).await.status(), 401, "{target} with every cookie of before");
+        assert_eq!(
+            before.clone().fetch(target).await.status(),
+            401,
+            "{target} with every cookie of before"
+        );
     }
     assert_eq!(world.reached(), 2);
 }
@@ -56,12 +88,28 @@ async fn nobody_else_can_sign_a_person_out() {
         (foreign, format!("token={of_alice}")),
         ("Origin: null\r\n", format!("token={of_alice}")),
     ] {
-        let _ = alice.send("POST", "/oauth2/sign_out", From::Program, more, form.as_bytes()).await;
-        assert_eq!(alice.fetch("/apps/usr/").await.status(), 200, "{more:?} {form:?}");
+        let _ = alice
+            .send(
+                "POST",
+                "/oauth2/sign_out",
+                From::Program,
+                more,
+                form.as_bytes(),
+            )
+            .await;
+        assert_eq!(
+            alice.fetch("/apps/usr/").await.status(),
+            200,
+            "{more:?} {form:?}"
+        );
     }
     for from in [From::Fetch, From::Frame, From::Program] {
         let page = alice.send("GET", "/oauth2/sign_out", from, "", b"").await;
-        assert_eq!(page.status(), 403, "{from:?}: the token is shown to document navigations only");
+        assert_eq!(
+            page.status(),
+            403,
+            "{from:?}: the token is shown to document navigations only"
+        );
         assert!(!page.text().contains(&of_alice));
     }
 }

@@ -30,18 +30,27 @@ fn start(folder: &tempfile::TempDir, port: u16, more: &str) -> Running {
 
 fn command(folder: &tempfile::TempDir) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ludgate"));
-    command.args(["gateway", "--config"]).arg(folder.path().join("ludgate.toml")).stdout(Stdio::null());
+    command
+        .args(["gateway", "--config"])
+        .arg(folder.path().join("ludgate.toml"))
+        .stdout(Stdio::null());
     command
 }
 
 fn signal(process: &Child, signal: Signal) {
-    let id = i32::try_from(process.id()).ok().and_then(Pid::from_raw).expect("it runs");
+    let id = i32::try_from(process.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("it runs");
     kill_process(id, signal).expect("told");
 }
 
 async fn ended(mut process: Running) -> std::process::ExitStatus {
     let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
-    tokio::time::timeout(PATIENCE, waited).await.expect("in time").expect("no panic")
+    tokio::time::timeout(PATIENCE, waited)
+        .await
+        .expect("in time")
+        .expect("no panic")
 }
 
 async fn listens(port: u16) {
@@ -50,7 +59,9 @@ async fn listens(port: u16) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
+    tokio::time::timeout(PATIENCE, listening)
+        .await
+        .expect("it listens");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +92,8 @@ async fn request_once(port: u16) -> Came {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Came::Refused,
         Err(error) => return Came::Lost(format!("connecting: {error}")),
     };
-    let request = format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
     let exchanged = async {
         stream.write_all(request.as_bytes()).await?;
@@ -97,8 +109,10 @@ async fn request_once(port: u16) -> Came {
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
     let backend = Backend::start("one").await;
-    let app =
-        format!("[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n", backend.address());
+    let app = format!(
+        "[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n",
+        backend.address()
+    );
     for round in 0..5 {
         let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
         let process = start(&folder, port, &app);
@@ -123,10 +137,15 @@ async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, busy).await.expect("it serves");
+        tokio::time::timeout(PATIENCE, busy)
+            .await
+            .expect("it serves");
         signal(&process.0, Signal::TERM);
         for client in clients {
-            let came = tokio::time::timeout(PATIENCE, client).await.expect("in time").expect("no panic");
+            let came = tokio::time::timeout(PATIENCE, client)
+                .await
+                .expect("in time")
+                .expect("no panic");
             assert_eq!(came, Ok(()), "round {round}");
         }
         assert_eq!(ended(process).await.code(), Some(0));
@@ -136,28 +155,40 @@ async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answered() {
     let backend = Backend::start("one").await;
-    let app =
-        format!("[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n", backend.address());
+    let app = format!(
+        "[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n",
+        backend.address()
+    );
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let process = start(&folder, port, &app);
     listens(port).await;
-    let mut early = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+    let mut early = TcpStream::connect(("127.0.0.1", port))
+        .await
+        .expect("it listens");
     // Accepted: a later connection was served.
     assert!(matches!(request_once(port).await, Came::Answered));
     signal(&process.0, Signal::TERM);
     let closed = Arc::new(AtomicBool::new(false));
     let refused = async {
         while !closed.load(Ordering::SeqCst) {
-            closed.store(matches!(request_once(port).await, Came::Refused), Ordering::SeqCst);
+            closed.store(
+                matches!(request_once(port).await, Came::Refused),
+                Ordering::SeqCst,
+            );
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.expect("it stops listening");
+    tokio::time::timeout(PATIENCE, refused)
+        .await
+        .expect("it stops listening");
     let request = format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
     early.write_all(request.as_bytes()).await.expect("open");
     let mut answer = String::new();
     let read = tokio::time::timeout(PATIENCE, early.read_to_string(&mut answer)).await;
     read.expect("in time").expect("no reset");
-    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("connection: close"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.contains("connection: close"),
+        "{answer}"
+    );
     assert_eq!(ended(process).await.code(), Some(0));
 }
 
@@ -166,9 +197,17 @@ async fn a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let process = start(&folder, port, "");
     listens(port).await;
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", process.0.id())).expect("it runs");
-    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a limit");
-    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "{core}");
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", process.0.id())).expect("it runs");
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .expect("a limit");
+    assert_eq!(
+        core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(),
+        ["0", "0"],
+        "{core}"
+    );
     drop(process);
     if !rustix::process::geteuid().is_root() {
         return;
@@ -176,7 +215,13 @@ async fn a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
     // The /proc files of a process that cannot be dumped belong to root (proc(5)).
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("changed");
     let mut command = command(&folder);
-    let process = Running(command.uid(65534).gid(65534).spawn().expect("the binary runs"));
+    let process = Running(
+        command
+            .uid(65534)
+            .gid(65534)
+            .spawn()
+            .expect("the binary runs"),
+    );
     listens(port).await;
     let owner = std::os::unix::fs::MetadataExt::uid(
         &std::fs::metadata(format!("/proc/{}/environ", process.0.id())).expect("it runs"),

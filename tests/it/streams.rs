@@ -23,13 +23,21 @@ pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
 async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of_nobody_else() {
     let world = World::new().await.ready().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
-    let (mut socket, mut stream) = (world.websocket(&alice, "grp").await, world.events(&alice, "usr").await);
-    let (mut others, mut public) =
-        (world.websocket(&bob, "usr").await, world.events(&world.browser(), "pub").await);
+    let (mut socket, mut stream) = (
+        world.websocket(&alice, "grp").await,
+        world.events(&alice, "usr").await,
+    );
+    let (mut others, mut public) = (
+        world.websocket(&bob, "usr").await,
+        world.events(&world.browser(), "pub").await,
+    );
     assert!(socket.carries().await && others.carries().await);
     let sessions = &world.running.gateway.sessions;
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = sessions.find_sign_in([cookie.as_bytes()].into_iter(), world.running.gateway.clock.now());
+    let sign_in = sessions.find_sign_in(
+        [cookie.as_bytes()].into_iter(),
+        world.running.gateway.clock.now(),
+    );
     sessions.end(&sign_in.expect("signed in"));
     assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
@@ -75,16 +83,30 @@ async fn what_a_person_sends_on_a_websocket_keeps_the_session_until_its_lifetime
 async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
     let world = World::new().await.ready().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
-    let (mut of_alice, mut of_bob) =
-        (world.websocket(&alice, "usr").await, world.websocket(&bob, "usr").await);
+    let (mut of_alice, mut of_bob) = (
+        world.websocket(&alice, "usr").await,
+        world.websocket(&bob, "usr").await,
+    );
     let mut public = world.events(&world.browser(), "pub").await;
-    world.running.gateway.catalog.publish(with_access(&world, "usr", Some("group:phusers")));
+    world
+        .running
+        .gateway
+        .catalog
+        .publish(with_access(&world, "usr", Some("group:phusers")));
     assert_eq!(of_bob.farewell().await, Some(1008), "bob is not in phusers");
     assert!(of_alice.carries().await, "alice notices nothing");
     assert_eq!(bob.clone().fetch("/apps/usr/").await.status(), 403);
-    world.running.gateway.catalog.publish(with_access(&world, "pub", Some("user")));
+    world
+        .running
+        .gateway
+        .catalog
+        .publish(with_access(&world, "pub", Some("user")));
     assert!(public.is_closed().await, "nobody is signed in there");
-    world.running.gateway.catalog.publish(with_access(&world, "usr", None));
+    world
+        .running
+        .gateway
+        .catalog
+        .publish(with_access(&world, "usr", None));
     assert_eq!(of_alice.farewell().await, Some(1008), "the app is gone");
 }
 
@@ -92,16 +114,25 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
 async fn a_lost_group_ends_the_streams_that_needed_it() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
-    let (mut grp, mut usr) = (world.websocket(&alice, "grp").await, world.websocket(&alice, "usr").await);
+    let (mut grp, mut usr) = (
+        world.websocket(&alice, "grp").await,
+        world.websocket(&alice, "usr").await,
+    );
     let gateway = &world.running.gateway;
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = gateway
         .sessions
         .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now())
         .expect("signed in");
-    let claims = ludgate::model::principal::PersonClaims { subject: "alice".into(), ..Default::default() };
+    let claims = ludgate::model::principal::PersonClaims {
+        subject: "alice".into(),
+        ..Default::default()
+    };
     let now = world.running.gateway.clock.now();
-    sign_in.describe(std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])), now);
+    sign_in.describe(
+        std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])),
+        now,
+    );
     gateway.alarm.ring();
     assert_eq!(grp.farewell().await, Some(1008));
     assert!(usr.carries().await, "what needs no group goes on");
@@ -117,7 +148,15 @@ async fn a_stream_opened_with_a_token_ends_when_the_token_expires() {
         world.host
     ))
     .await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        200
+    );
     raw.reader.some().await.expect("the first event");
     world.hands.advance(Duration::from_secs(601));
     assert!(raw.is_closed().await);

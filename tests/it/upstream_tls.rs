@@ -30,7 +30,11 @@ fn file(folder: &Path, key: &str, name: &str, content: &str) -> String {
 fn client_certificate(folder: &Path, name: &str, ours: &Certificate) -> String {
     let certificate = file(folder, "certificate", &format!("{name}.crt"), &ours.pem);
     let key = file(folder, "key", &format!("{name}.key"), &ours.key_pem());
-    format!("client_certificate = {{ {}, {} }}\n", certificate.trim(), key.trim())
+    format!(
+        "client_certificate = {{ {}, {} }}\n",
+        certificate.trim(),
+        key.trim()
+    )
 }
 
 /// Answers in clear, as servers do that are greeted in TLS where they expect HTTP.
@@ -39,7 +43,9 @@ async fn speaks_no_tls() -> SocketAddr {
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
         while let Ok((mut tcp, _)) = listener.accept().await {
-            let _ = tcp.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n").await;
+            let _ = tcp
+                .write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+                .await;
             let _ = Reader::new(tcp).rest().await;
         }
     });
@@ -48,7 +54,9 @@ async fn speaks_no_tls() -> SocketAddr {
 
 /// GET, POST and a WebSocket: `None` when the app answered all of them, else why it got none.
 async fn reason(world: &World, id: &str) -> Option<String> {
-    let get = world.exchange(&format!("GET /apps/{id}/x HTTP/1.1\r\nHost: HOST\r\n\r\n")).await;
+    let get = world
+        .exchange(&format!("GET /apps/{id}/x HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+        .await;
     let post = format!("POST /apps/{id}/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1\r\n\r\nx");
     let post = world.exchange(&post).await;
     let mut raw = world.raw().await;
@@ -60,10 +68,17 @@ async fn reason(world: &World, id: &str) -> Option<String> {
             None
         }
         status => {
-            assert_eq!((status, post.status(), socket.status()), (502, 502, 502), "{id}");
+            assert_eq!(
+                (status, post.status(), socket.status()),
+                (502, 502, 502),
+                "{id}"
+            );
             let reason = get.json()["reason"].as_str().expect("a reason").to_owned();
             assert_eq!(post.json()["reason"].as_str(), Some(&*reason), "{id}");
-            let line = world.log.line_with(&format!("\"path\":\"/apps/{id}/x\"")).await;
+            let line = world
+                .log
+                .line_with(&format!("\"path\":\"/apps/{id}/x\""))
+                .await;
             assert_eq!(line["outcome"].as_str(), Some(&*reason), "{id}: {line}");
             Some(reason)
         }
@@ -90,18 +105,50 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
         (&address_app, ca.clone(), None),
         (&address_app, wrong_ca.clone(), Some("upstream_tls_ca")),
         (&address_app, String::new(), Some("upstream_tls_ca")),
-        (&address_app, ca.clone() + &name("app.internal"), Some("upstream_tls_name")),
+        (
+            &address_app,
+            ca.clone() + &name("app.internal"),
+            Some("upstream_tls_name"),
+        ),
         (&name_app, ca.clone(), Some("upstream_tls_name")),
         (&name_app, ca.clone() + &name("app.internal"), None),
-        (&name_app, ca.clone() + &name("other.internal"), Some("upstream_tls_name")),
-        (&name_app, wrong_ca.clone() + &name("app.internal"), Some("upstream_tls_ca")),
+        (
+            &name_app,
+            ca.clone() + &name("other.internal"),
+            Some("upstream_tls_name"),
+        ),
+        (
+            &name_app,
+            wrong_ca.clone() + &name("app.internal"),
+            Some("upstream_tls_ca"),
+        ),
         (&address_app, ca.clone() + &pin(&by_address), None),
-        (&address_app, ca.clone() + &pin(&by_name), Some("upstream_tls_pin")),
-        (&address_app, wrong_ca.clone() + &pin(&by_address), Some("upstream_tls_ca")),
-        (&name_app, ca.clone() + &pin(&by_name), Some("upstream_tls_name")),
-        (&name_app, ca.clone() + &pin(&by_name) + &name("app.internal"), None),
+        (
+            &address_app,
+            ca.clone() + &pin(&by_name),
+            Some("upstream_tls_pin"),
+        ),
+        (
+            &address_app,
+            wrong_ca.clone() + &pin(&by_address),
+            Some("upstream_tls_ca"),
+        ),
+        (
+            &name_app,
+            ca.clone() + &pin(&by_name),
+            Some("upstream_tls_name"),
+        ),
+        (
+            &name_app,
+            ca.clone() + &pin(&by_name) + &name("app.internal"),
+            None,
+        ),
         (&expired_app, ca.clone(), Some("upstream_tls")),
-        (&expired_app, ca.clone() + &pin(&expired), Some("upstream_tls")),
+        (
+            &expired_app,
+            ca.clone() + &pin(&expired),
+            Some("upstream_tls"),
+        ),
         (&expired_app, pin(&expired), None),
         // With a pin alone nobody need have signed; a name that was written down counts all the
         // same.
@@ -109,13 +156,21 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
         (&own_app, pin(&own), None),
         (&own_app, pin(&nameless), Some("upstream_tls_pin")),
         (&own_app, pin(&own) + &name("app.internal"), None),
-        (&own_app, pin(&own) + &name("other.internal"), Some("upstream_tls_name")),
+        (
+            &own_app,
+            pin(&own) + &name("other.internal"),
+            Some("upstream_tls_name"),
+        ),
         (&nameless_app, pin(&nameless), None),
         (&nameless_app, pin(&own), Some("upstream_tls_pin")),
     ];
     let mut toml = app("no-tls", &format!("https://{}", speaks_no_tls().await), &ca);
     for (index, (tls, more, _)) in cases.iter().enumerate() {
-        toml += &app(&format!("case-{index}"), &format!("https://{}", tls.address()), more);
+        toml += &app(
+            &format!("case-{index}"),
+            &format!("https://{}", tls.address()),
+            more,
+        );
     }
     let world = World::with(&toml, |_| {}).await;
     for (index, (tls, more, expected)) in cases.iter().enumerate() {
@@ -123,12 +178,25 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
         let reason = reason(&world, &format!("case-{index}")).await;
         assert_eq!(reason.as_deref(), *expected, "case {index}: {more}");
         let sent = tls.backend.count() - before;
-        assert_eq!(sent, if expected.is_none() { 3 } else { 0 }, "case {index}: nothing is sent to others");
+        assert_eq!(
+            sent,
+            if expected.is_none() { 3 } else { 0 },
+            "case {index}: nothing is sent to others"
+        );
     }
-    assert_eq!(reason(&world, "no-tls").await.as_deref(), Some("upstream_tls"));
+    assert_eq!(
+        reason(&world, "no-tls").await.as_deref(),
+        Some("upstream_tls")
+    );
     let asked = name_app.asked_for();
-    assert!(asked.contains(&Some("app.internal".to_owned())), "{asked:?}");
-    assert!(address_app.asked_for().iter().all(Option::is_none), "an address is no SNI");
+    assert!(
+        asked.contains(&Some("app.internal".to_owned())),
+        "{asked:?}"
+    );
+    assert!(
+        address_app.asked_for().iter().all(Option::is_none),
+        "an address is no SNI"
+    );
     world.check_oracles().await;
 }
 
@@ -151,7 +219,11 @@ async fn a_certificate_of_ours_is_shown_to_an_app_that_wants_one() {
             app("pinned", &upstream, &(pinned + &good)),
             app("absent", &upstream, &ca),
             app("foreign", &upstream, &(ca.clone() + &bad)),
-            app("unasked", &format!("https://{}", asks_nobody.address()), &(ca.clone() + &good)),
+            app(
+                "unasked",
+                &format!("https://{}", asks_nobody.address()),
+                &(ca.clone() + &good),
+            ),
         ];
         let world = World::with(&toml.concat(), |_| {}).await;
         let refused = Some("upstream_tls_client_certificate");
@@ -164,7 +236,11 @@ async fn a_certificate_of_ours_is_shown_to_an_app_that_wants_one() {
             ("unasked", None, 0),
         ] {
             let before = tls.backend.count();
-            assert_eq!(reason(&world, id).await.as_deref(), expected, "{version:?} {id}");
+            assert_eq!(
+                reason(&world, id).await.as_deref(),
+                expected,
+                "{version:?} {id}"
+            );
             assert_eq!(tls.backend.count() - before, sent, "{version:?} {id}");
         }
         world.check_oracles().await;
@@ -191,9 +267,20 @@ async fn a_kept_connection_serves_only_the_app_that_it_was_opened_for() {
     let mut raw = world.raw().await;
     for round in 0..10 {
         for (id, status) in [("known", 200), ("unknown", 502), ("pinned", 502)] {
-            raw.send(format!("GET /apps/{id}/x HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-            assert_eq!(raw.answer().await.expect("an answer").status(), status, "{round} {id}");
+            raw.send(format!(
+                "GET /apps/{id}/x HTTP/1.1\r\nHost: {}\r\n\r\n",
+                world.host
+            ))
+            .await;
+            assert_eq!(
+                raw.answer().await.expect("an answer").status(),
+                status,
+                "{round} {id}"
+            );
         }
     }
-    assert_eq!((wants.backend.connections(), wants.backend.count()), (1, 10));
+    assert_eq!(
+        (wants.backend.connections(), wants.backend.count()),
+        (1, 10)
+    );
 }

@@ -34,7 +34,11 @@ async fn plain(world: &World, id: &str, backend: &Backend) {
         assert_eq!(seen.target(), format!("/apps/{id}/echo?a=%2F&b"));
         assert_eq!(seen.all("host"), [world.host.as_str()], "{id}: kept");
     }
-    assert_eq!(backend.connections(), 1, "{id}: twenty requests, one connection");
+    assert_eq!(
+        backend.connections(),
+        1,
+        "{id}: twenty requests, one connection"
+    );
 }
 
 async fn chunked(world: &World, id: &str, backend: &Backend) {
@@ -43,42 +47,95 @@ async fn chunked(world: &World, id: &str, backend: &Backend) {
     );
     assert_eq!(world.exchange(&request).await.text(), "hello", "{id}");
     assert_eq!(backend.last().all("transfer-encoding"), ["chunked"], "{id}");
-    let answer = world.exchange(&format!("GET /apps/{id}/chunked HTTP/1.1\r\nHost: HOST\r\n\r\n")).await;
-    assert_eq!((answer.text().as_str(), answer.truncated), ("abcdef", false), "{id}");
+    let answer = world
+        .exchange(&format!(
+            "GET /apps/{id}/chunked HTTP/1.1\r\nHost: HOST\r\n\r\n"
+        ))
+        .await;
+    assert_eq!(
+        (answer.text().as_str(), answer.truncated),
+        ("abcdef", false),
+        "{id}"
+    );
 }
 
 async fn events(world: &World, id: &str) {
     let mut raw = world.raw().await;
-    raw.send(format!("GET /apps/{id}/sse HTTP/1.1\r\nHost: {}\r\n\r\n", world.host)).await;
-    assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200, "{id}");
-    let first = raw.reader.some().await.expect("an event, although the app goes on");
-    assert!(String::from_utf8_lossy(&first).contains("data: 1"), "{id}: {first:?}");
+    raw.send(format!(
+        "GET /apps/{id}/sse HTTP/1.1\r\nHost: {}\r\n\r\n",
+        world.host
+    ))
+    .await;
+    assert_eq!(
+        raw.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        200,
+        "{id}"
+    );
+    let first = raw
+        .reader
+        .some()
+        .await
+        .expect("an event, although the app goes on");
+    assert!(
+        String::from_utf8_lossy(&first).contains("data: 1"),
+        "{id}: {first:?}"
+    );
 }
 
 async fn websocket(world: &World, id: &str) {
     let mut raw: Raw = world.raw().await;
     raw.send(handshake(world, &format!("/apps/{id}/ws"))).await;
     let head = raw.reader.head().await.expect("readable").expect("a head");
-    assert_eq!((head.status(), head.header("sec-websocket-accept")), (101, Some(accept_of(KEY))), "{id}");
+    assert_eq!(
+        (head.status(), head.header("sec-websocket-accept")),
+        (101, Some(accept_of(KEY))),
+        "{id}"
+    );
     for round in 0..3_u8 {
         let frame = [0x82, 0x84, 1, 2, 3, 4, b'a', b'b', b'c', round];
         raw.send(frame).await;
-        assert_eq!(raw.reader.exactly(frame.len()).await.expect("an echo"), frame, "{id}: byte for byte");
+        assert_eq!(
+            raw.reader.exactly(frame.len()).await.expect("an echo"),
+            frame,
+            "{id}: byte for byte"
+        );
     }
 }
 
 /// Row 37: what dies on a kept connection is sent once more when it is safe, and never otherwise.
 async fn dying(world: &World, id: &str, backend: &Backend) {
     let mut raw = world.raw().await;
-    for (method, more, times) in [("GET", "", 2), ("POST", "Content-Length: 0\r\n", 1), ("HEAD", "", 2)] {
-        for (method, verb, more, status, times) in
-            [("GET", "warm", "", 200, 1), (method, "close", more, 502, times)]
-        {
+    for (method, more, times) in [
+        ("GET", "", 2),
+        ("POST", "Content-Length: 0\r\n", 1),
+        ("HEAD", "", 2),
+    ] {
+        for (method, verb, more, status, times) in [
+            ("GET", "warm", "", 200, 1),
+            (method, "close", more, 502, times),
+        ] {
             let before = backend.count();
             let host = &world.host;
-            raw.send(format!("{method} /apps/{id}/{verb} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n")).await;
-            let answer = raw.reader.message(method == "HEAD").await.expect("readable").expect("an answer");
-            assert_eq!((answer.status(), backend.count() - before), (status, times), "{id}: {method} {verb}");
+            raw.send(format!(
+                "{method} /apps/{id}/{verb} HTTP/1.1\r\nHost: {host}\r\n{more}\r\n"
+            ))
+            .await;
+            let answer = raw
+                .reader
+                .message(method == "HEAD")
+                .await
+                .expect("readable")
+                .expect("an answer");
+            assert_eq!(
+                (answer.status(), backend.count() - before),
+                (status, times),
+                "{id}: {method} {verb}"
+            );
         }
     }
 }
@@ -91,7 +148,12 @@ async fn row_38_plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
     let unix = sockets.app("unix");
     std::fs::write(sockets.path("ca.crt"), authority.pem()).expect("written");
     let apps = [
-        ("tcp", format!("http://{}", tcp.address()), String::new(), tcp.clone()),
+        (
+            "tcp",
+            format!("http://{}", tcp.address()),
+            String::new(),
+            tcp.clone(),
+        ),
         ("unix", sockets.upstream("unix"), String::new(), unix),
         (
             "tls",
@@ -103,7 +165,9 @@ async fn row_38_plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
     let toml: String = apps
         .iter()
         .map(|(id, upstream, more, _)| {
-            format!("[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n{more}\n")
+            format!(
+                "[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n{more}\n"
+            )
         })
         .collect();
     let mut world = World::with(&toml, |_| {}).await;

@@ -14,7 +14,13 @@ const RECHECK: Duration = Duration::from_secs(5 * 60);
 fn keep_in_id_token(world: &World, kept: &'static [&'static str]) {
     world.provider.set_mischief(Some(Box::new(move |_, claims| {
         let claims = claims.as_object_mut().expect("claims");
-        for name in ["name", "preferred_username", "email", "email_verified", "groups"] {
+        for name in [
+            "name",
+            "preferred_username",
+            "email",
+            "email_verified",
+            "groups",
+        ] {
             if !kept.contains(&name) {
                 claims.remove(name);
             }
@@ -24,18 +30,30 @@ fn keep_in_id_token(world: &World, kept: &'static [&'static str]) {
 
 fn identity(world: &World) -> [Option<String>; 3] {
     let seen = world.backend("usr").last();
-    ["x-forwarded-email", "x-forwarded-preferred-username", "x-forwarded-groups"]
-        .map(|name| seen.header(name))
+    [
+        "x-forwarded-email",
+        "x-forwarded-preferred-username",
+        "x-forwarded-groups",
+    ]
+    .map(|name| seen.header(name))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn name_user_name_and_email_come_from_userinfo_when_the_id_token_lacks_them() {
-    for kept in [&[][..], &["groups"], &["groups", "preferred_username", "name"]] {
+    for kept in [
+        &[][..],
+        &["groups"],
+        &["groups", "preferred_username", "name"],
+    ] {
         let world = World::new().await.ready().await;
         keep_in_id_token(&world, kept);
         let mut alice = world.signed_in("alice").await;
-        let expected = [Some("alice@example.com"), Some("alice"), Some("phusers,friends")]
-            .map(|text| text.map(str::to_owned));
+        let expected = [
+            Some("alice@example.com"),
+            Some("alice"),
+            Some("phusers,friends"),
+        ]
+        .map(|text| text.map(str::to_owned));
         assert_eq!(identity(&world), expected, "{kept:?}");
         let said = alice.fetch("/oauth2/userinfo").await.json();
         assert_eq!(
@@ -59,14 +77,18 @@ async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked
     let world = World::new().await.ready().await;
     keep_in_id_token(&world, &["groups"]);
     let mut alice = world.signed_in("alice").await;
-    world.provider.set_claim("alice", "email", json!("new@example.com"));
+    world
+        .provider
+        .set_claim("alice", "email", json!("new@example.com"));
     world.hands.advance(RECHECK);
     let known = async {
         while identity(&world)[0].as_deref() != Some("new@example.com") {
             assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         }
     };
-    tokio::time::timeout(PATIENCE, known).await.expect("the new address is known");
+    tokio::time::timeout(PATIENCE, known)
+        .await
+        .expect("the new address is known");
     let mut asked = world.provider.calls("userinfo");
     assert_eq!(asked, 2);
     for name in ["email", "name", "preferred_username"] {
@@ -82,15 +104,23 @@ async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked
             assert_eq!(bob.fetch("/apps/usr/x").await.status(), 200);
         }
     };
-    tokio::time::timeout(PATIENCE, again).await.expect("asked about again");
-    assert_eq!(world.provider.calls("userinfo"), asked, "nothing was there the first time");
+    tokio::time::timeout(PATIENCE, again)
+        .await
+        .expect("asked about again");
+    assert_eq!(
+        world.provider.calls("userinfo"),
+        asked,
+        "nothing was there the first time"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_nobody_verified_is_none_wherever_it_comes_from() {
     let world = World::new().await.ready().await;
     keep_in_id_token(&world, &["groups"]);
-    world.provider.set_claim("alice", "email_verified", json!(false));
+    world
+        .provider
+        .set_claim("alice", "email_verified", json!(false));
     world.signed_in("alice").await;
     assert_eq!(identity(&world)[0], None);
 }

@@ -43,38 +43,64 @@ async fn over_http1(world: &World, app: &str, kind: Kind) -> String {
     let post = format!("POST /apps/{app}/echo?a=%2F HTTP/1.1\r\nHost: {host}\r\n");
     match kind {
         Kind::Plain => {
-            raw.send(format!("{post}Content-Length: 5\r\n\r\nhello")).await;
+            raw.send(format!("{post}Content-Length: 5\r\n\r\nhello"))
+                .await;
             let answer = raw.answer().await.expect("an answer");
-            format!("{} {} {:?}", answer.status(), answer.text(), answer.all("content-length"))
+            format!(
+                "{} {} {:?}",
+                answer.status(),
+                answer.text(),
+                answer.all("content-length")
+            )
         }
         Kind::Chunked => {
-            raw.send(format!("{post}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"))
-                .await;
+            raw.send(format!(
+                "{post}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
+            ))
+            .await;
             let echo = raw.answer().await.expect("an answer");
-            raw.send(format!("GET /apps/{app}/chunked HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+            raw.send(format!(
+                "GET /apps/{app}/chunked HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            ))
+            .await;
             let answer = raw.answer().await.expect("an answer");
             format!("{} {} {}", echo.text(), answer.text(), answer.truncated)
         }
         Kind::Events => {
-            raw.send(format!("GET /apps/{app}/sse HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+            raw.send(format!(
+                "GET /apps/{app}/sse HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            ))
+            .await;
             let head = raw.reader.head().await.expect("readable").expect("a head");
-            let first = raw.reader.some().await.expect("an event, although the app goes on");
+            let first = raw
+                .reader
+                .some()
+                .await
+                .expect("an event, although the app goes on");
             let first = String::from_utf8_lossy(&first).into_owned();
-            format!("{:?} {}", head.header("content-type"), first.contains("data: 1"))
+            format!(
+                "{:?} {}",
+                head.header("content-type"),
+                first.contains("data: 1")
+            )
         }
         Kind::WebSocket => {
             raw.send(handshake(world, &format!("/apps/{app}/ws"))).await;
             let head = raw.reader.head().await.expect("readable").expect("a head");
             assert_eq!(head.status(), 101, "{app}");
             raw.send(FRAME).await;
-            format!("{:?}", raw.reader.exactly(FRAME.len()).await.expect("an echo"))
+            format!(
+                "{:?}",
+                raw.reader.exactly(FRAME.len()).await.expect("an echo")
+            )
         }
         Kind::Grpc => unreachable!("no gRPC over HTTP/1.1"),
     }
 }
 
 async fn over_http2(world: &World, client: &Http2, app: &str, kind: Kind) -> String {
-    let echo = |body| Request::post(format!("http://{}/apps/{app}/echo?a=%2F", world.host)).body(body);
+    let echo =
+        |body| Request::post(format!("http://{}/apps/{app}/echo?a=%2F", world.host)).body(body);
     match kind {
         Kind::Plain => {
             let answer = client.whole(echo(whole("hello")).expect("a request")).await;
@@ -83,22 +109,42 @@ async fn over_http2(world: &World, client: &Http2, app: &str, kind: Kind) -> Str
         }
         Kind::Chunked => {
             let echo = client.whole(echo(in_pieces()).expect("a request")).await;
-            let answer = get(world, &format!("/apps/{app}/chunked")).body(whole("")).expect("a request");
-            format!("{} {} false", echo.text(), client.whole(answer).await.text())
+            let answer = get(world, &format!("/apps/{app}/chunked"))
+                .body(whole(""))
+                .expect("a request");
+            format!(
+                "{} {} false",
+                echo.text(),
+                client.whole(answer).await.text()
+            )
         }
         Kind::Events => {
-            let request = get(world, &format!("/apps/{app}/sse")).body(whole("")).expect("a request");
+            let request = get(world, &format!("/apps/{app}/sse"))
+                .body(whole(""))
+                .expect("a request");
             let (head, mut body) = client.send(request).await.expect("an answer").into_parts();
-            let frame = tokio::time::timeout(PATIENCE, body.frame()).await.expect("in time");
-            let first = frame.expect("an event").expect("whole").into_data().expect("data");
-            let kind = head.headers.get("content-type").map(|kind| kind.to_str().expect("a text").to_owned());
+            let frame = tokio::time::timeout(PATIENCE, body.frame())
+                .await
+                .expect("in time");
+            let first = frame
+                .expect("an event")
+                .expect("whole")
+                .into_data()
+                .expect("data");
+            let kind = head
+                .headers
+                .get("content-type")
+                .map(|kind| kind.to_str().expect("a text").to_owned());
             format!("{kind:?} {}", first.starts_with(b"data: 1"))
         }
         Kind::WebSocket => {
             let request = Request::connect(format!("http://{}/apps/{app}/ws", world.host))
                 .header("sec-websocket-version", "13")
                 .extension(hyper::ext::Protocol::from_static("websocket"));
-            let answer = client.send(request.body(whole("")).expect("a request")).await.expect("an answer");
+            let answer = client
+                .send(request.body(whole("")).expect("a request"))
+                .await
+                .expect("an answer");
             assert_eq!(answer.status(), 200, "{app}");
             let upgraded = hyper::upgrade::on(answer).await.expect("a tunnel");
             let (mut tunnel, mut echo) = (hyper_util::rt::TokioIo::new(upgraded), FRAME);
@@ -117,9 +163,14 @@ async fn over_http2(world: &World, client: &Http2, app: &str, kind: Kind) -> Str
             let request = Request::post(format!("http://{}/apps/{app}/call", world.host))
                 .header("content-type", "application/grpc")
                 .header("te", "trailers")
-                .body(BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames))));
+                .body(BodyExt::boxed(StreamBody::new(futures_util::stream::iter(
+                    frames,
+                ))));
             let answer = client.whole(request.expect("a request")).await;
-            let status = answer.trailers.as_ref().map(|end| end["grpc-status"].clone());
+            let status = answer
+                .trailers
+                .as_ref()
+                .map(|end| end["grpc-status"].clone());
             format!("{} {:?} {status:?}", answer.status(), answer.body)
         }
     }
@@ -131,24 +182,37 @@ async fn row_38_every_client_every_app_every_kind_of_traffic() {
     std::fs::write(sockets.path("ca.crt"), authority.pem()).expect("written");
     let ca = format!("ca = \"{}\"\n", sockets.path("ca.crt").display());
     let certificate = authority.sign(&["127.0.0.1"]);
-    let (h1, h1_tls, h1_unix) =
-        (Backend::start("h1").await, certificate.app("h1-tls").await, sockets.app("h1-unix"));
+    let (h1, h1_tls, h1_unix) = (
+        Backend::start("h1").await,
+        certificate.app("h1-tls").await,
+        sockets.app("h1-unix"),
+    );
     let h2c = Http2App::start().await;
     let h2_tls = Http2App::secure(certificate.server(None, rustls::ALL_VERSIONS)).await;
     let h2_unix = Http2App::at_socket(&sockets.path("h2-unix"));
     let h2 = "protocol = \"h2\"\n";
     let apps = [
         ("h1", format!("http://{}", h1.address()), String::new()),
-        ("h1-tls", format!("https://{}", h1_tls.address()), ca.clone()),
+        (
+            "h1-tls",
+            format!("https://{}", h1_tls.address()),
+            ca.clone(),
+        ),
         ("h1-unix", sockets.upstream("h1-unix"), String::new()),
         ("h2c", format!("http://{}", h2c.address()), h2.to_owned()),
-        ("h2-tls", format!("https://{}", h2_tls.address()), format!("{h2}{ca}")),
+        (
+            "h2-tls",
+            format!("https://{}", h2_tls.address()),
+            format!("{h2}{ca}"),
+        ),
         ("h2-unix", sockets.upstream("h2-unix"), h2.to_owned()),
     ];
     let toml: String = apps
         .iter()
         .map(|(id, upstream, more)| {
-            format!("[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n{more}")
+            format!(
+                "[[apps]]\nid = \"{id}\"\naccess = \"public\"\nupstream = \"{upstream}\"\n{more}"
+            )
         })
         .collect();
     let world = World::with_threads(1, &toml, |settings| settings.listen.h2c = true).await;
@@ -163,7 +227,11 @@ async fn row_38_every_client_every_app_every_kind_of_traffic() {
     ] {
         for (app, _, _) in &apps {
             if kind != Kind::Grpc {
-                assert_eq!(over_http1(&world, app, kind).await, expected, "h1 client, {app}, {kind:?}");
+                assert_eq!(
+                    over_http1(&world, app, kind).await,
+                    expected,
+                    "h1 client, {app}, {kind:?}"
+                );
             }
             if kind != Kind::Grpc || app.starts_with("h2") {
                 assert_eq!(
@@ -175,11 +243,22 @@ async fn row_38_every_client_every_app_every_kind_of_traffic() {
         }
     }
     for (app, which) in [(&h2c, "h2c"), (&h2_tls, "h2-tls"), (&h2_unix, "h2-unix")] {
-        assert_eq!(app.connections(), 1, "{which}: one connection for all of it");
+        assert_eq!(
+            app.connections(),
+            1,
+            "{which}: one connection for all of it"
+        );
         for (head, _, trailers) in app.seen() {
             let authority = head.uri.authority().expect("an authority").as_str();
-            assert_eq!((authority, head.version), (world.host.as_str(), http::Version::HTTP_2), "{which}");
-            assert!(head.uri.path().starts_with(&format!("/apps/{which}/")), "{which}: {head:?}");
+            assert_eq!(
+                (authority, head.version),
+                (world.host.as_str(), http::Version::HTTP_2),
+                "{which}"
+            );
+            assert!(
+                head.uri.path().starts_with(&format!("/apps/{which}/")),
+                "{which}: {head:?}"
+            );
             let is_call = head.uri.path().ends_with("/call");
             assert_eq!(
                 trailers.is_some_and(|end| end.contains_key("x-end")),

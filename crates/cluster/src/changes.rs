@@ -86,7 +86,11 @@ impl Changes {
         if !response.status().is_success() {
             return Err(Broken::Refused(response.status()));
         }
-        Ok(Changes { body: response.into_body(), buffer: Vec::new(), searched: 0 })
+        Ok(Changes {
+            body: response.into_body(),
+            buffer: Vec::new(),
+            searched: 0,
+        })
     }
 
     /// The next event, and its version. `None`: the watch has ended, as every watch does. An
@@ -109,10 +113,14 @@ impl Changes {
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > MAX_LINE {
-                return Err(Broken::Unreadable(format!("it is longer than {MAX_LINE} bytes")));
+                return Err(Broken::Unreadable(format!(
+                    "it is longer than {MAX_LINE} bytes"
+                )));
             }
             match self.body.frame().await {
-                Some(Ok(frame)) => self.buffer.extend_from_slice(&frame.into_data().unwrap_or(Bytes::new())),
+                Some(Ok(frame)) => self
+                    .buffer
+                    .extend_from_slice(&frame.into_data().unwrap_or(Bytes::new())),
                 // However a connection ends, the next watch goes on behind the last event that came
                 // whole.
                 Some(Err(_)) | None => return Ok(None),
@@ -124,18 +132,25 @@ impl Changes {
 fn read(line: &[u8]) -> Result<(Change, String), Broken> {
     let unreadable = |error: serde_json::Error| Broken::Unreadable(error.to_string());
     let Line { r#type, object } = serde_json::from_slice(line).map_err(unreadable)?;
-    let version = object.resource_version().filter(|version| !version.is_empty());
+    let version = object
+        .resource_version()
+        .filter(|version| !version.is_empty());
     let change = match &*r#type {
         "ADDED" | "MODIFIED" => Change::Put(object),
         "DELETED" => Change::Gone(object),
         "BOOKMARK" => Change::Bookmark,
         "ERROR" => {
-            let Refusal { object: Status { code, message } } =
-                serde_json::from_slice(line).map_err(unreadable)?;
+            let Refusal {
+                object: Status { code, message },
+            } = serde_json::from_slice(line).map_err(unreadable)?;
             let (code, message) = (code.unwrap_or_default(), message.unwrap_or_default());
             return Err(Broken::Ended(format!("{code} {message}")));
         }
-        other => return Err(Broken::Unreadable(format!("nobody knows the type {other:?}"))),
+        other => {
+            return Err(Broken::Unreadable(format!(
+                "nobody knows the type {other:?}"
+            )));
+        }
     };
     Ok((change, version.ok_or(Broken::NoVersion)?))
 }

@@ -89,7 +89,11 @@ pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
 pub fn read(object: &Object) -> Option<Slice> {
     let service = object.labels().get(SERVICE_LABEL)?.clone();
     // IP addresses only: the owner of a DNS name could change its target at any time.
-    if object.address_type.as_str().is_some_and(|kind| kind != "IPv4" && kind != "IPv6") {
+    if object
+        .address_type
+        .as_str()
+        .is_some_and(|kind| kind != "IPv4" && kind != "IPv6")
+    {
         return None;
     }
     let endpoints = Option::<Vec<Endpoint>>::deserialize(&object.endpoints);
@@ -118,10 +122,17 @@ pub fn read(object: &Object) -> Option<Slice> {
     let pods = pods.collect();
     let ports = ports.unwrap_or_default().into_iter().filter_map(|port| {
         let tcp = port.protocol.is_none_or(|protocol| protocol == "TCP");
-        let number = port.port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port != 0)?;
+        let number = port
+            .port
+            .and_then(|port| u16::try_from(port).ok())
+            .filter(|port| *port != 0)?;
         tcp.then(|| (port.name.unwrap_or_default(), number))
     });
-    Some(Slice { service, pods, ports: ports.collect() })
+    Some(Slice {
+        service,
+        pods,
+        ports: ports.collect(),
+    })
 }
 
 /// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or
@@ -167,8 +178,13 @@ mod tests {
     }
 
     fn addresses(endpoints: Value) -> Vec<String> {
-        let slice = slice(json!({ "addressType": "IPv4", "endpoints": endpoints })).expect("a slice");
-        slice.pods.iter().map(|pod| pod.address.to_string()).collect()
+        let slice =
+            slice(json!({ "addressType": "IPv4", "endpoints": endpoints })).expect("a slice");
+        slice
+            .pods
+            .iter()
+            .map(|pod| pod.address.to_string())
+            .collect()
     }
 
     #[test]
@@ -219,7 +235,10 @@ mod tests {
             "2130706433",
             "0177.0.0.1",
         ] {
-            assert!(addresses(json!([{ "addresses": [address] }])).is_empty(), "{address}");
+            assert!(
+                addresses(json!([{ "addresses": [address] }])).is_empty(),
+                "{address}"
+            );
         }
         for address in ["fd00::7", "fd00:ec3::254"] {
             assert_eq!(addresses(json!([{ "addresses": [address] }])), [address]);
@@ -236,9 +255,12 @@ mod tests {
             { "name": "zero", "port": 0 },
             { "name": "huge", "port": 70000 },
         ]);
-        let slice =
-            slice(json!({ "addressType": "IPv4", "endpoints": null, "ports": ports })).expect("a slice");
-        assert_eq!(slice.ports, [("http".to_owned(), 8080), (String::new(), 9090)]);
+        let slice = slice(json!({ "addressType": "IPv4", "endpoints": null, "ports": ports }))
+            .expect("a slice");
+        assert_eq!(
+            slice.ports,
+            [("http".to_owned(), 8080), (String::new(), 9090)]
+        );
     }
 
     #[test]
@@ -247,6 +269,9 @@ mod tests {
             slice(json!({ "addressType": "FQDN", "endpoints": [{ "addresses": ["a.example"] }] })),
             None
         );
-        assert_eq!(slice(json!({ "addressType": "IPv4", "endpoints": 5 })), None);
+        assert_eq!(
+            slice(json!({ "addressType": "IPv4", "endpoints": 5 })),
+            None
+        );
     }
 }

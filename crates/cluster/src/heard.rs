@@ -27,21 +27,33 @@ pub struct Heard {
 impl Silences {
     /// Without a watch.
     pub fn new(clock: Clock) -> Silences {
-        Silences { watches: Arc::default(), clock }
+        Silences {
+            watches: Arc::default(),
+            clock,
+        }
     }
 
     /// A watch begins; it has heard nothing since now.
     pub fn one_more(&self) -> Arc<Heard> {
-        let heard = Arc::new(Heard { at: AtomicU64::new(0), clock: self.clock.clone() });
+        let heard = Arc::new(Heard {
+            at: AtomicU64::new(0),
+            clock: self.clock.clone(),
+        });
         heard.note();
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner).push(heard.clone());
+        self.watches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(heard.clone());
         heard
     }
 
     /// The longest silence of all.
     pub fn longest(&self) -> Duration {
         let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        let oldest = watches.iter().map(|heard| heard.at.load(Ordering::Relaxed)).min();
+        let oldest = watches
+            .iter()
+            .map(|heard| heard.at.load(Ordering::Relaxed))
+            .min();
         let now = self.clock.now().0;
         Duration::from_millis(oldest.map_or(0, |oldest| now.saturating_sub(oldest)))
     }

@@ -51,7 +51,9 @@ pub enum NoCluster {
     #[error("kubernetes.kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// Not in a pod, and no kubeconfig given.
-    #[error("kubernetes: no service account of a pod is here, and kubernetes.kubeconfig is not set: {0}")]
+    #[error(
+        "kubernetes: no service account of a pod is here, and kubernetes.kubeconfig is not set: {0}"
+    )]
     NotInAPod(#[from] kube::config::InClusterError),
     /// The certificates cannot be used.
     #[error("kubernetes: {0}")]
@@ -69,7 +71,9 @@ pub struct Cluster {
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Cluster")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
     }
 }
 
@@ -94,7 +98,12 @@ impl Cluster {
         let patient = ClientBuilder::try_from(config.clone())?.build();
         config.read_timeout = Some(settings.patience());
         let client = ClientBuilder::try_from(config)?.build();
-        Ok(Cluster { client, patient, settings, silences: Silences::new(clock) })
+        Ok(Cluster {
+            client,
+            patient,
+            settings,
+            silences: Silences::new(clock),
+        })
     }
 
     /// The client.

@@ -53,17 +53,33 @@ struct Essentials {
 
 /// Without `managedFields`, which are often half of an object.
 fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error> {
-    let Essentials { name, namespace, resource_version, labels, annotations } =
-        Essentials::deserialize(from)?;
-    Ok(ObjectMeta { name, namespace, resource_version, labels, annotations, ..ObjectMeta::default() })
+    let Essentials {
+        name,
+        namespace,
+        resource_version,
+        labels,
+        annotations,
+    } = Essentials::deserialize(from)?;
+    Ok(ObjectMeta {
+        name,
+        namespace,
+        resource_version,
+        labels,
+        annotations,
+        ..ObjectMeta::default()
+    })
 }
 
 /// Labels and annotations; whatever is no text is none.
 fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
-    let Value::Object(written) = part(from)? else { return Ok(None) };
+    let Value::Object(written) = part(from)? else {
+        return Ok(None);
+    };
     let texts = written.into_iter().filter_map(|(key, value)| match value {
         Value::String(text) => Some((key, text)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            None
+        }
     });
     Ok(Some(texts.collect()))
 }
@@ -82,7 +98,9 @@ struct Part {
 
 impl Part {
     fn inner(self) -> Part {
-        Part { left: self.left.saturating_sub(1) }
+        Part {
+            left: self.left.saturating_sub(1),
+        }
     }
 }
 

@@ -59,7 +59,9 @@ impl PodOfApp {
     /// The PhApplications that the label may name. If both exist, the owner of the pod is
     /// ambiguous.
     pub fn apps(&self) -> impl Iterator<Item = &str> {
-        [Some(&*self.label), self.label.strip_prefix(SERVICE_PREFIX)].into_iter().flatten()
+        [Some(&*self.label), self.label.strip_prefix(SERVICE_PREFIX)]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -101,7 +103,9 @@ pub enum NoLog {
 
 impl From<kube::Error> for NoLog {
     fn from(error: kube::Error) -> NoLog {
-        let kube::Error::Api(status) = &error else { return NoLog::Unavailable(error.to_string()) };
+        let kube::Error::Api(status) = &error else {
+            return NoLog::Unavailable(error.to_string());
+        };
         match status.code {
             404 => NoLog::NotFound,
             400 => NoLog::Refused(status.message.clone()),
@@ -113,7 +117,11 @@ impl From<kube::Error> for NoLog {
 impl PodLogs {
     /// Of one cluster.
     pub fn new(cluster: Cluster) -> PodLogs {
-        PodLogs { cluster, seats: Arc::new(Semaphore::new(MOST)), people: Arc::default() }
+        PodLogs {
+            cluster,
+            seats: Arc::new(Semaphore::new(MOST)),
+            people: Arc::default(),
+        }
     }
 
     /// Takes a seat for somebody; without one nothing is asked of the API.
@@ -121,14 +129,22 @@ impl PodLogs {
     /// # Errors
     /// [`NoLog::Busy`].
     pub fn seat(&self, subject: &str) -> Result<LogSeat, NoLog> {
-        let seat = self.seats.clone().try_acquire_owned().map_err(|_| NoLog::Busy)?;
+        let seat = self
+            .seats
+            .clone()
+            .try_acquire_owned()
+            .map_err(|_| NoLog::Busy)?;
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         let theirs = people.entry(subject.into()).or_default();
         if *theirs >= MOST_OF_ONE {
             return Err(NoLog::Busy);
         }
         *theirs += 1;
-        Ok(LogSeat { people: self.people.clone(), subject: subject.into(), _seat: seat })
+        Ok(LogSeat {
+            people: self.people.clone(),
+            subject: subject.into(),
+            _seat: seat,
+        })
     }
 
     /// Finds the pod of an app in the namespaces that are served. Runs on the control runtime.
@@ -138,11 +154,20 @@ impl PodLogs {
     pub async fn find(&self, pod: &str) -> Result<PodOfApp, NoLog> {
         let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         for namespace in &self.cluster.settings().namespaces {
-            let api: Api<Object> = Api::namespaced_with(self.cluster.patient().clone(), namespace, &pods);
-            let Some(found) = within(api.get_opt(pod)).await? else { continue };
-            let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else { continue };
+            let api: Api<Object> =
+                Api::namespaced_with(self.cluster.patient().clone(), namespace, &pods);
+            let Some(found) = within(api.get_opt(pod)).await? else {
+                continue;
+            };
+            let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else {
+                continue;
+            };
             let (namespace, label) = (namespace.clone(), label.clone());
-            return Ok(PodOfApp { namespace, pod: pod.to_owned(), label });
+            return Ok(PodOfApp {
+                namespace,
+                pod: pod.to_owned(),
+                label,
+            });
         }
         Err(NoLog::NotFound)
     }
@@ -164,10 +189,16 @@ impl PodLogs {
             .map_err(|error| NoLog::Unavailable(error.to_string()))?;
         let response = within(self.cluster.patient().send(request.map(Body::from))).await?;
         match response.status() {
-            StatusCode::OK => Ok(Log { body: response.into_body(), seat }),
+            StatusCode::OK => Ok(Log {
+                body: response.into_body(),
+                seat,
+            }),
             StatusCode::NOT_FOUND => Err(NoLog::NotFound),
             StatusCode::BAD_REQUEST => Err(NoLog::Refused(message(response).await)),
-            status => Err(NoLog::Unavailable(format!("{status}: {}", message(response).await))),
+            status => Err(NoLog::Unavailable(format!(
+                "{status}: {}",
+                message(response).await
+            ))),
         }
     }
 }
@@ -194,9 +225,20 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, NoL
 /// What the API says in an error body, shortened.
 async fn message(response: Response<Body>) -> String {
     use http_body_util::{BodyExt, Limited};
-    let reading = tokio::time::timeout(DEADLINE, Limited::new(response.into_body(), 64 * 1024).collect());
-    let Ok(Ok(body)) = reading.await else { return "no reason given".to_owned() };
+    let reading = tokio::time::timeout(
+        DEADLINE,
+        Limited::new(response.into_body(), 64 * 1024).collect(),
+    );
+    let Ok(Ok(body)) = reading.await else {
+        return "no reason given".to_owned();
+    };
     let status: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-    let text = status.get("message").and_then(serde_json::Value::as_str).unwrap_or("no reason given");
-    text.chars().filter(|character| !character.is_control()).take(300).collect()
+    let text = status
+        .get("message")
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or("no reason given");
+    text.chars()
+        .filter(|character| !character.is_control())
+        .take(300)
+        .collect()
 }

@@ -76,7 +76,13 @@ impl Cluster {
     pub fn watch(&self, watched: Watched, namespace: &str) -> mpsc::Receiver<Told> {
         let (tell, told) = mpsc::channel(QUEUE);
         let (namespace, heard) = (namespace.to_owned(), self.silences().one_more());
-        let watch = Watch { cluster: self.clone(), watched, namespace, heard, tell };
+        let watch = Watch {
+            cluster: self.clone(),
+            watched,
+            namespace,
+            heard,
+            tell,
+        };
         tokio::spawn(watch.keep_on());
         told
     }
@@ -142,10 +148,12 @@ impl Watch {
         let kind = match &self.watched {
             Watched::Kind(kind) => kind.clone(),
             Watched::EndpointSlices => {
-                self.in_time(async { Ok(endpoint_slices::version(self.cluster.client()).await?) }).await?
+                self.in_time(async { Ok(endpoint_slices::version(self.cluster.client()).await?) })
+                    .await?
             }
         };
-        let api: Api<Object> = Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
+        let api: Api<Object> =
+            Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
         let mut version = self.list(&api, first).await?;
         if std::mem::take(said) {
             tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API is available again");
@@ -167,7 +175,11 @@ impl Watch {
     async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
         self.tell(Told::Begin).await?;
         let of_now = ListParams::default().limit(PAGE);
-        let mut page = if first { ListParams::default().match_any() } else { of_now.clone() };
+        let mut page = if first {
+            ListParams::default().match_any()
+        } else {
+            of_now.clone()
+        };
         loop {
             let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
             self.heard.note();
@@ -177,7 +189,10 @@ impl Watch {
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = of_now.clone().continue_token(&token),
                 None => {
-                    let version = list.metadata.resource_version.filter(|version| !version.is_empty());
+                    let version = list
+                        .metadata
+                        .resource_version
+                        .filter(|version| !version.is_empty());
                     let version = version.ok_or(Broken::NoVersion)?;
                     self.tell(Told::Complete).await?;
                     return Ok(version);
@@ -190,11 +205,15 @@ impl Watch {
     async fn follow(&self, api: &Api<Object>, mut version: String) -> Result<String, Ended> {
         let settings = self.cluster.settings();
         // The client takes no longer ones.
-        let lasts = u32::try_from(settings.watch.as_secs()).unwrap_or(u32::MAX).clamp(1, LONGEST);
+        let lasts = u32::try_from(settings.watch.as_secs())
+            .unwrap_or(u32::MAX)
+            .clamp(1, LONGEST);
         let parameters = WatchParams::default().timeout(lasts);
         let request = Request::new(api.resource_url()).watch(&parameters, &version);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        let mut changes = self.in_time(Changes::open(self.cluster.client(), request)).await?;
+        let mut changes = self
+            .in_time(Changes::open(self.cluster.client(), request))
+            .await?;
         self.heard.note();
         // Silence for too long is an end as good as any: what was said meanwhile comes with the
         // next watch.
@@ -223,7 +242,9 @@ impl Watch {
 
     /// A call that must be answered whole before nobody can be there any more.
     async fn in_time<T>(&self, call: impl Future<Output = Result<T, Broken>>) -> Result<T, Broken> {
-        timeout(self.cluster.settings().patience(), call).await.unwrap_or(Err(Broken::Silent))
+        timeout(self.cluster.settings().patience(), call)
+            .await
+            .unwrap_or(Err(Broken::Silent))
     }
 
     /// Says once that it failed, until it works again.

@@ -114,7 +114,9 @@ impl Rechecks {
     pub async fn prove(self: &Arc<Self>, sign_in: &Arc<SignIn>) -> bool {
         let (this, asked) = (self.clone(), sign_in.clone());
         // To its end even when the browser goes away: the refresh token may work only once.
-        let asking = self.control.spawn(async move { this.prove_now(&asked).await });
+        let asking = self
+            .control
+            .spawn(async move { this.prove_now(&asked).await });
         let _ = tokio::time::timeout(PROOF_DEADLINE, asking).await;
         !sign_in.needs_proof() && sign_in.is_live(self.clock.now())
     }
@@ -135,7 +137,9 @@ impl Rechecks {
                         Asked::Here => {}
                         Asked::Elsewhere => asked_elsewhere = true,
                         Asked::Nowhere if !self.sessions.is_store_up() => return,
-                        Asked::Nowhere => sign_in.postpone(self.clock.now(), recheck, Duration::ZERO),
+                        Asked::Nowhere => {
+                            sign_in.postpone(self.clock.now(), recheck, Duration::ZERO)
+                        }
                     }
                     drop(asking);
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -153,7 +157,9 @@ impl Rechecks {
     /// Asks the provider about a sign-in, unless another replica is doing so.
     async fn recheck(&self, sign_in: &Arc<SignIn>) -> Asked {
         // Never closed; an error would mean that the process ends.
-        let Ok(_turn) = self.turns.acquire().await else { return Asked::Here };
+        let Ok(_turn) = self.turns.acquire().await else {
+            return Asked::Here;
+        };
         if !sign_in.is_live(self.clock.now()) {
             return Asked::Here;
         }
@@ -189,7 +195,8 @@ impl Rechecks {
             Again::Person(person) => {
                 self.silences.store(0, Relaxed);
                 let before = sign_in.principal().clone();
-                let changed = before.groups() != person.groups() || before.is_admin != person.is_admin;
+                let changed =
+                    before.groups() != person.groups() || before.is_admin != person.is_admin;
                 sign_in.describe(Arc::new(*person), self.clock.now());
                 self.sessions.keep_changed(sign_in).await;
                 if changed {
@@ -210,7 +217,10 @@ impl Rechecks {
                 self.sessions.end(sign_in);
             }
             Again::Unavailable(why) | Again::Unusable(why) => {
-                tracing::warn!(why, "cannot check a signed-in person at the identity provider");
+                tracing::warn!(
+                    why,
+                    "cannot check a signed-in person at the identity provider"
+                );
                 let now = self.clock.now();
                 sign_in.postpone(now, self.sessions.recheck(), RETRY);
                 if self.silences.fetch_add(1, Relaxed) + 1 >= SILENCES {

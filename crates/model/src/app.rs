@@ -109,7 +109,11 @@ impl Upstream {
     /// At a unix socket. It has no name of its own, and a Host header must say one (RFC 9112
     /// section 3.2): the machine's for itself, as everybody does who speaks HTTP over such sockets.
     pub fn unix(path: &Path) -> Upstream {
-        Upstream { scheme: UpstreamScheme::Unix(path.into()), host: "localhost".into(), port: 0 }
+        Upstream {
+            scheme: UpstreamScheme::Unix(path.into()),
+            host: "localhost".into(),
+            port: 0,
+        }
     }
 
     /// The same host at another port; `None` for a unix socket, where there is no such thing.
@@ -119,7 +123,10 @@ impl Upstream {
             UpstreamScheme::Http
             | UpstreamScheme::Https
             | UpstreamScheme::Pods(_)
-            | UpstreamScheme::Container(_) => Some(Upstream { port, ..self.clone() }),
+            | UpstreamScheme::Container(_) => Some(Upstream {
+                port,
+                ..self.clone()
+            }),
         }
     }
 
@@ -134,7 +141,11 @@ impl Upstream {
 
     /// `host:port` as it stands in a Host header, the default port left out.
     pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.to_string() };
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.to_string()
+        };
         match (&self.scheme, self.port) {
             (UpstreamScheme::Http | UpstreamScheme::Pods(_), 80)
             | (UpstreamScheme::Https, 443)
@@ -307,8 +318,16 @@ impl AppSpec {
         let title = self.name.as_deref().unwrap_or(self.id.as_str());
         Some(AppSpec {
             id: self.id.with_port(port),
-            name: Some(published.label.clone().unwrap_or_else(|| format!("{title}, port {port}"))),
-            upstream: published.upstream.clone().or_else(|| self.upstream.at_port(port))?,
+            name: Some(
+                published
+                    .label
+                    .clone()
+                    .unwrap_or_else(|| format!("{title}, port {port}")),
+            ),
+            upstream: published
+                .upstream
+                .clone()
+                .or_else(|| self.upstream.at_port(port))?,
             access: published.access.clone(),
             published_ports: Vec::new(),
             first_page: None,
@@ -374,7 +393,10 @@ impl App {
             keep_authorization: true,
             ..AppSpec::new(AppId::new("console")?, upstream, Access::Public, timeout)
         };
-        Some(App { kind: AppKind::Console, ..App::on_host(spec) })
+        Some(App {
+            kind: AppKind::Console,
+            ..App::on_host(spec)
+        })
     }
 
     /// Whether a request for the address without a slash at its end goes to the app as it is.
@@ -415,7 +437,18 @@ mod tests {
             assert!(AppId::new(good).is_some(), "{good:?}");
         }
         let too_long = "a".repeat(60);
-        for bad in ["", "-", "-a", "a-", "A", "a.b", "a_b", "a%2D1", "ä", too_long.as_str()] {
+        for bad in [
+            "",
+            "-",
+            "-a",
+            "a-",
+            "A",
+            "a.b",
+            "a_b",
+            "a%2D1",
+            "ä",
+            too_long.as_str(),
+        ] {
             assert!(AppId::new(bad).is_none(), "{bad:?}");
         }
     }

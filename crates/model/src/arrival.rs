@@ -53,7 +53,8 @@ impl Arrival {
 
     /// Whether the request may change nothing by itself.
     pub fn is_safe_to_repeat(&self) -> bool {
-        self.framing == Framing::None && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
+        self.framing == Framing::None
+            && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
     /// Whether a browser shows a page under the address of this request: its scripts see that

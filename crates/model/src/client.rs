@@ -15,7 +15,10 @@ pub struct Client {
 impl Client {
     /// A client that is known by its address.
     pub fn at(address: IpAddr) -> Client {
-        Client { address, limit_key: Some(one_client(address)) }
+        Client {
+            address,
+            limit_key: Some(one_client(address)),
+        }
     }
 }
 

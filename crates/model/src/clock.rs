@@ -121,7 +121,9 @@ impl Hands {
     /// Moves both clocks forward together.
     pub fn advance(&self, by: Duration) {
         self.0.monotonic.fetch_add(millis(by), Ordering::AcqRel);
-        self.0.wall.fetch_add(i64::try_from(by.as_secs()).unwrap_or(0), Ordering::AcqRel);
+        self.0
+            .wall
+            .fetch_add(i64::try_from(by.as_secs()).unwrap_or(0), Ordering::AcqRel);
         self.0.moved.send_replace(());
     }
 

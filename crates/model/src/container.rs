@@ -21,7 +21,11 @@ pub struct ContainerGateway {
 
 impl fmt::Debug for ContainerGateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ContainerGateway({}, port {:?})", self.container, self.port)
+        write!(
+            f,
+            "ContainerGateway({}, port {:?})",
+            self.container, self.port
+        )
     }
 }
 

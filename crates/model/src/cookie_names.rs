@@ -32,8 +32,13 @@ impl CookieNames {
     /// The names for a site; `__Host-` needs `Secure`, so plain http (loopback) goes without.
     pub fn new(secure: bool, app: &str, console: &[String]) -> CookieNames {
         let bases = ["ludgate", "ludgate-bind", "ludgate-app", "ludgate-tenant"];
-        let named =
-            |base: &str| -> Box<str> { if secure { format!("__Host-{base}").into() } else { base.into() } };
+        let named = |base: &str| -> Box<str> {
+            if secure {
+                format!("__Host-{base}").into()
+            } else {
+                base.into()
+            }
+        };
         let mut ours: Vec<Box<str>> = vec![app.to_ascii_lowercase().into()];
         for base in bases {
             ours.push(base.into());
@@ -41,7 +46,12 @@ impl CookieNames {
         }
         let console = console
             .iter()
-            .flat_map(|name| [name.to_ascii_lowercase(), format!("{}.sig", name.to_ascii_lowercase())])
+            .flat_map(|name| {
+                [
+                    name.to_ascii_lowercase(),
+                    format!("{}.sig", name.to_ascii_lowercase()),
+                ]
+            })
             .map(String::into_boxed_str)
             .collect();
         CookieNames {
@@ -60,14 +70,17 @@ impl CookieNames {
     /// its secrets.
     pub fn with_access_token(mut self, name: &str) -> CookieNames {
         let lower = name.to_ascii_lowercase();
-        self.console.extend([format!("{lower}.sig").into(), lower.into()]);
+        self.console
+            .extend([format!("{lower}.sig").into(), lower.into()]);
         self.access_token = Some(name.into());
         self
     }
 
     /// Whether the console keeps its access token under this name.
     pub fn is_access_token(&self, name: &[u8]) -> bool {
-        self.access_token.as_ref().is_some_and(|ours| ours.as_bytes() == name)
+        self.access_token
+            .as_ref()
+            .is_some_and(|ours| ours.as_bytes() == name)
     }
 
     /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds
@@ -91,7 +104,9 @@ impl CookieNames {
     /// Whether it is one of our own names, at whichever port.
     pub fn is_ours(&self, name: &[u8]) -> bool {
         let name = without_port(name);
-        self.ours.iter().any(|ours| ours.as_bytes().eq_ignore_ascii_case(name))
+        self.ours
+            .iter()
+            .any(|ours| ours.as_bytes().eq_ignore_ascii_case(name))
     }
 
     /// Whether a cookie of this name must be kept from, and not taken from, this kind of app.
@@ -102,7 +117,10 @@ impl CookieNames {
             AppKind::Hosted => {
                 self.is_ours(name)
                     || name.eq_ignore_ascii_case(ARVADOS_TOKEN)
-                    || self.console.iter().any(|n| n.as_bytes().eq_ignore_ascii_case(name))
+                    || self
+                        .console
+                        .iter()
+                        .any(|n| n.as_bytes().eq_ignore_ascii_case(name))
             }
         }
     }
@@ -111,7 +129,9 @@ impl CookieNames {
 /// A name without the `-<port>` that it has at a port of the range.
 fn without_port(name: &[u8]) -> &[u8] {
     match name.iter().rposition(|byte| *byte == b'-') {
-        Some(dash) if !name[dash + 1..].is_empty() && name[dash + 1..].iter().all(u8::is_ascii_digit) => {
+        Some(dash)
+            if !name[dash + 1..].is_empty() && name[dash + 1..].iter().all(u8::is_ascii_digit) =>
+        {
             &name[..dash]
         }
         Some(_) | None => name,
@@ -135,10 +155,22 @@ mod tests {
             "accesstoken.sig",
             "arvados_api_token",
         ] {
-            assert!(names.is_withheld_from(AppKind::Hosted, ours.as_bytes()), "{ours}");
+            assert!(
+                names.is_withheld_from(AppKind::Hosted, ours.as_bytes()),
+                "{ours}"
+            );
         }
-        for theirs in ["ludgate-application", "ludgate-app-", "session", "x-2000", "arvados_api_tokens"] {
-            assert!(!names.is_withheld_from(AppKind::Hosted, theirs.as_bytes()), "{theirs}");
+        for theirs in [
+            "ludgate-application",
+            "ludgate-app-",
+            "session",
+            "x-2000",
+            "arvados_api_tokens",
+        ] {
+            assert!(
+                !names.is_withheld_from(AppKind::Hosted, theirs.as_bytes()),
+                "{theirs}"
+            );
         }
         let port = Place::Port(2000);
         assert!(names.is_withheld_from(AppKind::Hosted, names.app_at(&port).as_bytes()));

@@ -23,7 +23,10 @@ impl Grpc {
 
 /// At most eight digits and a unit; anything else says nothing.
 fn timeout(value: &HeaderValue) -> Option<Duration> {
-    let (digits, unit) = value.to_str().ok()?.split_at_checked(value.len().checked_sub(1)?)?;
+    let (digits, unit) = value
+        .to_str()
+        .ok()?
+        .split_at_checked(value.len().checked_sub(1)?)?;
     if digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -48,7 +51,9 @@ pub fn code(status: StatusCode) -> u16 {
         StatusCode::FORBIDDEN => 7,
         StatusCode::NOT_FOUND => 12,
         StatusCode::GATEWAY_TIMEOUT => 4,
-        StatusCode::TOO_MANY_REQUESTS | StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE => 14,
+        StatusCode::TOO_MANY_REQUESTS
+        | StatusCode::BAD_GATEWAY
+        | StatusCode::SERVICE_UNAVAILABLE => 14,
         _ => 2,
     }
 }
@@ -58,16 +63,24 @@ mod tests {
     use super::*;
 
     fn of(fields: &[(&'static str, &'static str)]) -> Option<Grpc> {
-        let fields = fields
-            .iter()
-            .map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let fields = fields.iter().map(|(name, value)| {
+            (
+                http::HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        });
         Grpc::of(&fields.collect())
     }
 
     #[test]
     fn a_call_is_known_by_its_content_type_and_waits_as_long_as_it_says() {
         let kind = "content-type";
-        for other in ["application/json", "application/grpc-web", "application/grpcx", "text/plain"] {
+        for other in [
+            "application/json",
+            "application/grpc-web",
+            "application/grpcx",
+            "text/plain",
+        ] {
             assert_eq!(of(&[(kind, other)]), None, "{other}");
         }
         for (value, millis) in [
@@ -83,9 +96,17 @@ mod tests {
             ("-1S", None),
             ("1s", None),
         ] {
-            let call = of(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)]).expect("a call");
-            assert_eq!(call.timeout.map(|timeout| timeout.as_millis()), millis, "{value:?}");
+            let call =
+                of(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)]).expect("a call");
+            assert_eq!(
+                call.timeout.map(|timeout| timeout.as_millis()),
+                millis,
+                "{value:?}"
+            );
         }
-        assert_eq!(of(&[(kind, "application/grpc")]), Some(Grpc { timeout: None }));
+        assert_eq!(
+            of(&[(kind, "application/grpc")]),
+            Some(Grpc { timeout: None })
+        );
     }
 }

@@ -43,7 +43,12 @@ pub enum GroupsHeader {
 
 impl IdentityHeaders {
     /// Computes the values; groups are given in the provider's order.
-    pub fn new(subject: &str, email: Option<&str>, username: Option<&str>, groups: &[GroupName]) -> Self {
+    pub fn new(
+        subject: &str,
+        email: Option<&str>,
+        username: Option<&str>,
+        groups: &[GroupName],
+    ) -> Self {
         IdentityHeaders {
             user: text_value(subject),
             email: email.and_then(text_value),
@@ -62,7 +67,11 @@ fn groups_value(groups: &[GroupName]) -> GroupsHeader {
     if groups.is_empty() {
         return GroupsHeader::Absent;
     }
-    let list = groups.iter().map(encode_group).collect::<Vec<_>>().join(",");
+    let list = groups
+        .iter()
+        .map(encode_group)
+        .collect::<Vec<_>>()
+        .join(",");
     if list.len() > GROUPS_LIMIT {
         return GroupsHeader::TooLong;
     }
@@ -74,12 +83,18 @@ fn encode_group(group: &GroupName) -> String {
 }
 
 fn text_value(text: &str) -> Option<HeaderValue> {
-    (!text.is_empty()).then(|| HeaderValue::from_str(&encode(text, IN_A_TEXT)).ok()).flatten()
+    (!text.is_empty())
+        .then(|| HeaderValue::from_str(&encode(text, IN_A_TEXT)).ok())
+        .flatten()
 }
 
 /// Two different names never give the same text: the escape itself is always escaped.
 fn encode(text: &str, set: &'static AsciiSet) -> String {
-    let set = if text.starts_with(' ') || text.ends_with(' ') { WITH_BLANKS } else { set };
+    let set = if text.starts_with(' ') || text.ends_with(' ') {
+        WITH_BLANKS
+    } else {
+        set
+    };
     percent_encode(text.as_bytes(), set).to_string()
 }
 
@@ -93,14 +108,23 @@ mod tests {
 
     #[test]
     fn a_group_name_cannot_add_a_group_to_the_list() {
-        let made = IdentityHeaders::new("s", None, None, &groups(&["a,b", "c\nd", "ü", "/path/x", "p%2Cq"]));
-        let GroupsHeader::Whole(value) = made.groups else { panic!("expected a list") };
+        let made = IdentityHeaders::new(
+            "s",
+            None,
+            None,
+            &groups(&["a,b", "c\nd", "ü", "/path/x", "p%2Cq"]),
+        );
+        let GroupsHeader::Whole(value) = made.groups else {
+            panic!("expected a list")
+        };
         assert_eq!(value, "a%2Cb,c%0Ad,%C3%BC,path/x,p%252Cq");
     }
 
     #[test]
     fn a_list_that_does_not_fit_is_cut_not_sent() {
-        let many: Vec<String> = (0..500).map(|n| format!("a-rather-long-group-name-{n:04}")).collect();
+        let many: Vec<String> = (0..500)
+            .map(|n| format!("a-rather-long-group-name-{n:04}"))
+            .collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(matches!(
             IdentityHeaders::new("s", None, None, &groups(&many)).groups,
@@ -110,12 +134,30 @@ mod tests {
 
     #[test]
     fn no_two_names_look_alike_to_an_app() {
-        let value = |name: &str| IdentityHeaders::new(name, None, None, &[]).user.expect("a value");
-        let names = ["alice", " alice", "alice ", "\talice", "a%20b", "a b", " a b", "m%C3%BCller", "müller"];
+        let value = |name: &str| {
+            IdentityHeaders::new(name, None, None, &[])
+                .user
+                .expect("a value")
+        };
+        let names = [
+            "alice",
+            " alice",
+            "alice ",
+            "\talice",
+            "a%20b",
+            "a b",
+            " a b",
+            "m%C3%BCller",
+            "müller",
+        ];
         for one in names {
             for other in names.iter().filter(|other| **other != one) {
                 let trimmed = |v: &HeaderValue| v.as_bytes().trim_ascii().to_vec();
-                assert_ne!(trimmed(&value(one)), trimmed(&value(other)), "{one:?} {other:?}");
+                assert_ne!(
+                    trimmed(&value(one)),
+                    trimmed(&value(other)),
+                    "{one:?} {other:?}"
+                );
             }
         }
         let GroupsHeader::Whole(list) =

@@ -85,7 +85,10 @@ pub struct Limit {
 impl Limit {
     /// So many in all, of which each client may have so many percent, and one at least.
     pub fn new(all: usize, percent: usize) -> Limit {
-        Limit { all, each: (all.saturating_mul(percent) / 100).clamp(1, all.max(1)) }
+        Limit {
+            all,
+            each: (all.saturating_mul(percent) / 100).clamp(1, all.max(1)),
+        }
     }
 
     /// Up to this many slots in use, holders are not recorded.
@@ -97,7 +100,11 @@ impl Limit {
 impl Load {
     /// Takes a slot, if the app and this holder have one left. Dropping the guard returns it.
     pub fn take(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<Taken> {
-        let taken = Taken { counts: self.0.clone(), slot, holder: AtomicU64::new(NOBODY) };
+        let taken = Taken {
+            counts: self.0.clone(),
+            slot,
+            holder: AtomicU64::new(NOBODY),
+        };
         // Taken before it is known to be free: the drop gives it back either way.
         let before = self.0.counter(slot).fetch_add(1, Relaxed);
         (before < limit.all && taken.note(before, limit, holder)).then_some(taken)
@@ -157,7 +164,14 @@ impl Taken {
     /// next.
     pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
         self.give_up();
-        self.note(self.counts.counter(self.slot).load(Relaxed).saturating_sub(1), limit, holder)
+        self.note(
+            self.counts
+                .counter(self.slot)
+                .load(Relaxed)
+                .saturating_sub(1),
+            limit,
+            holder,
+        )
     }
 
     /// Returns the slot early.
@@ -208,13 +222,24 @@ mod tests {
     #[test]
     fn there_are_as_many_as_there_may_be_and_another_when_one_is_given_back() {
         let load = Load::default();
-        let held: Vec<_> = (0..3).map(|_| load.take(Slot::Waiting, whole(3), ALICE).expect("free")).collect();
+        let held: Vec<_> = (0..3)
+            .map(|_| load.take(Slot::Waiting, whole(3), ALICE).expect("free"))
+            .collect();
         assert!(load.take(Slot::Waiting, whole(3), BOB).is_none());
         assert!(load.clone().take(Slot::Waiting, whole(3), BOB).is_none());
-        assert!(load.take(Slot::Connection, whole(1), ALICE).is_some(), "the other is counted apart");
-        assert!(load.take(Slot::Uploading, whole(1), ALICE).is_some(), "and so are uploads");
+        assert!(
+            load.take(Slot::Connection, whole(1), ALICE).is_some(),
+            "the other is counted apart"
+        );
+        assert!(
+            load.take(Slot::Uploading, whole(1), ALICE).is_some(),
+            "and so are uploads"
+        );
         drop(held);
-        assert!(load.take(Slot::Waiting, whole(1), BOB).is_some(), "refusals hold nothing");
+        assert!(
+            load.take(Slot::Waiting, whole(1), BOB).is_some(),
+            "refusals hold nothing"
+        );
     }
 
     #[test]
@@ -226,15 +251,25 @@ mod tests {
             let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
             assert_eq!(alices.len(), limit.each, "{slot:?}");
             let bobs: Vec<_> = std::iter::from_fn(|| take(BOB)).collect();
-            assert_eq!(bobs.len(), limit.each - limit.unnoted(), "those that came first were not noted");
+            assert_eq!(
+                bobs.len(),
+                limit.each - limit.unnoted(),
+                "those that came first were not noted"
+            );
             let address = Holder::Client("192.0.2.1".parse().expect("an address"));
             let others: Vec<_> = std::iter::from_fn(|| take(address)).collect();
             let unknown: Vec<_> = std::iter::from_fn(|| take(Holder::Unknown)).collect();
-            assert_eq!(alices.len() + bobs.len() + others.len() + unknown.len(), limit.all);
+            assert_eq!(
+                alices.len() + bobs.len() + others.len() + unknown.len(),
+                limit.all
+            );
             drop((alices, bobs, others, unknown));
             assert_eq!(load.0.counter(slot).load(Relaxed), 0);
             let holders = load.0.holders.get().expect("made");
-            assert!(holders.held.lock().expect("no panic").is_empty(), "nothing is kept of those who left");
+            assert!(
+                holders.held.lock().expect("no panic").is_empty(),
+                "nothing is kept of those who left"
+            );
         }
     }
 

@@ -56,15 +56,29 @@ pub struct Attempt {
 impl LookupLimit {
     /// Full buckets.
     pub fn new(quota: Quota, clock: Clock) -> LookupLimit {
-        let clients = Cache::builder().max_capacity(CLIENTS).eviction_policy(EvictionPolicy::lru()).build();
-        LookupLimit { clients, quota, clock }
+        let clients = Cache::builder()
+            .max_capacity(CLIENTS)
+            .eviction_policy(EvictionPolicy::lru())
+            .build();
+        LookupLimit {
+            clients,
+            quota,
+            clock,
+        }
     }
 
     /// Leave for one look-up; `None`: this client has too many under way, or too many that found
     /// nothing.
     pub fn attempt(&self, client: IpAddr) -> Option<Attempt> {
         let now = self.clock.now();
-        let fresh = || Arc::new(Mutex::new(Client { under_way: 0, spent: 0, told: false, since: now }));
+        let fresh = || {
+            Arc::new(Mutex::new(Client {
+                under_way: 0,
+                spent: 0,
+                told: false,
+                since: now,
+            }))
+        };
         let address = one_client(client);
         let client = self.clients.get_with(address, fresh);
         {
@@ -78,7 +92,10 @@ impl LookupLimit {
             }
             client.under_way += 1;
         }
-        Some(Attempt { client, found: false })
+        Some(Attempt {
+            client,
+            found: false,
+        })
     }
 }
 
@@ -87,7 +104,11 @@ impl Client {
         let due = now.0.saturating_sub(self.since.0) / refill;
         self.spent = self.spent.saturating_sub(due);
         self.told &= self.spent > 0;
-        self.since = if self.spent == 0 { now } else { Moment(self.since.0 + due * refill) };
+        self.since = if self.spent == 0 {
+            now
+        } else {
+            Moment(self.since.0 + due * refill)
+        };
     }
 }
 
@@ -114,7 +135,11 @@ mod tests {
 
     use super::*;
 
-    const QUOTA: Quota = Quota { burst: 32, refill: 250, at_once: 128 };
+    const QUOTA: Quota = Quota {
+        burst: 32,
+        refill: 250,
+        at_once: 128,
+    };
 
     fn somebody() -> IpAddr {
         "192.0.2.1".parse().expect("an address")
@@ -125,13 +150,21 @@ mod tests {
         let (clock, hands) = Clock::by_hand();
         let limit = LookupLimit::new(QUOTA, clock);
         for _ in 0..10 * QUOTA.burst {
-            limit.attempt(somebody()).expect("what was found costs nothing").found();
+            limit
+                .attempt(somebody())
+                .expect("what was found costs nothing")
+                .found();
         }
         for _ in 0..QUOTA.burst {
             drop(limit.attempt(somebody()).expect("in store"));
         }
         assert!(limit.attempt(somebody()).is_none());
-        assert!(limit.attempt("192.0.2.2".parse().expect("an address")).is_some(), "others have their own");
+        assert!(
+            limit
+                .attempt("192.0.2.2".parse().expect("an address"))
+                .is_some(),
+            "others have their own"
+        );
         hands.advance(Duration::from_secs(1));
         for _ in 0..4 {
             drop(limit.attempt(somebody()).expect("refilled"));
@@ -141,7 +174,10 @@ mod tests {
         for _ in 0..QUOTA.burst {
             drop(limit.attempt(somebody()).expect("full again"));
         }
-        assert!(limit.attempt(somebody()).is_none(), "and not fuller than that");
+        assert!(
+            limit.attempt(somebody()).is_none(),
+            "and not fuller than that"
+        );
     }
 
     #[test]
@@ -162,7 +198,15 @@ mod tests {
             let address = format!("2001:db8::{n:x}").parse().expect("an address");
             drop(limit.attempt(address).expect("in store"));
         }
-        assert!(limit.attempt("2001:db8::ffff".parse().expect("an address")).is_none());
-        assert!(limit.attempt("2001:db8:0:1::1".parse().expect("an address")).is_some());
+        assert!(
+            limit
+                .attempt("2001:db8::ffff".parse().expect("an address"))
+                .is_none()
+        );
+        assert!(
+            limit
+                .attempt("2001:db8:0:1::1".parse().expect("an address"))
+                .is_some()
+        );
     }
 }

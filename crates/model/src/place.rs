@@ -33,14 +33,21 @@ impl HostLabel {
     pub fn new(text: &[u8]) -> Option<HostLabel> {
         let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
         let inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-        if text.len() > MAX_LABEL || !edge(text.first()) || !edge(text.last()) || !text.iter().all(inner) {
+        if text.len() > MAX_LABEL
+            || !edge(text.first())
+            || !edge(text.last())
+            || !text.iter().all(inner)
+        {
             return None;
         }
         let mut bytes = [0; MAX_LABEL];
         for (to, from) in bytes.iter_mut().zip(text) {
             *to = from.to_ascii_lowercase();
         }
-        Some(HostLabel { bytes, len: u8::try_from(text.len()).ok()? })
+        Some(HostLabel {
+            bytes,
+            len: u8::try_from(text.len()).ok()?,
+        })
     }
 
     /// The label.
@@ -94,7 +101,18 @@ mod tests {
             assert_eq!(port(digits.as_bytes()), expected, "{digits:?}");
         }
         let too_long = "a".repeat(64);
-        for bad in ["", "-", "-a", "a-", "a.b", "a_b", "a+b", "a@b", "８", too_long.as_str()] {
+        for bad in [
+            "",
+            "-",
+            "-a",
+            "a-",
+            "a.b",
+            "a_b",
+            "a+b",
+            "a@b",
+            "８",
+            too_long.as_str(),
+        ] {
             assert!(HostLabel::new(bad.as_bytes()).is_none(), "{bad:?}");
         }
     }

@@ -45,15 +45,29 @@ pub struct PersonClaims {
 impl Principal {
     /// Makes the person; `admin_groups` come from the configuration.
     pub fn new(claims: PersonClaims, admin_groups: &[GroupName]) -> Principal {
-        let PersonClaims { subject, name, email, preferred_username, groups } = claims;
-        let headers =
-            IdentityHeaders::new(&subject, email.as_deref(), preferred_username.as_deref(), &groups);
-        let display_name = [name.as_deref(), preferred_username.as_deref(), email.as_deref()]
-            .into_iter()
-            .flatten()
-            .find(|text| !text.is_empty())
-            .unwrap_or(&subject)
-            .into();
+        let PersonClaims {
+            subject,
+            name,
+            email,
+            preferred_username,
+            groups,
+        } = claims;
+        let headers = IdentityHeaders::new(
+            &subject,
+            email.as_deref(),
+            preferred_username.as_deref(),
+            &groups,
+        );
+        let display_name = [
+            name.as_deref(),
+            preferred_username.as_deref(),
+            email.as_deref(),
+        ]
+        .into_iter()
+        .flatten()
+        .find(|text| !text.is_empty())
+        .unwrap_or(&subject)
+        .into();
         let mut sorted = groups;
         sorted.sort();
         sorted.dedup();
@@ -78,13 +92,25 @@ impl Principal {
 
     /// The same person, of whom no group is known now.
     pub fn without_groups(&self) -> Principal {
-        let headers = IdentityHeaders { groups: GroupsHeader::Absent, ..self.headers.clone() };
-        Principal { is_admin: false, groups: Box::default(), headers, ..self.clone() }
+        let headers = IdentityHeaders {
+            groups: GroupsHeader::Absent,
+            ..self.headers.clone()
+        };
+        Principal {
+            is_admin: false,
+            groups: Box::default(),
+            headers,
+            ..self.clone()
+        }
     }
 
     /// Whether a name of their own is known, and not only an account.
     pub fn has_name(&self) -> bool {
-        let account = [self.preferred_username.as_deref(), self.email.as_deref(), Some(&*self.subject)];
+        let account = [
+            self.preferred_username.as_deref(),
+            self.email.as_deref(),
+            Some(&*self.subject),
+        ];
         !account.contains(&Some(&*self.display_name))
     }
 

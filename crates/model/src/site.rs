@@ -32,7 +32,11 @@ impl WebOrigin {
     pub fn new(secure: bool, host: &str, port: u16) -> WebOrigin {
         let default = if secure { 443 } else { 80 };
         let scheme = if secure { "https" } else { "http" };
-        let authority = if port == default { host.to_owned() } else { format!("{host}:{port}") };
+        let authority = if port == default {
+            host.to_owned()
+        } else {
+            format!("{host}:{port}")
+        };
         WebOrigin {
             secure,
             host: host.into(),
@@ -58,7 +62,9 @@ pub fn is_loopback_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     bare == "localhost"
         || bare.ends_with(".localhost")
-        || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+        || bare
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
 }
 
 impl fmt::Display for WebOrigin {
@@ -137,7 +143,12 @@ impl ForwardedConstants {
 /// The `Via` entry of a site: the protocol and a pseudonym (RFC 9110 section 7.6.3).
 pub fn via(origin: &WebOrigin) -> HeaderValue {
     let hash = digest::digest(&digest::SHA256, origin.text.as_bytes());
-    let short: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let short: String = hash
+        .as_ref()
+        .iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     HeaderValue::try_from(format!("1.1 ludgate-{short}"))
         .unwrap_or_else(|_| HeaderValue::from_static("1.1 ludgate"))
 }
@@ -168,20 +179,24 @@ impl Site {
     /// Whether an `Origin` header names the place, byte for byte. Allocates nothing.
     pub fn is_origin(&self, place: &Place, text: &[u8]) -> bool {
         let scheme = self.origin.scheme().as_bytes();
-        let authority = text.strip_prefix(scheme).and_then(|rest| rest.strip_prefix(b"://"));
+        let authority = text
+            .strip_prefix(scheme)
+            .and_then(|rest| rest.strip_prefix(b"://"));
         let after_host = match (place, authority) {
             (_, None) => None,
             (Place::Site, Some(authority)) => return authority == self.origin.authority.as_bytes(),
             (Place::Host(label), Some(authority)) => {
-                let domain =
-                    authority.strip_prefix(label.as_str().as_bytes()).and_then(|r| r.strip_prefix(b"."));
+                let domain = authority
+                    .strip_prefix(label.as_str().as_bytes())
+                    .and_then(|r| r.strip_prefix(b"."));
                 domain
                     .zip(self.apps_domain.as_ref())
                     .and_then(|(rest, ours)| rest.strip_prefix(ours.as_bytes()))
             }
-            (Place::Port(_), Some(authority)) => {
-                self.ports.as_ref().and_then(|range| authority.strip_prefix(range.host.as_bytes()))
-            }
+            (Place::Port(_), Some(authority)) => self
+                .ports
+                .as_ref()
+                .and_then(|range| authority.strip_prefix(range.host.as_bytes())),
         };
         let expected = match place {
             Place::Site | Place::Host(_) => self.origin.port,
@@ -241,7 +256,11 @@ mod tests {
         let names = CookieNames::new(true, "c", &[]);
         let mut site = Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), names);
         site.apps_domain = Some("svc.test".into());
-        site.ports = Some(PortRange { host: "ports.test".into(), first: 2000, last: 2009 });
+        site.ports = Some(PortRange {
+            host: "ports.test".into(),
+            first: 2000,
+            last: 2009,
+        });
         let host = Place::Host(HostLabel::new(b"web").expect("a label"));
         for (place, text) in [
             (Place::Site, "https://gw.test"),

@@ -65,7 +65,14 @@ impl AdminServer {
         phase: watch::Receiver<Phase>,
         token: Option<Secret>,
     ) -> AdminServer {
-        AdminServer { registry, ready, phase, token, routes: Vec::new(), statuses: Vec::new() }
+        AdminServer {
+            registry,
+            ready,
+            phase,
+            token,
+            routes: Vec::new(),
+            statuses: Vec::new(),
+        }
     }
 
     /// Adds a route that needs the token. Without a token there is no such route. A route for GET
@@ -79,7 +86,11 @@ impl AdminServer {
     ) -> AdminServer {
         if self.token.is_some() {
             let handler = Box::new(move |request| Box::pin(handler(request)) as Pending);
-            self.routes.push(Route { path, methods, handler });
+            self.routes.push(Route {
+                path,
+                methods,
+                handler,
+            });
         }
         self
     }
@@ -91,7 +102,10 @@ impl AdminServer {
         name: &'static str,
         text: impl Fn() -> String + Send + Sync + 'static,
     ) -> AdminServer {
-        self.statuses.push(Status { name, text: Box::new(text) });
+        self.statuses.push(Status {
+            name,
+            text: Box::new(text),
+        });
         self
     }
 
@@ -120,7 +134,11 @@ impl AdminServer {
 
     async fn answer(&self, request: Request<()>) -> Reply {
         let path = request.uri().path();
-        let method = if request.method() == Method::HEAD { &Method::GET } else { request.method() };
+        let method = if request.method() == Method::HEAD {
+            &Method::GET
+        } else {
+            request.method()
+        };
         let route = self.routes.iter().find(|route| route.path == path);
         if *method != Method::GET && !route.is_some_and(|route| route.methods.contains(method)) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
@@ -130,8 +148,9 @@ impl AdminServer {
             "/readyz" => self.readiness(request.uri().query() == Some("verbose")),
             "/metrics" => {
                 let mut response = text(StatusCode::OK, self.registry.render());
-                let kind =
-                    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+                let kind = HeaderValue::from_static(
+                    "application/openmetrics-text; version=1.0.0; charset=utf-8",
+                );
                 response.headers_mut().insert(header::CONTENT_TYPE, kind);
                 response
             }
@@ -146,13 +165,20 @@ impl AdminServer {
     /// The token, and a Host that no page of a browser can bring here by its own name (DNS
     /// rebinding).
     fn admits(&self, request: &Request<()>) -> bool {
-        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let host = request
+            .headers()
+            .get(header::HOST)
+            .and_then(|host| host.to_str().ok());
         let is_address = host.is_some_and(|host| {
             host.parse::<SocketAddr>().is_ok() || host.parse::<std::net::IpAddr>().is_ok()
         });
-        let presented = request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+        let presented = request
+            .headers()
+            .get(header::AUTHORIZATION)
+            .map(HeaderValue::as_bytes);
         let token = presented.and_then(|value| value.strip_prefix(b"Bearer "));
-        is_address && matches!((&self.token, token), (Some(token), Some(given)) if token.matches(given))
+        is_address
+            && matches!((&self.token, token), (Some(token), Some(given)) if token.matches(given))
     }
 
     fn readiness(&self, verbose: bool) -> Reply {
@@ -160,13 +186,34 @@ impl AdminServer {
         if *self.phase.borrow() == Phase::Stopping {
             waiting.push("draining");
         }
-        let status = if waiting.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        let status = if waiting.is_empty() {
+            StatusCode::OK
+        } else {
+            StatusCode::SERVICE_UNAVAILABLE
+        };
         if !verbose {
-            return text(status, if waiting.is_empty() { "ok\n" } else { "not ready\n" });
+            return text(
+                status,
+                if waiting.is_empty() {
+                    "ok\n"
+                } else {
+                    "not ready\n"
+                },
+            );
         }
-        let waiting = if waiting.is_empty() { "nothing".to_owned() } else { waiting.join(", ") };
-        let statuses = self.statuses.iter().map(|status| format!("{}: {}\n", status.name, (status.text)()));
-        text(status, format!("waiting for: {waiting}\n{}", statuses.collect::<String>()))
+        let waiting = if waiting.is_empty() {
+            "nothing".to_owned()
+        } else {
+            waiting.join(", ")
+        };
+        let statuses = self
+            .statuses
+            .iter()
+            .map(|status| format!("{}: {}\n", status.name, (status.text)()));
+        text(
+            status,
+            format!("waiting for: {waiting}\n{}", statuses.collect::<String>()),
+        )
     }
 }
 
@@ -179,14 +226,19 @@ impl fmt::Debug for AdminServer {
 fn unauthorized() -> Reply {
     let mut response = text(StatusCode::UNAUTHORIZED, "a bearer token is needed\n");
     let challenge = HeaderValue::from_static("Bearer realm=\"ludgate admin\"");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
     response
 }
 
 /// A JSON response.
 pub fn json(body: &serde_json::Value) -> Reply {
     let mut response = text(StatusCode::OK, body.to_string());
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }
 

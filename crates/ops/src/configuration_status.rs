@@ -38,6 +38,9 @@ impl ConfigurationStatus {
 
     /// The status in words.
     pub fn text(&self) -> String {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.text
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }

@@ -36,7 +36,14 @@ impl Drain {
     pub fn new() -> Drain {
         let (phase, told) = watch::channel(Phase::Serving);
         let (sender, finished) = mpsc::channel(1);
-        Drain { phase, finished, watcher: DrainWatcher { phase: told, guard: Arc::new(sender) } }
+        Drain {
+            phase,
+            finished,
+            watcher: DrainWatcher {
+                phase: told,
+                guard: Arc::new(sender),
+            },
+        }
     }
 
     /// A handle for a thread or a connection.
@@ -57,10 +64,16 @@ impl Drain {
     /// Tells everybody and waits until all handles are gone or the deadline has passed.
     /// Gives back whether everybody finished.
     pub async fn stop(self, deadline: Duration) -> bool {
-        let Drain { phase, mut finished, watcher } = self;
+        let Drain {
+            phase,
+            mut finished,
+            watcher,
+        } = self;
         phase.send_replace(Phase::Stopping);
         drop(watcher);
-        tokio::time::timeout(deadline, finished.recv()).await.is_ok()
+        tokio::time::timeout(deadline, finished.recv())
+            .await
+            .is_ok()
     }
 }
 

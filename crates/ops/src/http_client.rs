@@ -95,7 +95,11 @@ impl HttpClient {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(15))
             .build(connector);
-        Ok(HttpClient { client, turns: Semaphore::new(MAX_CALLS), calls })
+        Ok(HttpClient {
+            client,
+            turns: Semaphore::new(MAX_CALLS),
+            calls,
+        })
     }
 
     /// One call; `endpoint` names it in the metrics.
@@ -115,7 +119,9 @@ impl HttpClient {
             Ok(response) if response.status().is_success() => "ok",
             Ok(_) => "refused",
             Err(CallError::Timeout) => "timeout",
-            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer(_)) => "error",
+            Err(CallError::Insecure(_) | CallError::Unreachable(_) | CallError::Answer(_)) => {
+                "error"
+            }
         };
         self.calls.count(endpoint, word);
         result
@@ -126,10 +132,16 @@ impl HttpClient {
         // The semaphore is never closed; an error would mean the process ends.
         let _turn = self.turns.acquire().await.map_err(|_| CallError::Timeout)?;
         let request = request.map(|body| Full::new(Bytes::from(body)));
-        let response =
-            self.client.request(request).await.map_err(|error| CallError::Unreachable(error.into()))?;
+        let response = self
+            .client
+            .request(request)
+            .await
+            .map_err(|error| CallError::Unreachable(error.into()))?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(CallError::Answer)?;
+        let body = Limited::new(body, MAX_ANSWER)
+            .collect()
+            .await
+            .map_err(CallError::Answer)?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     }
 }

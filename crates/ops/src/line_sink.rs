@@ -53,13 +53,22 @@ impl LineSink {
                     }
                 }
             })
-            .map(|_| LineSink { batches: Some(sender), dropped: dropped.clone() })
-            .unwrap_or(LineSink { batches: None, dropped })
+            .map(|_| LineSink {
+                batches: Some(sender),
+                dropped: dropped.clone(),
+            })
+            .unwrap_or(LineSink {
+                batches: None,
+                dropped,
+            })
     }
 
     /// A sink that keeps nothing: request logging is off.
     pub fn off() -> LineSink {
-        LineSink { batches: None, dropped: Counter::default() }
+        LineSink {
+            batches: None,
+            dropped: Counter::default(),
+        }
     }
 
     /// Whether anybody reads the lines; when not, none is written.

@@ -25,7 +25,9 @@ pub fn start(settings: &Settings) {
     // Who signed in and out is no matter of verbosity. The client would write down whole answers
     // that it cannot read, with the environment of every pod in them; what is wrong we say
     // ourselves.
-    let own = ["audit=info", "kube_client=off"].into_iter().filter_map(|directive| directive.parse().ok());
+    let own = ["audit=info", "kube_client=off"]
+        .into_iter()
+        .filter_map(|directive| directive.parse().ok());
     let filter = own.fold(filter, EnvFilter::add_directive);
     let _ = tracing_subscriber::fmt()
         .json()

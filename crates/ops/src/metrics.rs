@@ -17,21 +17,32 @@ pub struct Registry(Arc<Mutex<prometheus_client::registry::Registry>>);
 impl Registry {
     /// A registry with the version of the program in it.
     pub fn new() -> Registry {
-        let registry =
-            Registry(Arc::new(Mutex::new(prometheus_client::registry::Registry::with_prefix("ludgate"))));
-        registry.register("build", "Version", Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]));
+        let registry = Registry(Arc::new(Mutex::new(
+            prometheus_client::registry::Registry::with_prefix("ludgate"),
+        )));
+        registry.register(
+            "build",
+            "Version",
+            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+        );
         registry
     }
 
     /// Adds a metric; its name has neither the prefix `ludgate_` nor the suffix of its type.
     pub fn register(&self, name: &'static str, help: &'static str, metric: impl Metric) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).register(name, help, metric);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .register(name, help, metric);
     }
 
     /// The exposition text (OpenMetrics).
     pub fn render(&self) -> String {
         let mut text = String::new();
-        match encode(&mut text, &self.0.lock().unwrap_or_else(PoisonError::into_inner)) {
+        match encode(
+            &mut text,
+            &self.0.lock().unwrap_or_else(PoisonError::into_inner),
+        ) {
             Ok(()) => text,
             Err(fmt::Error) => String::new(),
         }

@@ -26,12 +26,22 @@ impl Process {
     pub fn new() -> Process {
         let registry = Registry::new();
         let configuration = ConfigurationStatus::register(&registry);
-        Process { registry, ready: Ready::default(), drain: Drain::new(), configuration }
+        Process {
+            registry,
+            ready: Ready::default(),
+            drain: Drain::new(),
+            configuration,
+        }
     }
 
     /// The admin server of this process, with probes and metrics. Other routes need the token.
     pub fn admin(&self, token: Option<Secret>) -> AdminServer {
-        AdminServer::new(self.registry.clone(), self.ready.clone(), self.drain.told(), token)
+        AdminServer::new(
+            self.registry.clone(),
+            self.ready.clone(),
+            self.drain.told(),
+            token,
+        )
     }
 }
 

@@ -19,7 +19,10 @@ impl Ready {
     /// Adds a reason for not being ready.
     pub fn latch(&self, name: &'static str) -> Latch {
         self.names().push(name);
-        Latch { ready: self.clone(), name }
+        Latch {
+            ready: self.clone(),
+            name,
+        }
     }
 
     /// What is still waited for; empty when ready.

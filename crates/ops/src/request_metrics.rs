@@ -49,24 +49,44 @@ impl RequestMetrics {
     pub fn register(registry: &Registry, classes: &'static [&'static str]) -> RequestMetrics {
         let metrics = RequestMetrics {
             requests: Family::default(),
-            counters: (0..classes.len() * usize::from(CODES)).map(|_| OnceLock::new()).collect(),
+            counters: (0..classes.len() * usize::from(CODES))
+                .map(|_| OnceLock::new())
+                .collect(),
             classes,
             duration: Histogram::new([0.001, 0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0, 300.0]),
             in_flight: Gauge::default(),
         };
         registry.register("requests", "Requests answered", metrics.requests.clone());
-        registry.register("request_duration_seconds", "Time to the last byte", metrics.duration.clone());
-        registry.register("requests_in_flight", "Requests being answered", metrics.in_flight.clone());
+        registry.register(
+            "request_duration_seconds",
+            "Time to the last byte",
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "requests_in_flight",
+            "Requests being answered",
+            metrics.in_flight.clone(),
+        );
         metrics
     }
 
     /// Counts a finished request.
     pub fn count(&self, class: &'static str, code: u16) {
         let last = self.classes.len().saturating_sub(1);
-        let index = self.classes.iter().position(|known| *known == class).unwrap_or(last);
+        let index = self
+            .classes
+            .iter()
+            .position(|known| *known == class)
+            .unwrap_or(last);
         let class = self.classes.get(index).copied().unwrap_or(class);
-        let make = || self.requests.get_or_create_owned(&RequestLabels { class, code });
-        match self.counters.get(index * usize::from(CODES) + usize::from(code.min(CODES - 1))) {
+        let make = || {
+            self.requests
+                .get_or_create_owned(&RequestLabels { class, code })
+        };
+        match self
+            .counters
+            .get(index * usize::from(CODES) + usize::from(code.min(CODES - 1)))
+        {
             Some(counter) => counter.get_or_init(make).inc(),
             None => make().inc(),
         };

@@ -20,7 +20,11 @@ pub struct NoCertificate;
 /// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the
 /// system's.
 pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
-    Ok(Arc::new(ClientConfig::builder().with_root_certificates(roots(ca)?).with_no_client_auth()))
+    Ok(Arc::new(
+        ClientConfig::builder()
+            .with_root_certificates(roots(ca)?)
+            .with_no_client_auth(),
+    ))
 }
 
 /// The authorities that a CA file names, or those of the system.
@@ -32,7 +36,9 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     match ca {
         Some(pem) => {
             for certificate in CertificateDer::pem_slice_iter(pem) {
-                roots.add(certificate.map_err(|_| NoCertificate)?).map_err(|_| NoCertificate)?;
+                roots
+                    .add(certificate.map_err(|_| NoCertificate)?)
+                    .map_err(|_| NoCertificate)?;
             }
             if roots.is_empty() {
                 return Err(NoCertificate);
@@ -51,7 +57,10 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
 pub fn of_any_certificate() -> Arc<ClientConfig> {
     let verifier = Arc::new(AnyCertificate(Arc::new(aws_lc_rs::default_provider())));
     Arc::new(
-        ClientConfig::builder().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth(),
+        ClientConfig::builder()
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth(),
     )
 }
 
@@ -76,7 +85,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -85,7 +99,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

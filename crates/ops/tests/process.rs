@@ -28,14 +28,19 @@ struct Worker {
 /// All that a kind of process writes by itself: its room's metrics, a condition for being ready, a
 /// route, its work.
 async fn start() -> Worker {
-    logging::start(&logging::Settings { requests: false, level: "info".into() });
+    logging::start(&logging::Settings {
+        requests: false,
+        level: "info".into(),
+    });
     let process = Process::new();
     let requests = RequestMetrics::register(&process.registry, &["job"]);
     let _deadlines = DeadlineMetrics::register(&process.registry);
     let starting = process.ready.latch("the queue");
     let server = process
         .admin(Some(Secret::new("an-admin-token")))
-        .route("/jobs", &[Method::GET], |_| async { admin::text(StatusCode::OK, "none\n") })
+        .route("/jobs", &[Method::GET], |_| async {
+            admin::text(StatusCode::OK, "none\n")
+        })
         .status("queue", || "empty".to_owned());
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let admin = listener.local_addr().expect("an address");
@@ -46,12 +51,18 @@ async fn start() -> Worker {
         tracing::info!("the queue is open");
         drain.stopping().await;
     });
-    Worker { process, requests, admin, work }
+    Worker {
+        process,
+        requests,
+        admin,
+        work,
+    }
 }
 
 async fn get(address: SocketAddr, path: &str, more: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connected");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.expect("sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("an answer");
@@ -60,14 +71,22 @@ async fn get(address: SocketAddr, path: &str, more: &str) -> String {
 
 #[tokio::test]
 async fn a_process_without_a_gateway_has_probes_metrics_routes_and_a_drain() {
-    let Worker { process, requests, admin, work } = start().await;
+    let Worker {
+        process,
+        requests,
+        admin,
+        work,
+    } = start().await;
     while !process.ready.waiting_for().is_empty() {
         tokio::task::yield_now().await;
     }
     assert!(get(admin, "/livez", "").await.starts_with("HTTP/1.1 200 "));
     assert!(get(admin, "/readyz", "").await.ends_with("ok\n"));
     let verbose = get(admin, "/readyz?verbose", "").await;
-    assert!(verbose.ends_with("waiting for: nothing\nqueue: empty\n"), "{verbose}");
+    assert!(
+        verbose.ends_with("waiting for: nothing\nqueue: empty\n"),
+        "{verbose}"
+    );
     requests.count("job", 200);
     let metrics = get(admin, "/metrics", "").await;
     for line in [
@@ -77,23 +96,42 @@ async fn a_process_without_a_gateway_has_probes_metrics_routes_and_a_drain() {
     ] {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
-    assert!(!metrics.contains("ludgate_catalog_apps"), "nothing of a gateway:\n{metrics}");
+    assert!(
+        !metrics.contains("ludgate_catalog_apps"),
+        "nothing of a gateway:\n{metrics}"
+    );
     assert!(get(admin, "/jobs", "").await.starts_with("HTTP/1.1 401 "));
-    assert!(get(admin, "/jobs", "Authorization: Bearer an-admin-token\r\n").await.ends_with("none\n"));
-    assert!(get(admin, "/apps", "").await.starts_with("HTTP/1.1 404 "), "a route that nobody registered");
+    assert!(
+        get(admin, "/jobs", "Authorization: Bearer an-admin-token\r\n")
+            .await
+            .ends_with("none\n")
+    );
+    assert!(
+        get(admin, "/apps", "").await.starts_with("HTTP/1.1 404 "),
+        "a route that nobody registered"
+    );
     let not_ready = process.ready.latch("the queue");
     assert!(get(admin, "/readyz", "").await.starts_with("HTTP/1.1 503 "));
     drop(not_ready);
-    assert!(process.drain.stop(Duration::from_secs(10)).await, "the work ends with the process");
+    assert!(
+        process.drain.stop(Duration::from_secs(10)).await,
+        "the work ends with the process"
+    );
     work.await.expect("no panic");
-    assert!(get(admin, "/readyz?verbose", "").await.contains("waiting for: draining"));
+    assert!(
+        get(admin, "/readyz?verbose", "")
+            .await
+            .contains("waiting for: draining")
+    );
 }
 
 #[tokio::test]
 async fn without_a_token_there_is_no_route() {
     let server = Process::new()
         .admin(None)
-        .route("/jobs", &[Method::GET], |_| async { admin::text(StatusCode::OK, "none\n") });
+        .route("/jobs", &[Method::GET], |_| async {
+            admin::text(StatusCode::OK, "none\n")
+        });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(server.serve(listener));

@@ -81,7 +81,9 @@ impl Form {
     pub fn state(&self, has_ready_pods: bool) -> AppState {
         match (self.now.phase, self.now.stop, has_ready_pods) {
             (Phase::Stopped, _, _) => AppState::Stopped,
-            (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => AppState::Stopping,
+            (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => {
+                AppState::Stopping
+            }
             (Phase::Unsaid | Phase::Error, true, false) => AppState::Stopped,
             (Phase::Unsaid | Phase::Error, false, true) => AppState::Running,
             (Phase::Unsaid, false, false) => AppState::Starting,
@@ -107,9 +109,17 @@ impl Form {
 pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
     let now = now(object);
     let problem = problem_of(&now.access);
-    let group = object.spec.get("groupName").and_then(Value::as_str).and_then(GroupName::new);
+    let group = object
+        .spec
+        .get("groupName")
+        .and_then(Value::as_str)
+        .and_then(GroupName::new);
     match form(object, now.clone()) {
-        Ok(form) => Seen { form: Some(form), problem, group },
+        Ok(form) => Seen {
+            form: Some(form),
+            problem,
+            group,
+        },
         // Not wrong: an app without a page.
         Err(Wrong::NoPort) => Seen {
             form: None,
@@ -117,7 +127,9 @@ pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
             group,
         },
         Err(Wrong::Because(what)) => Seen {
-            form: before.and_then(|seen| seen.form.clone()).map(|form| Form { now, ..form }),
+            form: before
+                .and_then(|seen| seen.form.clone())
+                .map(|form| Form { now, ..form }),
             problem: Some(what),
             group,
         },
@@ -168,8 +180,12 @@ fn access(spec: &Value) -> Access {
 
 fn problem_of(access: &Access) -> Option<String> {
     match access {
-        Access::Unknown(written) => Some(format!("scope {written:?} is not understood: everybody is denied")),
-        Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => None,
+        Access::Unknown(written) => Some(format!(
+            "scope {written:?} is not understood: everybody is denied"
+        )),
+        Access::Public | Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins => {
+            None
+        }
     }
 }
 
@@ -180,15 +196,24 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
         return Err(what.to_owned().into());
     }
     // A host that could name a container must never be an app's.
-    if HostLabel::new(name.as_bytes()).is_some_and(|label| !matches!(named(&label), Named::Name(_))) {
+    if HostLabel::new(name.as_bytes()).is_some_and(|label| !matches!(named(&label), Named::Name(_)))
+    {
         return Err("its name has the form of an Arvados uuid".to_owned().into());
     }
-    let annotations: usize = object.annotations().iter().map(|(key, value)| key.len() + value.len()).sum();
+    let annotations: usize = object
+        .annotations()
+        .iter()
+        .map(|(key, value)| key.len() + value.len())
+        .sum();
     if annotations > MAX_ANNOTATIONS {
         return Err(format!("its annotations are longer than {MAX_ANNOTATIONS} bytes").into());
     }
-    let spec = PhApplicationSpec::deserialize(&object.spec)
-        .map_err(|error| format!("its spec cannot be read: {}", shown(&error.to_string(), MAX_TITLE)))?;
+    let spec = PhApplicationSpec::deserialize(&object.spec).map_err(|error| {
+        format!(
+            "its spec cannot be read: {}",
+            shown(&error.to_string(), MAX_TITLE)
+        )
+    })?;
     let port = match spec.http_port {
         None => return Err(Wrong::NoPort),
         Some(port) => u16::try_from(port).ok().filter(|port| *port != 0),
@@ -207,16 +232,24 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
 
 /// What the Service will call the port: empty when it has no name.
 fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
-    let ports = service.get("ports").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let ports = service
+        .get("ports")
+        .and_then(Value::as_array)
+        .map(Vec::as_slice)
+        .unwrap_or_default();
     let is_it = |entry: &&Value| {
         let number = entry.get("port").and_then(Value::as_u64);
         let protocol = entry.get("protocol").and_then(Value::as_str);
         number == Some(u64::from(port)) && protocol.is_none_or(|protocol| protocol == "TCP")
     };
-    let Some(entry) = ports.iter().find(is_it) else { return Ok(None) };
+    let Some(entry) = ports.iter().find(is_it) else {
+        return Ok(None);
+    };
     match entry.get("name") {
         None | Some(Value::Null) => Ok(Some(String::new())),
-        Some(Value::String(name)) if HostLabel::new(name.as_bytes()).is_some() => Ok(Some(name.clone())),
+        Some(Value::String(name)) if HostLabel::new(name.as_bytes()).is_some() => {
+            Ok(Some(name.clone()))
+        }
         Some(_) => Err("its svcTemplate gives the port a name that no port has".to_owned()),
     }
 }

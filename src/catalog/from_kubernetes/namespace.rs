@@ -19,7 +19,11 @@ pub struct Namespace {
 impl Namespace {
     /// Nothing is known of it.
     pub fn new(name: &str) -> Namespace {
-        Namespace { name: name.to_owned(), apps: Kept::new(), slices: Kept::new() }
+        Namespace {
+            name: name.to_owned(),
+            apps: Kept::new(),
+            slices: Kept::new(),
+        }
     }
 
     /// Its name.
@@ -43,12 +47,20 @@ pub struct Kept<T> {
 
 impl<T: PartialEq> Kept<T> {
     fn new() -> Kept<T> {
-        Kept { now: HashMap::new(), coming: HashMap::new(), known: false }
+        Kept {
+            now: HashMap::new(),
+            coming: HashMap::new(),
+            known: false,
+        }
     }
 
     /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept
     /// before. Gives back whether something changed that counts.
-    pub fn hear(&mut self, told: Told, read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>) -> bool {
+    pub fn hear(
+        &mut self,
+        told: Told,
+        read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>,
+    ) -> bool {
         match told {
             Told::Begin => {
                 self.coming.clear();
@@ -83,7 +95,11 @@ impl<T: PartialEq> Kept<T> {
 
     /// All of them, by name.
     pub fn sorted(&self) -> impl Iterator<Item = (&str, &T)> {
-        let sorted: BTreeMap<&str, &T> = self.now.iter().map(|(name, kept)| (&**name, kept)).collect();
+        let sorted: BTreeMap<&str, &T> = self
+            .now
+            .iter()
+            .map(|(name, kept)| (&**name, kept))
+            .collect();
         sorted.into_iter()
     }
 }

@@ -38,10 +38,13 @@ impl<'n> ReadyPods<'n> {
             for (_, slice) in namespace.slices.sorted() {
                 let service = (namespace.name(), &*slice.service);
                 of_service.entry(service).or_default().push(slice);
-                for (pod, (_, port)) in
-                    slice.pods.iter().flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
+                for (pod, (_, port)) in slice
+                    .pods
+                    .iter()
+                    .flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
                 {
-                    let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port)) else {
+                    let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port))
+                    else {
                         continue;
                     };
                     let claim = (service, &**uid);
@@ -50,8 +53,9 @@ impl<'n> ReadyPods<'n> {
                         // Each with each: a pod may be in two Services, and then the ghost of
                         // either.
                         Entry::Occupied(mut others) if !others.get().contains(&claim) => {
-                            let stranger =
-                                |other: &(Service<'_>, &str)| other.0 != claim.0 && other.1 != claim.1;
+                            let stranger = |other: &(Service<'_>, &str)| {
+                                other.0 != claim.0 && other.1 != claim.1
+                            };
                             if others.get().iter().any(stranger) {
                                 contested.insert(address);
                             }
@@ -62,19 +66,29 @@ impl<'n> ReadyPods<'n> {
                 }
             }
         }
-        ReadyPods { of_service, contested }
+        ReadyPods {
+            of_service,
+            contested,
+        }
     }
 
     /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a
     /// pod has an address of each.
     pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
         let service = format!("{SERVICE_PREFIX}{name}");
-        let slices = self.of_service.get(&(namespace, &*service)).map(Vec::as_slice).unwrap_or_default();
+        let slices = self
+            .of_service
+            .get(&(namespace, &*service))
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let mut addresses: Vec<SocketAddr> = slices
             .iter()
             .flat_map(|slice| {
                 let port = form.port_of(&slice.ports);
-                slice.pods.iter().filter_map(move |pod| Some(SocketAddr::new(pod.address, port?)))
+                slice
+                    .pods
+                    .iter()
+                    .filter_map(move |pod| Some(SocketAddr::new(pod.address, port?)))
             })
             .collect();
         let all = addresses.len();
@@ -85,6 +99,9 @@ impl<'n> ReadyPods<'n> {
         }
         addresses.sort_unstable();
         addresses.dedup();
-        Ready { addresses, contested }
+        Ready {
+            addresses,
+            contested,
+        }
     }
 }

@@ -29,7 +29,10 @@ pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) ->
         "/" if reads => {
             let name = visitor::name(request.headers());
             page::html(
-                page::fill(PAGE, &[("home", Piece::Text(home)), ("name", Piece::Text(&name))]),
+                page::fill(
+                    PAGE,
+                    &[("home", Piece::Text(home)), ("name", Piece::Text(&name))],
+                ),
                 Scripts::Own,
             )
         }
@@ -44,10 +47,16 @@ pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) ->
 
 async fn say(room: &Room, request: Request<Incoming>) -> Answer {
     let who = visitor::name(request.headers());
-    let body = match Limited::new(request.into_body(), MESSAGE_LIMIT).collect().await {
+    let body = match Limited::new(request.into_body(), MESSAGE_LIMIT)
+        .collect()
+        .await
+    {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
-            return page::plain(StatusCode::PAYLOAD_TOO_LARGE, "A message has at most 2 KiB.\n");
+            return page::plain(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "A message has at most 2 KiB.\n",
+            );
         }
         Err(_) => return page::plain(StatusCode::BAD_REQUEST, "The message did not arrive.\n"),
     };
@@ -55,7 +64,10 @@ async fn say(room: &Room, request: Request<Incoming>) -> Answer {
     if said {
         page::plain(StatusCode::ACCEPTED, "Said.\n")
     } else {
-        page::plain(StatusCode::BAD_REQUEST, "A message is text in UTF-8, and not empty.\n")
+        page::plain(
+            StatusCode::BAD_REQUEST,
+            "A message is text in UTF-8, and not empty.\n",
+        )
     }
 }
 
@@ -87,41 +99,101 @@ mod tests {
     #[tokio::test]
     async fn what_is_said_reaches_a_newcomer_and_a_listener() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
-        assert!(post(address, "ada", b"before").await.starts_with("HTTP/1.1 202 "));
+        assert!(
+            post(address, "ada", b"before")
+                .await
+                .starts_with("HTTP/1.1 202 ")
+        );
 
         let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
-        stream.write_all(b"GET /events HTTP/1.1\r\nHost: app\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"GET /events HTTP/1.1\r\nHost: app\r\n\r\n")
+            .await
+            .unwrap();
         let mut heard = String::new();
         while !heard.contains("before") {
-            assert_ne!(stream.read_line(&mut heard).await.unwrap(), 0, "ended early: {heard}");
+            assert_ne!(
+                stream.read_line(&mut heard).await.unwrap(),
+                0,
+                "ended early: {heard}"
+            );
         }
-        assert!(heard.to_ascii_lowercase().contains("content-type: text/event-stream"));
+        assert!(
+            heard
+                .to_ascii_lowercase()
+                .contains("content-type: text/event-stream")
+        );
 
-        assert!(post(address, "bob", b"two\nlines").await.starts_with("HTTP/1.1 202 "));
+        assert!(
+            post(address, "bob", b"two\nlines")
+                .await
+                .starts_with("HTTP/1.1 202 ")
+        );
         while !heard.contains("lines") {
-            assert_ne!(stream.read_line(&mut heard).await.unwrap(), 0, "ended early: {heard}");
+            assert_ne!(
+                stream.read_line(&mut heard).await.unwrap(),
+                0,
+                "ended early: {heard}"
+            );
         }
-        assert!(heard.contains(r#"data: {"who":"ada","text":"before"}"#), "{heard}");
-        assert!(heard.contains(r#"data: {"who":"bob","text":"two\nlines"}"#), "{heard}");
+        assert!(
+            heard.contains(r#"data: {"who":"ada","text":"before"}"#),
+            "{heard}"
+        );
+        assert!(
+            heard.contains(r#"data: {"who":"bob","text":"two\nlines"}"#),
+            "{heard}"
+        );
     }
 
     #[tokio::test]
     async fn only_short_text_is_accepted() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
-        assert!(post(address, "ada", &[b'a'; 2048]).await.starts_with("HTTP/1.1 202 "));
-        assert!(post(address, "ada", &[b'a'; 2049]).await.starts_with("HTTP/1.1 413 "));
-        assert!(post(address, "ada", b" \n").await.starts_with("HTTP/1.1 400 "));
-        assert!(post(address, "ada", b"\xff\xfe").await.starts_with("HTTP/1.1 400 "));
-        assert!(ask(address, "GET /say", "").await.starts_with("HTTP/1.1 405 "));
+        assert!(
+            post(address, "ada", &[b'a'; 2048])
+                .await
+                .starts_with("HTTP/1.1 202 ")
+        );
+        assert!(
+            post(address, "ada", &[b'a'; 2049])
+                .await
+                .starts_with("HTTP/1.1 413 ")
+        );
+        assert!(
+            post(address, "ada", b" \n")
+                .await
+                .starts_with("HTTP/1.1 400 ")
+        );
+        assert!(
+            post(address, "ada", b"\xff\xfe")
+                .await
+                .starts_with("HTTP/1.1 400 ")
+        );
+        assert!(
+            ask(address, "GET /say", "")
+                .await
+                .starts_with("HTTP/1.1 405 ")
+        );
     }
 
     #[tokio::test]
     async fn the_page_says_who_you_are_without_believing_the_text() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
-        let page = ask(address, "GET /", "X-Forwarded-Preferred-Username: <b>ada\r\n").await;
+        let page = ask(
+            address,
+            "GET /",
+            "X-Forwarded-Preferred-Username: <b>ada\r\n",
+        )
+        .await;
         assert!(page.contains("<bdi id=\"me\">&lt;b&gt;ada</bdi>"));
         // The script must stay free of every way to turn text into markup.
-        for sink in ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("] {
+        for sink in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "document.write",
+            "eval(",
+        ] {
             assert!(!page.contains(sink), "{sink}");
         }
     }

@@ -92,7 +92,9 @@ pub fn html(page: String, scripts: Scripts) -> Answer {
         Scripts::None => STILL,
         Scripts::Own => LIVELY,
     };
-    answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    answer
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, policy);
     answer
 }
 
@@ -108,8 +110,13 @@ pub fn not_found() -> Answer {
 
 /// 405, with the methods that would do.
 pub fn wrong_method(allowed: &'static str) -> Answer {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "This is done with another method.\n");
-    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    let mut answer = plain(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "This is done with another method.\n",
+    );
+    answer
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
     answer
 }
 
@@ -124,7 +131,10 @@ fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Ans
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     answer
 }
 
@@ -134,14 +144,20 @@ mod tests {
 
     #[test]
     fn foreign_text_cannot_leave_its_place() {
-        let filled = fill("<b title='{{t}}'>{{t}}</b>", &[("t", Piece::Text("'\"><script>&amp;"))]);
+        let filled = fill(
+            "<b title='{{t}}'>{{t}}</b>",
+            &[("t", Piece::Text("'\"><script>&amp;"))],
+        );
         let text = "&#39;&quot;&gt;&lt;script&gt;&amp;amp;";
         assert_eq!(filled, format!("<b title='{text}'>{text}</b>"));
     }
 
     #[test]
     fn what_was_put_in_is_not_read_as_a_template() {
-        let pieces = [("a", Piece::Text("{{b}}")), ("b", Piece::Markup("<i>secret</i>"))];
+        let pieces = [
+            ("a", Piece::Text("{{b}}")),
+            ("b", Piece::Markup("<i>secret</i>")),
+        ];
         assert_eq!(fill("{{a}} {{b}} {{c}}.", &pieces), "{{b}} <i>secret</i> .");
     }
 

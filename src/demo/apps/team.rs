@@ -18,7 +18,11 @@ pub fn page(headers: &HeaderMap, home: &str) -> String {
     let groups = list(&visitor::groups(headers), visitor::has_more_groups(headers));
     page::fill(
         PAGE,
-        &[("home", Piece::Text(home)), ("name", Piece::Text(&name)), ("groups", Piece::Markup(&groups))],
+        &[
+            ("home", Piece::Text(home)),
+            ("name", Piece::Text(&name)),
+            ("groups", Piece::Markup(&groups)),
+        ],
     )
 }
 
@@ -29,7 +33,12 @@ fn list(groups: &[String], more: bool) -> String {
     }
     let items: String = groups
         .iter()
-        .map(|group| format!("<li><bdi class=\"badge\">{}</bdi></li>", page::escape(group)))
+        .map(|group| {
+            format!(
+                "<li><bdi class=\"badge\">{}</bdi></li>",
+                page::escape(group)
+            )
+        })
         .collect();
     let note = if more {
         "<p>There are more, too many for a header; I was told the one that let you in.</p>"
@@ -47,7 +56,9 @@ mod tests {
     use super::*;
 
     fn told(list: &[(HeaderName, &'static str)]) -> HeaderMap {
-        list.iter().map(|(name, text)| (name.clone(), HeaderValue::from_static(text))).collect()
+        list.iter()
+            .map(|(name, text)| (name.clone(), HeaderValue::from_static(text)))
+            .collect()
     }
 
     #[test]
@@ -61,20 +72,28 @@ mod tests {
             "../",
         );
         assert!(page.contains("Welcome, <bdi>Zoë</bdi>!"));
-        assert!(page.contains("<bdi class=\"badge\">team</bdi>") && page.contains("badge\">a,b</bdi>"));
+        assert!(
+            page.contains("<bdi class=\"badge\">team</bdi>") && page.contains("badge\">a,b</bdi>")
+        );
         assert!(!page.contains("There are more"));
     }
 
     #[test]
     fn names_and_groups_are_shown_not_run() {
-        let page = page(&told(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]), "../");
+        let page = page(
+            &told(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]),
+            "../",
+        );
         assert!(page.contains("&lt;i&gt;eve") && page.contains("&lt;script&gt;"));
         assert!(!page.contains("<script") && !page.contains("<i>"));
     }
 
     #[test]
     fn a_list_that_was_cut_says_so() {
-        let cut = told(&[(visitor::GROUPS, "team"), (visitor::GROUPS_TRUNCATED, "true")]);
+        let cut = told(&[
+            (visitor::GROUPS, "team"),
+            (visitor::GROUPS_TRUNCATED, "true"),
+        ]);
         let page = page(&cut, "../");
         assert!(page.contains("There are more") && page.contains("badge\">team</bdi>"));
     }
@@ -82,6 +101,8 @@ mod tests {
     #[test]
     fn without_the_gateway_the_page_still_stands() {
         let page = page(&HeaderMap::new(), "../");
-        assert!(page.contains("Welcome, <bdi>somebody</bdi>!") && page.contains("I was told no groups"));
+        assert!(
+            page.contains("Welcome, <bdi>somebody</bdi>!") && page.contains("I was told no groups")
+        );
     }
 }

@@ -12,7 +12,8 @@ use percent_encoding::percent_decode_str;
 /// The subject: who the person is, for programs.
 pub const USER: HeaderName = HeaderName::from_static("x-forwarded-user");
 /// What the person likes to be called.
-pub const PREFERRED_USERNAME: HeaderName = HeaderName::from_static("x-forwarded-preferred-username");
+pub const PREFERRED_USERNAME: HeaderName =
+    HeaderName::from_static("x-forwarded-preferred-username");
 /// The e-mail address.
 pub const EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
 /// The groups, separated by commas, each percent-encoded.
@@ -31,17 +32,26 @@ const NOBODY: &str = "somebody";
 /// The name to call the person by.
 pub fn name(headers: &HeaderMap) -> String {
     let told = |name: &HeaderName| {
-        let shown: String = readable(&text(headers, name)?).chars().take(NAME_LIMIT).collect();
+        let shown: String = readable(&text(headers, name)?)
+            .chars()
+            .take(NAME_LIMIT)
+            .collect();
         (!shown.trim().is_empty()).then_some(shown)
     };
-    told(&PREFERRED_USERNAME).or_else(|| told(&USER)).unwrap_or_else(|| NOBODY.to_owned())
+    told(&PREFERRED_USERNAME)
+        .or_else(|| told(&USER))
+        .unwrap_or_else(|| NOBODY.to_owned())
 }
 
 /// The groups of the person, as far as they were told.
 pub fn groups(headers: &HeaderMap) -> Vec<String> {
     let list = text(headers, &GROUPS).unwrap_or_default();
     list.split(',')
-        .map(|group| percent_decode_str(group.trim()).decode_utf8_lossy().into_owned())
+        .map(|group| {
+            percent_decode_str(group.trim())
+                .decode_utf8_lossy()
+                .into_owned()
+        })
         .filter(|group| !group.is_empty())
         .collect()
 }
@@ -52,7 +62,9 @@ pub fn has_more_groups(headers: &HeaderMap) -> bool {
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, str>> {
-    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()))
+    headers
+        .get(name)
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
 }
 
 /// The gateway encodes a name only if it cannot be sent as it is, so `100%20sure` may be a name.
@@ -65,7 +77,10 @@ fn readable(sent: &str) -> String {
 }
 
 fn could_be_sent(name: &str) -> bool {
-    name.trim() == name && name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+    name.trim() == name
+        && name
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 #[cfg(test)]
@@ -103,7 +118,10 @@ mod tests {
 
     #[test]
     fn a_comma_inside_a_group_does_not_split_it() {
-        assert_eq!(groups(&told(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")), ["staff", "a,b", "ü", "p%2Cq"]);
+        assert_eq!(
+            groups(&told(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")),
+            ["staff", "a,b", "ü", "p%2Cq"]
+        );
         assert!(groups(&HeaderMap::new()).is_empty());
     }
 }

@@ -19,19 +19,29 @@ pub fn page(headers: &HeaderMap, home: &str) -> String {
             push_row(&mut rows, name, value, Row::Identity);
         }
     }
-    for (name, value) in headers.iter().filter(|(name, _)| !visitor::IDENTITY.contains(name)) {
+    for (name, value) in headers
+        .iter()
+        .filter(|(name, _)| !visitor::IDENTITY.contains(name))
+    {
         push_row(&mut rows, name, value, Row::Other);
     }
     let summary = summary(headers);
     page::fill(
         PAGE,
-        &[("home", Piece::Text(home)), ("summary", Piece::Text(&summary)), ("rows", Piece::Markup(&rows))],
+        &[
+            ("home", Piece::Text(home)),
+            ("summary", Piece::Text(&summary)),
+            ("rows", Piece::Markup(&rows)),
+        ],
     )
 }
 
 fn summary(headers: &HeaderMap) -> String {
     let all = headers.len();
-    let of_identity = visitor::IDENTITY.iter().filter(|name| headers.contains_key(*name)).count();
+    let of_identity = visitor::IDENTITY
+        .iter()
+        .filter(|name| headers.contains_key(*name))
+        .count();
     match of_identity {
         0 => format!("{all} headers; none of them says who you are. Was the gateway asked?"),
         1 => format!("{all} headers; the highlighted one says who you are."),
@@ -64,24 +74,41 @@ mod tests {
 
     fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
         let value = HeaderValue::from_static;
-        list.iter().map(|(name, text)| (HeaderName::from_static(name), value(text))).collect()
+        list.iter()
+            .map(|(name, text)| (HeaderName::from_static(name), value(text)))
+            .collect()
     }
 
     #[test]
     fn who_you_are_comes_first_and_is_marked() {
-        let sent = [("accept", "*/*"), ("x-forwarded-proto", "https"), ("x-forwarded-user", "ada")];
+        let sent = [
+            ("accept", "*/*"),
+            ("x-forwarded-proto", "https"),
+            ("x-forwarded-user", "ada"),
+        ];
         let page = page(&headers(&sent), "../");
         let at = |text: &str| page.find(text).unwrap();
         assert!(at("x-forwarded-user</code> <span class=\"badge\">you") < at("<code>accept"));
-        assert!(page.contains("<tr><th scope=\"row\"><code>x-forwarded-proto</code></th><td>https</td>"));
+        assert!(
+            page.contains(
+                "<tr><th scope=\"row\"><code>x-forwarded-proto</code></th><td>https</td>"
+            )
+        );
         assert!(page.contains("3 headers; the highlighted one says who you are."));
     }
 
     #[test]
     fn a_header_is_shown_not_run() {
-        let page =
-            page(&headers(&[("user-agent", "<script>alert(1)</script>"), ("x-a", "{{style}}")]), "../");
-        assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script"));
+        let page = page(
+            &headers(&[
+                ("user-agent", "<script>alert(1)</script>"),
+                ("x-a", "{{style}}"),
+            ]),
+            "../",
+        );
+        assert!(
+            page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script")
+        );
         assert!(page.contains("<td>{{style}}</td>"));
         assert!(page.contains("none of them says who you are"));
     }

@@ -39,14 +39,18 @@ struct Choice {
 /// Serves until the process ends.
 pub async fn serve(provider: Provider, listener: TcpListener) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            return;
+        };
         let provider = provider.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {
                 let provider = provider.clone();
                 async move { Ok::<_, Infallible>(provider.answer(request).await) }
             });
-            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
         });
     }
 }
@@ -62,7 +66,12 @@ impl Provider {
             }
             (&Method::GET, "/keys") => {
                 self.count("keys");
-                let keys: Vec<Value> = self.state().keys.iter().map(|key| key.public_jwk()).collect();
+                let keys: Vec<Value> = self
+                    .state()
+                    .keys
+                    .iter()
+                    .map(|key| key.public_jwk())
+                    .collect();
                 json_answer(StatusCode::OK, &json!({ "keys": keys }))
             }
             (&Method::GET, "/authorize") => {
@@ -74,21 +83,35 @@ impl Provider {
                     return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
                 };
                 let form = form.to_bytes();
-                let authorization = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+                let authorization = parts
+                    .headers
+                    .get(header::AUTHORIZATION)
+                    .and_then(|v| v.to_str().ok());
                 match self.token(&|name| parameter(&form, name), authorization) {
                     Ok(tokens) => json_answer(StatusCode::OK, &tokens),
                     Err((status, error)) => {
-                        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                        let status =
+                            StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
                         json_answer(status, &json!({ "error": error }))
                     }
                 }
             }
             (&Method::GET, "/userinfo") => {
                 self.count("userinfo");
-                let token = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-                match token.and_then(|v| v.strip_prefix("Bearer ")).and_then(|token| self.whose(token)) {
-                    Some(person) => json_answer(StatusCode::OK, &Value::Object(self.claims_of(&person))),
-                    None => json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"})),
+                let token = parts
+                    .headers
+                    .get(header::AUTHORIZATION)
+                    .and_then(|v| v.to_str().ok());
+                match token
+                    .and_then(|v| v.strip_prefix("Bearer "))
+                    .and_then(|token| self.whose(token))
+                {
+                    Some(person) => {
+                        json_answer(StatusCode::OK, &Value::Object(self.claims_of(&person)))
+                    }
+                    None => {
+                        json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"}))
+                    }
                 }
             }
             (&Method::POST, "/revoke") => {
@@ -96,17 +119,24 @@ impl Provider {
                     return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
                 };
                 let form = form.to_bytes();
-                let authorization = parts.headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
+                let authorization = parts
+                    .headers
+                    .get(header::AUTHORIZATION)
+                    .and_then(|v| v.to_str().ok());
                 match self.revoke(&|name| parameter(&form, name), authorization) {
                     Ok(()) => plain(StatusCode::OK, ""),
                     Err((status, error)) => {
-                        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+                        let status =
+                            StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
                         json_answer(status, &json!({ "error": error }))
                     }
                 }
             }
             (&Method::GET, "/end_session") => self.end_session(&query).await,
-            (_, _) => plain(StatusCode::NOT_FOUND, "The demo's sign-in service has nothing here."),
+            (_, _) => plain(
+                StatusCode::NOT_FOUND,
+                "The demo's sign-in service has nothing here.",
+            ),
         }
     }
 
@@ -139,19 +169,25 @@ impl Provider {
         let value = |name: &str| parameter(query.as_bytes(), name);
         let redirect_uri = value("redirect_uri").unwrap_or_default();
         let client = self.client();
-        if value("client_id").as_deref() != Some(&client.id) || !client.redirect_uris.contains(&redirect_uri)
+        if value("client_id").as_deref() != Some(&client.id)
+            || !client.redirect_uris.contains(&redirect_uri)
         {
             return plain(StatusCode::BAD_REQUEST, "Unknown client or redirect URI.");
         }
         let state = value("state").unwrap_or_default();
         let back = |answer: &[(&str, &str)]| {
             let mut query = form_urlencoded::Serializer::new(String::new());
-            query.extend_pairs(answer).append_pair("state", &state).append_pair("iss", self.issuer());
+            query
+                .extend_pairs(answer)
+                .append_pair("state", &state)
+                .append_pair("iss", self.issuer());
             redirect(&format!("{redirect_uri}?{}", query.finish()))
         };
-        let challenge =
-            value("code_challenge").filter(|_| value("code_challenge_method").as_deref() == Some("S256"));
-        let Some(challenge) = challenge.filter(|_| value("response_type").as_deref() == Some("code")) else {
+        let challenge = value("code_challenge")
+            .filter(|_| value("code_challenge_method").as_deref() == Some("S256"));
+        let Some(challenge) =
+            challenge.filter(|_| value("response_type").as_deref() == Some("code"))
+        else {
             return back(&[("error", "invalid_request")]);
         };
         let chosen = value("login_as");
@@ -161,8 +197,12 @@ impl Provider {
             .values()
             .map(|person| person.name)
             .find(|name| Some(*name) == chosen.as_deref());
-        let Some(person) = person else { return self.who_are_you(query) };
-        let session = NewId::random().map(|id| id.as_str().to_owned()).unwrap_or_default();
+        let Some(person) = person else {
+            return self.who_are_you(query);
+        };
+        let session = NewId::random()
+            .map(|id| id.as_str().to_owned())
+            .unwrap_or_default();
         let issued = self.now();
         let grant = Grant {
             person,
@@ -185,12 +225,23 @@ impl Provider {
             .values()
             .map(|person| {
                 let groups = person.claims.get("groups").and_then(Value::as_array);
-                let groups: Vec<&str> = groups.into_iter().flatten().filter_map(Value::as_str).collect();
+                let groups: Vec<&str> = groups
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str)
+                    .collect();
                 let href = format!("/authorize?{query}&login_as={}", person.name);
-                Choice { name: person.name, groups: groups.join(", "), href }
+                Choice {
+                    name: person.name,
+                    groups: groups.join(", "),
+                    href,
+                }
             })
             .collect();
-        let mut answer = plain(StatusCode::OK, WhoAreYou { people }.render().unwrap_or_default());
+        let mut answer = plain(
+            StatusCode::OK,
+            WhoAreYou { people }.render().unwrap_or_default(),
+        );
         let kind = HeaderValue::from_static("text/html; charset=utf-8");
         answer.headers_mut().insert(header::CONTENT_TYPE, kind);
         answer
@@ -205,15 +256,23 @@ impl Provider {
         let back = parameter(query.as_bytes(), "post_logout_redirect_uri");
         match back.filter(|uri| self.client().post_logout_redirect_uris.contains(uri)) {
             Some(uri) => redirect(&uri),
-            None => plain(StatusCode::OK, "You are signed out of the demo's sign-in service."),
+            None => plain(
+                StatusCode::OK,
+                "You are signed out of the demo's sign-in service.",
+            ),
         }
     }
 
     /// Back-channel logout 1.0 section 2.5: a logout token for the session that the ID token names.
     async fn tell_client(&self, id_token: &str) {
         use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-        let Some(uri) = self.client().backchannel_logout_uri.clone() else { return };
-        let payload = id_token.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
+        let Some(uri) = self.client().backchannel_logout_uri.clone() else {
+            return;
+        };
+        let payload = id_token
+            .split('.')
+            .nth(1)
+            .and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
         let claims: Option<Value> = payload.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let Some(claims) = claims else { return };
         let now = self.now();
@@ -226,20 +285,26 @@ impl Provider {
                 "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
             }),
         );
-        let form =
-            form_urlencoded::Serializer::new(String::new()).append_pair("logout_token", &token).finish();
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("logout_token", &token)
+            .finish();
         let request = Request::post(uri)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(Full::new(Bytes::from(form)));
         if let Ok(request) = request {
             // A client that is away keeps nobody from signing out.
-            let _ = Client::builder(TokioExecutor::new()).build_http().request(request).await;
+            let _ = Client::builder(TokioExecutor::new())
+                .build_http()
+                .request(request)
+                .await;
         }
     }
 }
 
 fn parameter(encoded: &[u8], name: &str) -> Option<String> {
-    form_urlencoded::parse(encoded).find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+    form_urlencoded::parse(encoded)
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
 }
 
 fn redirect(location: &str) -> Answer {
@@ -252,7 +317,10 @@ fn redirect(location: &str) -> Answer {
 
 fn json_answer(status: StatusCode, body: &Value) -> Answer {
     let mut answer = plain(status, body.to_string());
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     answer
 }
 
@@ -261,6 +329,9 @@ fn plain(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     answer
 }

@@ -38,8 +38,9 @@ impl SigningKey {
     pub fn public_jwk(&self) -> Value {
         // Uncompressed point: 0x04, x, y.
         let point = self.pair.public_key().as_ref();
-        let coordinate =
-            |range: std::ops::Range<usize>| URL_SAFE_NO_PAD.encode(point.get(range).unwrap_or_default());
+        let coordinate = |range: std::ops::Range<usize>| {
+            URL_SAFE_NO_PAD.encode(point.get(range).unwrap_or_default())
+        };
         json!({
             "kty": "EC", "crv": "P-256", "use": "sig", "alg": "ES256", "kid": self.id,
             "x": coordinate(1..33), "y": coordinate(33..65),
@@ -61,8 +62,12 @@ impl SigningKey {
     /// Whether this key signed the compact JWS.
     pub fn verifies(&self, token: &str) -> bool {
         use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
-        let Some((input, signature)) = token.rsplit_once('.') else { return false };
-        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return false };
+        let Some((input, signature)) = token.rsplit_once('.') else {
+            return false;
+        };
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else {
+            return false;
+        };
         let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref());
         key.verify(input.as_bytes(), &signature).is_ok()
     }

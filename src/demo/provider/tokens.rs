@@ -54,11 +54,17 @@ impl Provider {
         let given = match basic {
             Some(pair) => {
                 let (id, secret) = pair.split_once(':').unwrap_or((&pair, ""));
-                let decode =
-                    |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+                let decode = |text: &str| {
+                    percent_encoding::percent_decode_str(text)
+                        .decode_utf8_lossy()
+                        .into_owned()
+                };
                 (decode(id), decode(secret))
             }
-            None => (form("client_id").unwrap_or_default(), form("client_secret").unwrap_or_default()),
+            None => (
+                form("client_id").unwrap_or_default(),
+                form("client_secret").unwrap_or_default(),
+            ),
         };
         if given == (client.id.clone(), client.secret.clone()) {
             Ok(())
@@ -71,9 +77,12 @@ impl Provider {
         let refused = Err((400, "invalid_grant"));
         let code = form("code").unwrap_or_default();
         // Taken out whatever comes of it: a code works once.
-        let Some(grant) = self.state().codes.remove(&code) else { return refused };
+        let Some(grant) = self.state().codes.remove(&code) else {
+            return refused;
+        };
         let verifier = form("code_verifier").unwrap_or_default();
-        let challenge = URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
+        let challenge =
+            URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()));
         let fits = challenge == grant.challenge
             && form("redirect_uri").as_deref() == Some(&grant.redirect_uri)
             && self.now() <= grant.issued + CODE_LIFE;
@@ -85,7 +94,9 @@ impl Provider {
         let token = form("refresh_token").unwrap_or_default();
         let (person, session) = {
             let mut state = self.state();
-            let Some(refresh) = state.refresh.get_mut(&token) else { return Err((400, "invalid_grant")) };
+            let Some(refresh) = state.refresh.get_mut(&token) else {
+                return Err((400, "invalid_grant"));
+            };
             let found = (refresh.person, refresh.session.clone());
             if std::mem::replace(&mut refresh.used, true) {
                 state.refresh.retain(|_, other| other.session != found.1);
@@ -113,7 +124,10 @@ impl Provider {
         claims.insert("iat".into(), now.into());
         claims.insert("exp".into(), (now + LIFE).into());
         claims.insert("sid".into(), grant.session.as_str().into());
-        claims.insert("at_hash".into(), URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]).into());
+        claims.insert(
+            "at_hash".into(),
+            URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]).into(),
+        );
         if let Some(nonce) = &grant.nonce {
             claims.insert("nonce".into(), nonce.as_str().into());
         }
@@ -123,8 +137,9 @@ impl Provider {
             mischief(&mut header, &mut claims);
         }
         let id_token = self.sign(&header, &claims);
-        let refresh_token =
-            self.new_refresh(grant.person, grant.session.clone()).ok_or((500, "server_error"))?;
+        let refresh_token = self
+            .new_refresh(grant.person, grant.session.clone())
+            .ok_or((500, "server_error"))?;
         Ok(json!({
             "access_token": access_token,
             "token_type": "Bearer",
@@ -148,7 +163,9 @@ impl Provider {
         self.count("revoke");
         let mut state = self.state();
         if let Some(revoked) = state.refresh.remove(&form("token").unwrap_or_default()) {
-            state.refresh.retain(|_, other| other.session != revoked.session);
+            state
+                .refresh
+                .retain(|_, other| other.session != revoked.session);
         }
         Ok(())
     }
@@ -157,12 +174,19 @@ impl Provider {
     pub fn whose(&self, access_token: &str) -> Option<String> {
         let mut parts = access_token.split('.');
         let (header, payload) = (parts.next()?, parts.next()?);
-        let decode = |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).ok()?).ok();
+        let decode =
+            |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).ok()?).ok();
         let claims = decode(payload)?;
         // Ours if a key of ours verifies it; the header is only used to find which.
         let _ = decode(header)?;
-        let valid = self.state().keys.iter().any(|key| key.verifies(access_token));
+        let valid = self
+            .state()
+            .keys
+            .iter()
+            .any(|key| key.verifies(access_token));
         let fresh = claims.get("exp")?.as_i64()? > self.now();
-        (valid && fresh).then(|| claims.get("sub")?.as_str().map(str::to_owned)).flatten()
+        (valid && fresh)
+            .then(|| claims.get("sub")?.as_str().map(str::to_owned))
+            .flatten()
     }
 }

@@ -55,7 +55,10 @@ impl Call<'_> {
         let presented = self.cookies().unwrap_or_default();
         let kept = presented.bind.iter().find(|value| is_bind(value));
         if let Some(value) = kept.and_then(|value| std::str::from_utf8(value).ok()) {
-            return Ok(Bind { value: value.to_owned(), line: None });
+            return Ok(Bind {
+                value: value.to_owned(),
+                line: None,
+            });
         }
         let value = new_bind()?;
         let line = cookie::set(&site.cookies.bind, &value, "/", site.origin.secure);
@@ -69,7 +72,9 @@ impl Call<'_> {
             // Nobody can sign in there; a page that says what is needed is of more use.
             return self.refuse(Reason::Denied(Denied::Anonymous), record);
         }
-        let Ok(bind) = self.bind() else { return self.refuse(Reason::Unverifiable, record) };
+        let Ok(bind) = self.bind() else {
+            return self.refuse(Reason::Unverifiable, record);
+        };
         let back = return_to::address(&self.arrival.place, target, site);
         let start = pages::start(site, &back);
         let hash = BindHash::of(bind.value.as_bytes());
@@ -97,8 +102,16 @@ impl Call<'_> {
         let site = self.snapshot.site();
         let principal = sign_in.principal().clone();
         record.person = Some(principal.clone());
-        let audience = Audience { place: Some(place), target, person: Some(&principal), ..self.audience() };
-        let permit = match self.permit_at(&place, target, &principal, record.client.address).await {
+        let audience = Audience {
+            place: Some(place),
+            target,
+            person: Some(&principal),
+            ..self.audience()
+        };
+        let permit = match self
+            .permit_at(&place, target, &principal, record.client.address)
+            .await
+        {
             Ok(permit) => permit,
             Err(refusal) => {
                 record.decision = "deny";
@@ -115,7 +128,9 @@ impl Call<'_> {
             return respond::redirect(StatusCode::SEE_OTHER, &site.url(&place, target));
         }
         let now = self.gateway.clock.now();
-        self.gateway.sessions.touch(&Live::SignIn(sign_in.clone()), now);
+        self.gateway
+            .sessions
+            .touch(&Live::SignIn(sign_in.clone()), now);
         let ticket = Ticket {
             place,
             app: permit.app().id().clone(),
@@ -141,21 +156,32 @@ impl Call<'_> {
         principal: &Arc<crate::model::principal::Principal>,
         client: std::net::IpAddr,
     ) -> Result<Permit, Refusal> {
-        let not_found = Refusal { reason: Reason::NotFound, app: None };
+        let not_found = Refusal {
+            reason: Reason::NotFound,
+            app: None,
+        };
         // The end of a window that renews is reached by who may reach the app's first page.
         let target = if target == RENEWED { "/" } else { target };
-        let Ok(target) = PathAndQuery::try_from(target) else { return Err(not_found) };
+        let Ok(target) = PathAndQuery::try_from(target) else {
+            return Err(not_found);
+        };
         let arrival = Arrival::of_navigation(*place, target);
         let here = self.gateway.catalog.at(place, self.snapshot, client).await;
-        let caller = Caller::Person { principal: principal.clone(), credential: Credential::Cookie };
+        let caller = Caller::Person {
+            principal: principal.clone(),
+            credential: Credential::Cookie,
+        };
         let judged = locate(&arrival, self.snapshot, &here)
             .and_then(|destination| judge(&arrival, &caller, destination));
         match judged {
             Ok(permit) => Ok(permit),
             Err(Early::Refuse(refusal)) => Err(refusal),
-            Err(Early::Endpoint(_) | Early::Launcher | Early::Redirect { .. } | Early::SignIn { .. }) => {
-                Err(not_found)
-            }
+            Err(
+                Early::Endpoint(_)
+                | Early::Launcher
+                | Early::Redirect { .. }
+                | Early::SignIn { .. },
+            ) => Err(not_found),
         }
     }
 
@@ -166,7 +192,10 @@ impl Call<'_> {
         let (site, place) = (self.snapshot.site(), &self.arrival.place);
         let presented = self.cookies().unwrap_or_default();
         let ticket = self.query("ticket").ok().flatten().unwrap_or_default();
-        let taken = gateway.sessions.take_ticket(&ticket, place, presented.bind.iter()).await;
+        let taken = gateway
+            .sessions
+            .take_ticket(&ticket, place, presented.bind.iter())
+            .await;
         let ticket = match taken {
             Ok(ticket) => ticket,
             Err(why) => {
@@ -174,9 +203,19 @@ impl Call<'_> {
                     target: "audit", event = "ticket_refused", %why, client = %record.client,
                     request_id = record.id(),
                 );
-                let refusal = Refusal { reason: Reason::BadTicket, app: None };
+                let refusal = Refusal {
+                    reason: Reason::BadTicket,
+                    app: None,
+                };
                 record.reason = refusal.reason.as_str();
-                return respond::refusal(&refusal, Audience { target: "/", ..self.audience() }, record);
+                return respond::refusal(
+                    &refusal,
+                    Audience {
+                        target: "/",
+                        ..self.audience()
+                    },
+                    record,
+                );
             }
         };
         record.person = Some(ticket.sign_in.principal().clone());
@@ -184,9 +223,13 @@ impl Call<'_> {
             return self.refuse(Reason::Unverifiable, record);
         };
         gateway.sessions.keep_app(&session).await;
-        let mut response = respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
+        let mut response =
+            respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
         let name = site.cookies.app_at(place);
-        set_cookie(&mut response, cookie::set(&name, id.as_str(), "/", site.origin.secure));
+        set_cookie(
+            &mut response,
+            cookie::set(&name, id.as_str(), "/", site.origin.secure),
+        );
         response
     }
 }

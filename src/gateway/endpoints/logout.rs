@@ -28,7 +28,10 @@ impl Call<'_> {
             Ok(collected) => collected,
             Err(error) => return self.refuse(error.into(), record),
         };
-        let token = once(&collected.bytes, "logout_token").ok().flatten().unwrap_or_default();
+        let token = once(&collected.bytes, "logout_token")
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         // On the control runtime, and to its end even when the provider goes away: the token works
         // only once.
         let sessions = self.gateway.sessions.clone();
@@ -54,7 +57,9 @@ impl Call<'_> {
                 respond::ours(StatusCode::OK, Answer::whole(""))
             }
             Ok(Ok((_, Err(Away)))) => {
-                tracing::warn!("a back-channel logout is incomplete until the session store is available");
+                tracing::warn!(
+                    "a back-channel logout is incomplete until the session store is available"
+                );
                 self.refuse(Reason::Unverifiable, record)
             }
             Ok(Err(error)) => bad_token(&error, record),
@@ -66,7 +71,9 @@ impl Call<'_> {
     /// site, so the provider's session id, which nobody else knows, must name the sign-in. The
     /// answer says nothing, whoever asks.
     pub async fn frontchannel_logout(&self, record: &mut Record) -> Response<Answer> {
-        let Some(oidc) = &self.gateway.oidc else { return self.refuse(Reason::NotFound, record) };
+        let Some(oidc) = &self.gateway.oidc else {
+            return self.refuse(Reason::NotFound, record);
+        };
         let (Ok(issuer), Ok(session)) = (self.query("iss"), self.query("sid")) else {
             return self.refuse(Reason::BadQuery, record);
         };
@@ -75,7 +82,11 @@ impl Call<'_> {
             && issuer == own
             && !session.is_empty()
         {
-            let ended = self.gateway.sessions.end_by_provider_everywhere(None, Some(&session)).await;
+            let ended = self
+                .gateway
+                .sessions
+                .end_by_provider_everywhere(None, Some(&session))
+                .await;
             let count = ended.ok();
             tracing::info!(
                 target: "audit", event = "frontchannel_logout", ?count, client = %record.client,
@@ -86,7 +97,9 @@ impl Call<'_> {
         let origin = oidc.settings().issuer.url().origin().ascii_serialization();
         let policy = format!("default-src 'none'; frame-ancestors {origin}");
         if let Ok(policy) = HeaderValue::try_from(policy) {
-            response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+            response
+                .headers_mut()
+                .insert(header::CONTENT_SECURITY_POLICY, policy);
         }
         response
     }

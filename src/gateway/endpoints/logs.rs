@@ -24,13 +24,16 @@ const MOST_LINES: i64 = 1_000_000;
 impl Call<'_> {
     /// Streams it as long as the person may read it.
     pub async fn logs(&self, record: &mut Record) -> Response<Answer> {
-        let (Some(logs), Some(pod)) = (&self.gateway.logs, pod_of_log(self.arrival.target.path())) else {
+        let (Some(logs), Some(pod)) = (&self.gateway.logs, pod_of_log(self.arrival.target.path()))
+        else {
             return self.refuse(Reason::NotFound, record);
         };
         if !self.snapshot.is_complete() {
             return self.refuse(Reason::CatalogUnavailable, record);
         }
-        let Some(wanted) = self.wanted() else { return self.refuse(Reason::BadQuery, record) };
+        let Some(wanted) = self.wanted() else {
+            return self.refuse(Reason::BadQuery, record);
+        };
         let asked = self.asked_by().await;
         let person = match person_of(&asked.caller) {
             Ok(person) => person,
@@ -39,7 +42,11 @@ impl Call<'_> {
         record.person = Some(person.clone());
         // Whoever is a member of nothing here has no log to ask for, and the API is not asked for
         // them.
-        if !person.groups().iter().any(|group| self.snapshot.has_group(group)) {
+        if !person
+            .groups()
+            .iter()
+            .any(|group| self.snapshot.has_group(group))
+        {
             return self.refuse(Reason::NotFound, record);
         }
         let seat = match logs.seat(&person.subject) {
@@ -48,7 +55,10 @@ impl Call<'_> {
         };
         let live = asked.live.clone();
         let (finding, name) = (logs.clone(), pod.to_owned());
-        let found = self.gateway.control.spawn(async move { finding.find(&name).await });
+        let found = self
+            .gateway
+            .control
+            .spawn(async move { finding.find(&name).await });
         let pod = match found.await {
             Ok(Ok(pod)) => pod,
             Ok(Err(no)) => return self.no_log(no, record),
@@ -65,7 +75,10 @@ impl Call<'_> {
             self.gateway.sessions.touch(live, self.gateway.clock.now());
         }
         let (reading, of): (_, PodOfApp) = (logs.clone(), pod);
-        let begun = self.gateway.control.spawn(async move { reading.read(&of, &wanted, seat).await });
+        let begun = self
+            .gateway
+            .control
+            .spawn(async move { reading.read(&of, &wanted, seat).await });
         match begun.await {
             Ok(Ok(log)) => {
                 record.decision = "allow";
@@ -91,17 +104,28 @@ impl Call<'_> {
         };
         let tail_lines = match value("tailLines")? {
             None => None,
-            Some(lines) => Some(lines.parse().ok().filter(|lines| (0..=MOST_LINES).contains(lines))?),
+            Some(lines) => Some(
+                lines
+                    .parse()
+                    .ok()
+                    .filter(|lines| (0..=MOST_LINES).contains(lines))?,
+            ),
         };
         let container = value("container")?;
         let plain = |name: &String| {
             name.len() <= 63
-                && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
         };
         if container.as_ref().is_some_and(|name| !plain(name)) {
             return None;
         }
-        Some(Wanted { follow, tail_lines, container })
+        Some(Wanted {
+            follow,
+            tail_lines,
+            container,
+        })
     }
 
     fn no_log(&self, no: NoLog, record: &mut Record) -> Response<Answer> {

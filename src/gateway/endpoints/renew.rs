@@ -37,25 +37,44 @@ impl Call<'_> {
                 Place::Host(_) | Place::Port(_) => self.lead_to_site(RENEWED, record),
             };
         }
-        with_script(respond::html(StatusCode::OK, &RenewedPage { script: TELL }, false), TELL)
+        with_script(
+            respond::html(StatusCode::OK, &RenewedPage { script: TELL }, false),
+            TELL,
+        )
     }
 
     /// The script, the same for everybody.
     pub fn renew_script(&self) -> Response<Answer> {
         let mut response = respond::ours(StatusCode::OK, Answer::whole(SCRIPT));
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/javascript; charset=utf-8"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/javascript; charset=utf-8"),
+        );
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("public, max-age=3600"),
+        );
         response
     }
 
     fn has_session(&self, here: &Here) -> bool {
-        let (Some(presented), now) = (self.cookies(), self.gateway.clock.now()) else { return false };
+        let (Some(presented), now) = (self.cookies(), self.gateway.clock.now()) else {
+            return false;
+        };
         match (self.arrival.place, here) {
             (Place::Site, _) => self.sign_in().is_some(),
             (place, Here::App(app)) => {
                 let sessions = &self.gateway.sessions;
-                sessions.find(presented.app.iter(), std::iter::empty(), app.id(), &place, now).is_some()
+                sessions
+                    .find(
+                        presented.app.iter(),
+                        std::iter::empty(),
+                        app.id(),
+                        &place,
+                        now,
+                    )
+                    .is_some()
             }
             (_, _) => false,
         }

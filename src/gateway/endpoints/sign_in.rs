@@ -38,7 +38,8 @@ impl Call<'_> {
     /// once.
     pub async fn start(&self, record: &mut Record) -> Response<Answer> {
         let site = self.snapshot.site();
-        let (Ok(asked), Ok(prompt), Ok(bind)) = (self.query("rd"), self.query("prompt"), self.query("bind"))
+        let (Ok(asked), Ok(prompt), Ok(bind)) =
+            (self.query("rd"), self.query("prompt"), self.query("bind"))
         else {
             return self.problem(BAD_PARAMETERS, "A parameter was given twice.", "/", record);
         };
@@ -46,7 +47,12 @@ impl Call<'_> {
         let ask_who = prompt.as_deref() == Some("login");
         let hand_over = match bind.as_deref().map(BindHash::new) {
             Some(None) => {
-                return self.problem(BAD_PARAMETERS, "A parameter is not what it should be.", "/", record);
+                return self.problem(
+                    BAD_PARAMETERS,
+                    "A parameter is not what it should be.",
+                    "/",
+                    record,
+                );
             }
             Some(Some(bind)) => Some(bind),
             None => None,
@@ -61,7 +67,10 @@ impl Call<'_> {
         }
         if self.keeps_fragment() {
             let onward = format!("{}&go=1", self.arrival.target);
-            let page = StartPage { onward, script: KEEP_FRAGMENT };
+            let page = StartPage {
+                onward,
+                script: KEEP_FRAGMENT,
+            };
             return with_script(respond::html(StatusCode::OK, &page, false), KEEP_FRAGMENT);
         }
         // Whoever is signed in was handed over already, and that costs nobody else anything.
@@ -69,14 +78,26 @@ impl Call<'_> {
             return self.refuse(Reason::TooOften, record);
         }
         let Some(oidc) = &self.gateway.oidc else {
-            return self.problem(UNAVAILABLE, "No sign-in service is configured.", &target, record);
+            return self.problem(
+                UNAVAILABLE,
+                "No sign-in service is configured.",
+                &target,
+                record,
+            );
         };
         oidc.wait_until_known().await;
         let bind = match self.bind() {
             Ok(bind) => bind,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
         };
-        match oidc.begin(Wanted { return_to: target.clone(), hand_over }, &bind.value, ask_who) {
+        match oidc.begin(
+            Wanted {
+                return_to: target.clone(),
+                hand_over,
+            },
+            &bind.value,
+            ask_who,
+        ) {
             Ok(url) => {
                 let mut response = respond::redirect(StatusCode::FOUND, &url);
                 set_cookie(&mut response, bind.line);
@@ -90,8 +111,11 @@ impl Call<'_> {
     /// before there was one.
     fn keeps_fragment(&self) -> bool {
         let runs = self.parts.headers.contains_key("sec-fetch-mode");
-        let is_page = self.arrival.class == RequestClass::Navigation && self.arrival.method == Method::GET;
-        runs && is_page && matches!(self.query("go"), Ok(None)) && self.arrival.target.query().is_some()
+        let is_page =
+            self.arrival.class == RequestClass::Navigation && self.arrival.method == Method::GET;
+        runs && is_page
+            && matches!(self.query("go"), Ok(None))
+            && self.arrival.target.query().is_some()
     }
 
     /// Takes what the provider sent back, and lets the person in.
@@ -100,7 +124,12 @@ impl Call<'_> {
             return self.refuse(Reason::TooOften, record);
         }
         let Some(oidc) = self.gateway.oidc.clone() else {
-            return self.problem(UNAVAILABLE, "No sign-in service is configured.", "/", record);
+            return self.problem(
+                UNAVAILABLE,
+                "No sign-in service is configured.",
+                "/",
+                record,
+            );
         };
         oidc.wait_until_known().await;
         let returned = match self.returned() {
@@ -120,7 +149,10 @@ impl Call<'_> {
         let hand_over = pending.hand_over.as_deref().and_then(BindHash::new);
         // On the control runtime, and to its end even when the browser goes away: the code works
         // only once.
-        let exchange = self.gateway.control.spawn(async move { oidc.complete(returned, pending).await });
+        let exchange = self
+            .gateway
+            .control
+            .spawn(async move { oidc.complete(returned, pending).await });
         match exchange.await {
             Ok(Ok(signed_in)) => self.let_in(signed_in, &target, hand_over, record).await,
             Ok(Err(error)) => self.sign_in_failed(&error, &target, record),
@@ -135,11 +167,19 @@ impl Call<'_> {
         let target = return_to::clean(asked.as_deref(), site);
         let sign_in = self.sign_in();
         let person = sign_in.as_ref().map(|sign_in| sign_in.principal().clone());
-        let issuer = self.gateway.oidc.as_ref().and_then(|oidc| oidc.settings().issuer.url().host_str());
+        let issuer = self
+            .gateway
+            .oidc
+            .as_ref()
+            .and_then(|oidc| oidc.settings().issuer.url().host_str());
         let start = pages::start(site, &target);
         let page = SignInPage {
             person: person.as_ref().map(|person| &*person.display_name),
-            start: if person.is_some() { format!("{start}&prompt=login") } else { start },
+            start: if person.is_some() {
+                format!("{start}&prompt=login")
+            } else {
+                start
+            },
             provider: issuer.unwrap_or("the sign-in service"),
             home: site.launcher(),
         };
@@ -157,7 +197,8 @@ impl Call<'_> {
         let site = self.snapshot.site();
         let sessions = &self.gateway.sessions;
         if let Some(arvados) = &self.gateway.arvados {
-            signed_in.principal.arvados_user = arvados.user_of_sign_in(&signed_in.access_token).await;
+            signed_in.principal.arvados_user =
+                arvados.user_of_sign_in(&signed_in.access_token).await;
         }
         let principal = std::sync::Arc::new(signed_in.principal);
         record.person = Some(principal.clone());
@@ -167,7 +208,8 @@ impl Call<'_> {
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), target, record),
         };
         let presented = self.cookies().unwrap_or_default();
-        if let Some(old) = sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now()) {
+        if let Some(old) = sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
+        {
             sessions.end(&old);
         }
         // Before the browser hears of it, so that whichever replica it asks next knows.
@@ -180,7 +222,10 @@ impl Call<'_> {
             (Some(to), Some(bind)) => self.hand_over(&sign_in, to, bind, record).await,
             (_, _) => respond::redirect(StatusCode::SEE_OTHER, target),
         };
-        set_cookie(&mut response, cookie::set(&site.cookies.sign_in, id.as_str(), "/", site.origin.secure));
+        set_cookie(
+            &mut response,
+            cookie::set(&site.cookies.sign_in, id.as_str(), "/", site.origin.secure),
+        );
         response
     }
 
@@ -191,8 +236,15 @@ impl Call<'_> {
         returned: &Returned,
         record: &mut Record,
     ) -> Response<Answer> {
-        let target = self.gateway.oidc.as_ref().and_then(|oidc| oidc.target_of(&returned.state));
-        let harmless = matches!(error, SignInError::State(StateError::Expired | StateError::Used));
+        let target = self
+            .gateway
+            .oidc
+            .as_ref()
+            .and_then(|oidc| oidc.target_of(&returned.state));
+        let harmless = matches!(
+            error,
+            SignInError::State(StateError::Expired | StateError::Used)
+        );
         match target {
             Some(target) if harmless && self.sign_in().is_some() => {
                 respond::redirect(StatusCode::SEE_OTHER, &target)
@@ -203,8 +255,14 @@ impl Call<'_> {
 
     fn returned(&self) -> Result<Returned, (Kind, &'static str)> {
         let twice = |_| (BAD_PARAMETERS, "A parameter was given twice.");
-        let (code, state) = (self.query("code").map_err(twice)?, self.query("state").map_err(twice)?);
-        let (issuer, error) = (self.query("iss").map_err(twice)?, self.query("error").map_err(twice)?);
+        let (code, state) = (
+            self.query("code").map_err(twice)?,
+            self.query("state").map_err(twice)?,
+        );
+        let (issuer, error) = (
+            self.query("iss").map_err(twice)?,
+            self.query("error").map_err(twice)?,
+        );
         // The provider's own words are not shown: whoever makes the link writes them.
         if error.is_some() {
             return Err((DECLINED, "The sign-in service did not sign you in."));
@@ -214,41 +272,70 @@ impl Call<'_> {
                 if (1..=MAX_PARAMETER).contains(&code.len())
                     && (1..=MAX_PARAMETER).contains(&state.len()) =>
             {
-                Ok(Returned { code, state, issuer })
+                Ok(Returned {
+                    code,
+                    state,
+                    issuer,
+                })
             }
-            (Some(_) | None, _) => Err((BAD_PARAMETERS, "The address is not one the sign-in service sends.")),
+            (Some(_) | None, _) => Err((
+                BAD_PARAMETERS,
+                "The address is not one the sign-in service sends.",
+            )),
         }
     }
 
-    fn sign_in_failed(&self, error: &SignInError, target: &str, record: &mut Record) -> Response<Answer> {
+    fn sign_in_failed(
+        &self,
+        error: &SignInError,
+        target: &str,
+        record: &mut Record,
+    ) -> Response<Answer> {
         tracing::warn!(
             target: "audit", event = "sign_in_failed", %error, client = %record.client, request_id = record.id(),
         );
         let (kind, sentence) = match error {
             SignInError::Unavailable(_) => (
                 UNAVAILABLE,
-                "The sign-in service does not answer. Apps you are signed in to go on working.".into(),
+                "The sign-in service does not answer. Apps you are signed in to go on working."
+                    .into(),
             ),
             SignInError::State(error) => (
                 BAD_PARAMETERS,
-                format!("{}. Please sign in again.", respond::capitalised(&error.to_string())),
+                format!(
+                    "{}. Please sign in again.",
+                    respond::capitalised(&error.to_string())
+                ),
             ),
-            SignInError::OtherIssuer => {
-                (BAD_PARAMETERS, "The answer comes from another sign-in service than was asked.".into())
-            }
+            SignInError::OtherIssuer => (
+                BAD_PARAMETERS,
+                "The answer comes from another sign-in service than was asked.".into(),
+            ),
             // The provider refuses the gateway's own client id or secret: every sign-in fails until
             // it is corrected.
             SignInError::NotOurClient(_) => (
                 MISCONFIGURED,
                 "Sign-in is not set up correctly here. Please contact your administrator.".into(),
             ),
-            SignInError::Refused(_) => (BAD_PARAMETERS, "The sign-in service refused this sign-in.".into()),
-            SignInError::Token(_) => (BAD_PARAMETERS, "The sign-in service's answer is not valid.".into()),
+            SignInError::Refused(_) => (
+                BAD_PARAMETERS,
+                "The sign-in service refused this sign-in.".into(),
+            ),
+            SignInError::Token(_) => (
+                BAD_PARAMETERS,
+                "The sign-in service's answer is not valid.".into(),
+            ),
         };
         self.problem(kind, &sentence, target, record)
     }
 
-    fn problem(&self, kind: Kind, sentence: &str, target: &str, record: &mut Record) -> Response<Answer> {
+    fn problem(
+        &self,
+        kind: Kind,
+        sentence: &str,
+        target: &str,
+        record: &mut Record,
+    ) -> Response<Answer> {
         record.reason = kind.reason;
         // The address at hand is of no further use; a new sign-in that leads to the same place is.
         let action = Some(("Sign in again", pages::start(self.snapshot.site(), target)));
@@ -262,7 +349,9 @@ impl Call<'_> {
         };
         let mut response = respond::explain(problem, None, self.audience(), record);
         if kind.status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         }
         response
     }
@@ -275,10 +364,16 @@ struct Kind {
     title: &'static str,
 }
 
-const BAD_PARAMETERS: Kind =
-    Kind { status: StatusCode::BAD_REQUEST, reason: "bad_callback", title: "Signing in did not work" };
-const DECLINED: Kind =
-    Kind { status: StatusCode::FORBIDDEN, reason: "sign_in_declined", title: "You were not signed in" };
+const BAD_PARAMETERS: Kind = Kind {
+    status: StatusCode::BAD_REQUEST,
+    reason: "bad_callback",
+    title: "Signing in did not work",
+};
+const DECLINED: Kind = Kind {
+    status: StatusCode::FORBIDDEN,
+    reason: "sign_in_declined",
+    title: "You were not signed in",
+};
 const MISCONFIGURED: Kind = Kind {
     status: StatusCode::INTERNAL_SERVER_ERROR,
     reason: "client_refused_by_provider",

@@ -48,7 +48,8 @@ impl Call<'_> {
         let site = self.snapshot.site();
         let asked = self.query("rd").ok().flatten();
         let target = self.after(asked.as_deref());
-        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
+        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc)
+        else {
             return respond::redirect(StatusCode::SEE_OTHER, &target);
         };
         record.person = Some(principal.clone());
@@ -70,7 +71,10 @@ impl Call<'_> {
         let presented = self.cookies().unwrap_or_default();
         if presented.sign_in.is_empty() && presented.access_token.is_empty() {
             // Without a session the form has no effect, so its body is not read.
-            return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &self.after(None)), &[]);
+            return self.signed_out(
+                respond::redirect(StatusCode::SEE_OTHER, &self.after(None)),
+                &[],
+            );
         }
         let known = self.sign_in().map(|sign_in| sign_in.principal().clone());
         let holder = Holder::new(known.as_deref(), record.client.limit_key);
@@ -81,7 +85,8 @@ impl Call<'_> {
         let form = &collected.bytes;
         let asked = once(form, "rd").ok().flatten();
         let target = self.after(asked.as_deref());
-        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc) else {
+        let (Some((principal, key)), Some(oidc)) = (self.who_signs_out(), &self.gateway.oidc)
+        else {
             // Nobody is signed in, as far as is known here: that is what was asked for.
             self.end_elsewhere(form);
             return self.signed_out(respond::redirect(StatusCode::SEE_OTHER, &target), &[]);
@@ -92,7 +97,10 @@ impl Call<'_> {
         }
         // What the console's token has begun ends too; while the console keeps the token, another
         // begins by it.
-        let mut apps = self.gateway.sessions.end_for_console_tokens_of(&principal.subject);
+        let mut apps = self
+            .gateway
+            .sessions
+            .end_for_console_tokens_of(&principal.subject);
         let mut onward = None;
         if let Some(sign_in) = self.sign_in() {
             // Here first: whatever becomes of the rest, nothing of it is left.
@@ -125,10 +133,14 @@ impl Call<'_> {
     /// The page may have been made by another replica, whose sign-in cannot be asked for now: it
     /// ends all the same.
     fn end_elsewhere(&self, form: &[u8]) {
-        let (Some(presented), Some(oidc)) = (self.cookies(), &self.gateway.oidc) else { return };
+        let (Some(presented), Some(oidc)) = (self.cookies(), &self.gateway.oidc) else {
+            return;
+        };
         let token = once(form, "token").ok().flatten().unwrap_or_default();
         for key in presented.sign_in.iter().filter_map(RecordKey::of) {
-            if self.arrival.provenance != Provenance::Foreign && oidc.keys().is_form_token(&key.0, &token) {
+            if self.arrival.provenance != Provenance::Foreign
+                && oidc.keys().is_form_token(&key.0, &token)
+            {
                 self.gateway.sessions.end_by_key(key);
             }
         }
@@ -137,7 +149,9 @@ impl Call<'_> {
     /// The person, and what the form is tied to: the sign-in of this browser, or else the console's
     /// token.
     fn who_signs_out(&self) -> Option<(Arc<Principal>, RecordKey)> {
-        let sign_in = self.sign_in().map(|sign_in| (sign_in.principal().clone(), sign_in.key()));
+        let sign_in = self
+            .sign_in()
+            .map(|sign_in| (sign_in.principal().clone(), sign_in.key()));
         sign_in.or_else(|| self.signed_in_at_console())
     }
 
@@ -145,14 +159,19 @@ impl Call<'_> {
     fn signed_out(&self, mut response: Response<Answer>, apps: &[AppId]) -> Response<Answer> {
         let site = self.snapshot.site();
         let clear = HeaderName::from_static("clear-site-data");
-        response.headers_mut().insert(clear, HeaderValue::from_static("\"cache\""));
+        response
+            .headers_mut()
+            .insert(clear, HeaderValue::from_static("\"cache\""));
         for name in [&site.cookies.sign_in, &site.cookies.bind] {
             set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
         }
         let name = site.cookies.app_at(&Place::Site);
         for app in apps {
             let path = format!("{}/{app}/", site.apps_prefix);
-            set_cookie(&mut response, cookie::clear(&name, &path, site.origin.secure));
+            set_cookie(
+                &mut response,
+                cookie::clear(&name, &path, site.origin.secure),
+            );
         }
         response
     }

@@ -19,7 +19,9 @@ use crate::{
 /// A request for the site's name at whatever port this listener has, as one for the port that
 /// people use.
 pub fn at_public_port(parts: &mut Parts, site: &Site) {
-    let Some(host) = parts.headers.get_mut(header::HOST) else { return };
+    let Some(host) = parts.headers.get_mut(header::HOST) else {
+        return;
+    };
     let whole = host.as_bytes();
     let name = match whole.iter().rposition(|byte| *byte == b':') {
         Some(colon) if !whole.ends_with(b"]") => whole.get(..colon).unwrap_or_default(),
@@ -35,7 +37,10 @@ pub fn at_public_port(parts: &mut Parts, site: &Site) {
         // What it says beside is of the same port, or refused for being another host.
         let path = parts.uri.path_and_query().cloned();
         if let Some(path) = path.filter(|_| {
-            parts.uri.authority().is_some_and(|named| named.host().as_bytes() == name_of.as_slice())
+            parts
+                .uri
+                .authority()
+                .is_some_and(|named| named.host().as_bytes() == name_of.as_slice())
         }) {
             parts.uri = path.into();
         }
@@ -45,7 +50,10 @@ pub fn at_public_port(parts: &mut Parts, site: &Site) {
 /// To the same address with https; of the request nothing else is looked at, and nothing is set.
 pub fn to_https(arrival: &Arrival, site: &Site, record: &mut Record) -> Response<Answer> {
     (record.decision, record.reason) = ("redirect", "to_https");
-    respond::redirect(StatusCode::PERMANENT_REDIRECT, &site.url(&arrival.place, arrival.target.as_str()))
+    respond::redirect(
+        StatusCode::PERMANENT_REDIRECT,
+        &site.url(&arrival.place, arrival.target.as_str()),
+    )
 }
 
 /// The address has another tenant than the one this browser knows.
@@ -56,7 +64,10 @@ pub fn another_tenant(
     line: &HeaderValue,
     record: &mut Record,
 ) -> Response<Answer> {
-    let refusal = Refusal { reason: Reason::OtherTenant, app: None };
+    let refusal = Refusal {
+        reason: Reason::OtherTenant,
+        app: None,
+    };
     record.reason = refusal.reason.as_str();
     if tenant::can_come_back(arrival) {
         record.decision = "redirect";
@@ -79,7 +90,13 @@ impl DataThread {
         tenant: &Acquaintance,
         record: &mut Record,
     ) -> Response<Answer> {
-        let Passing { parts, arrival, permit, site, .. } = passing;
+        let Passing {
+            parts,
+            arrival,
+            permit,
+            site,
+            ..
+        } = passing;
         record.decision = "redirect";
         record.reason = "token_in_address";
         let minted = match &consulted.live {

@@ -7,7 +7,9 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts, uri::PathAndQuery};
+use http::{
+    HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts, uri::PathAndQuery,
+};
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 
@@ -42,8 +44,12 @@ use crate::{
 const REMEMBERED: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 const URL_ENCODED: &str = "application/x-www-form-urlencoded";
 /// What our own answers give as their reason when nothing of a request was sent.
-const UNSENT: [&str; 4] =
-    ["upstream_refused", "upstream_connect_timeout", "upstream_busy", "upstream_not_http2"];
+const UNSENT: [&str; 4] = [
+    "upstream_refused",
+    "upstream_connect_timeout",
+    "upstream_busy",
+    "upstream_not_http2",
+];
 
 /// Who presents a form, as their cookies say.
 enum Presenter {
@@ -83,7 +89,13 @@ impl Resumed {
         (status, sentence): (StatusCode, &str),
         record: &mut Record,
     ) -> Response<Answer> {
-        parked::page(arrival, site, (app.title(), &self.sealed), (status, sentence), record)
+        parked::page(
+            arrival,
+            site,
+            (app.title(), &self.sealed),
+            (status, sentence),
+            record,
+        )
     }
 }
 
@@ -105,12 +117,18 @@ impl DataThread {
         arrival: &mut Arrival,
         (body, site, client): (Incoming, &Site, Client),
     ) -> Result<(Source, Option<Box<Resumed>>), Reason> {
-        let Some(oidc) = &self.gateway.oidc else { return Ok((Either::Left(body), None)) };
-        let fits = matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
+        let Some(oidc) = &self.gateway.oidc else {
+            return Ok((Either::Left(body), None));
+        };
+        let fits =
+            matches!(arrival.framing, Framing::Length(length) if length <= MAX_SEALED as u64);
         if !fits || !is_url_encoded(&parts.headers) {
             return Ok((Either::Left(body), None));
         }
-        let holder = match self.whose_session(&parts.headers, arrival, site, client).await? {
+        let holder = match self
+            .whose_session(&parts.headers, arrival, site, client)
+            .await?
+        {
             Presenter::Nobody => return Ok((Either::Left(body), None)),
             Presenter::Person(subject) => Some(subject),
             Presenter::Unknown => None,
@@ -119,8 +137,15 @@ impl DataThread {
             Some(subject) => Holder::Person(subject),
             None => Holder::new(None, client.limit_key),
         };
-        let collected = self.gateway.forms.collect(holder, Either::Left(body), MAX_SEALED).await?;
-        let Collected { bytes: form, reserved } = collected;
+        let collected = self
+            .gateway
+            .forms
+            .collect(holder, Either::Left(body), MAX_SEALED)
+            .await?;
+        let Collected {
+            bytes: form,
+            reserved,
+        } = collected;
         let Some(sealed) = once(&form, FIELD).map_err(|_| Reason::BadForm)? else {
             return Ok((Either::Right(Full::new(form)), None));
         };
@@ -128,11 +153,22 @@ impl DataThread {
         let parked = Parked::open(&sealed, oidc.keys(), &arrival.place, now)
             .filter(|parked| parked.target == arrival.target.as_str())
             .ok_or(Reason::BadForm)?;
-        parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
-        parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
+        parts
+            .headers
+            .insert(header::CONTENT_LENGTH, HeaderValue::from(parked.body.len()));
+        parts
+            .headers
+            .insert(header::CONTENT_TYPE, HeaderValue::from_static(URL_ENCODED));
         arrival.framing = Framing::Length(parked.body.len() as u64);
         let body = Either::Right(Full::new(Bytes::from(parked.body.clone())));
-        Ok((body, Some(Box::new(Resumed { sealed, parked, _reserved: reserved }))))
+        Ok((
+            body,
+            Some(Box::new(Resumed {
+                sealed,
+                parked,
+                _reserved: reserved,
+            })),
+        ))
     }
 
     /// Whose session a cookie names, valid or over for a short time, here or at another replica.
@@ -144,7 +180,8 @@ impl DataThread {
         client: Client,
     ) -> Result<Presenter, Reason> {
         let sessions = &self.gateway.sessions;
-        let presented = cookies::scan(headers, &site.cookies, &arrival.place).map_err(Reason::Malformed)?;
+        let presented =
+            cookies::scan(headers, &site.cookies, &arrival.place).map_err(Reason::Malformed)?;
         if presented.app.is_empty() && presented.sign_in.is_empty() {
             return Ok(Presenter::Nobody);
         }
@@ -152,9 +189,14 @@ impl DataThread {
         if let Some(subject) = known() {
             return Ok(Presenter::Person(subject));
         }
-        match sessions.bring(presented.app.iter(), presented.sign_in.iter(), client).await {
+        match sessions
+            .bring(presented.app.iter(), presented.sign_in.iter(), client)
+            .await
+        {
             Err(NotLoaded::Away) => Err(Reason::Unverifiable),
-            Ok(()) | Err(NotLoaded::TooMany) => Ok(known().map_or(Presenter::Unknown, Presenter::Person)),
+            Ok(()) | Err(NotLoaded::TooMany) => {
+                Ok(known().map_or(Presenter::Unknown, Presenter::Person))
+            }
         }
     }
 
@@ -169,11 +211,17 @@ impl DataThread {
     ) -> Response<Answer> {
         let (arrival, site) = (call.arrival, call.snapshot.site());
         let presented = call.cookies().unwrap_or_default();
-        let person = self.gateway.sessions.lapsed(presented.app.iter().chain(presented.sign_in.iter()));
-        let (Some(person), Some(app), Some(oidc)) = (person, &refusal.app, &self.gateway.oidc) else {
+        let person = self
+            .gateway
+            .sessions
+            .lapsed(presented.app.iter().chain(presented.sign_in.iter()));
+        let (Some(person), Some(app), Some(oidc)) = (person, &refusal.app, &self.gateway.oidc)
+        else {
             return refused(refusal, arrival, site, None, record);
         };
-        let body = self.kept(&call.parts.headers, arrival, (body, &person)).await;
+        let body = self
+            .kept(&call.parts.headers, arrival, (body, &person))
+            .await;
         let Some(body) = body else {
             return not_kept(refusal, arrival, site, record);
         };
@@ -202,11 +250,17 @@ impl DataThread {
         arrival: &Arrival,
         (body, person): (Source, &str),
     ) -> Option<String> {
-        let too_large = matches!(arrival.framing, Framing::Length(length) if length > MAX_BODY as u64);
+        let too_large =
+            matches!(arrival.framing, Framing::Length(length) if length > MAX_BODY as u64);
         if too_large || !is_url_encoded(headers) {
             return None;
         }
-        let collected = self.gateway.forms.collect(Holder::Person(person), body, MAX_BODY).await.ok()?;
+        let collected = self
+            .gateway
+            .forms
+            .collect(Holder::Person(person), body, MAX_BODY)
+            .await
+            .ok()?;
         String::from_utf8(collected.bytes.into()).ok()
     }
 
@@ -220,21 +274,30 @@ impl DataThread {
     ) -> Option<Response<Answer>> {
         let app = &destination.app;
         if app.id().as_str() != resumed.parked.app {
-            let refusal = Refusal { reason: Reason::BadForm, app: None };
+            let refusal = Refusal {
+                reason: Reason::BadForm,
+                app: None,
+            };
             return Some(refused(&refusal, arrival, site, None, record));
         }
         let said = match caller {
-            Caller::Person { principal, .. } if *principal.subject == *resumed.parked.person => return None,
+            Caller::Person { principal, .. } if *principal.subject == *resumed.parked.person => {
+                return None;
+            }
             // Open to everybody by now: nobody was asked who they are, and anybody may send
             // anything.
             Caller::Anonymous if decide::is_open(destination) => return None,
-            Caller::Person { .. } => {
-                (StatusCode::UNAUTHORIZED, "Somebody else is signed in now. Only who wrote this may send it.")
+            Caller::Person { .. } => (
+                StatusCode::UNAUTHORIZED,
+                "Somebody else is signed in now. Only who wrote this may send it.",
+            ),
+            Caller::Anonymous | Caller::BadToken => {
+                (StatusCode::UNAUTHORIZED, "You are not signed in yet.")
             }
-            Caller::Anonymous | Caller::BadToken => (StatusCode::UNAUTHORIZED, "You are not signed in yet."),
-            Caller::Unverifiable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "It cannot be checked now who you are.")
-            }
+            Caller::Unverifiable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "It cannot be checked now who you are.",
+            ),
         };
         Some(resumed.page((app, arrival, site), said, record))
     }
@@ -249,7 +312,8 @@ impl DataThread {
     ) -> Option<Response<Answer>> {
         let (status, app) = (refusal.reason.status(), refusal.app.as_ref()?);
         let said = (status, &*refusal.reason.sentence());
-        (status == StatusCode::SERVICE_UNAVAILABLE).then(|| resumed.page((app, arrival, site), said, record))
+        (status == StatusCode::SERVICE_UNAVAILABLE)
+            .then(|| resumed.page((app, arrival, site), said, record))
     }
 
     /// Spends it; what was spent before is refused.
@@ -259,16 +323,27 @@ impl DataThread {
         (app, arrival, site): (&App, &Arrival, &Site),
         record: &mut Record,
     ) -> Option<Response<Answer>> {
-        match self.gateway.sessions.first_use(&resumed.sealed, REMEMBERED).await {
+        match self
+            .gateway
+            .sessions
+            .first_use(&resumed.sealed, REMEMBERED)
+            .await
+        {
             Ok(true) => None,
             Ok(false) => {
-                let refusal = Refusal { reason: Reason::BadForm, app: None };
+                let refusal = Refusal {
+                    reason: Reason::BadForm,
+                    app: None,
+                };
                 Some(refused(&refusal, arrival, site, None, record))
             }
             // Elsewhere it may have been sent.
             Err(Away) => {
                 self.gateway.sessions.forget_first(&resumed.sealed).await;
-                let said = (StatusCode::SERVICE_UNAVAILABLE, "It cannot be sent now. Please try again.");
+                let said = (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "It cannot be sent now. Please try again.",
+                );
                 Some(resumed.page((app, arrival, site), said, record))
             }
         }
@@ -283,29 +358,56 @@ impl DataThread {
         (app, arrival, site): (&App, &Arrival, &Site),
         record: &mut Record,
     ) -> Walked {
-        let Walked::Answered(response) = walked else { return walked };
+        let Walked::Answered(response) = walked else {
+            return walked;
+        };
         let status = response.status();
-        if record.outcome().is_some_and(|outcome| UNSENT.contains(&outcome)) {
+        if record
+            .outcome()
+            .is_some_and(|outcome| UNSENT.contains(&outcome))
+        {
             self.gateway.sessions.forget_first(&resumed.sealed).await;
             return resumed
-                .page((app, arrival, site), (status, "The app cannot be reached now."), record)
+                .page(
+                    (app, arrival, site),
+                    (status, "The app cannot be reached now."),
+                    record,
+                )
                 .into();
         }
-        if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+        if !matches!(
+            status,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+        ) {
             return Walked::Answered(response);
         }
-        let location = response.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let location = response
+            .headers()
+            .get(header::LOCATION)
+            .and_then(|location| location.to_str().ok());
         let target = location.and_then(|location| within(app, arrival, site, location));
         let sealed = target
             .zip(self.gateway.oidc.as_ref())
-            .and_then(|(target, oidc)| Parked { target, ..resumed.parked }.seal(oidc.keys()));
+            .and_then(|(target, oidc)| {
+                Parked {
+                    target,
+                    ..resumed.parked
+                }
+                .seal(oidc.keys())
+            });
         match sealed {
             Some(sealed) => {
-                let said = (StatusCode::OK, "The app takes this at another address: send it once more.");
+                let said = (
+                    StatusCode::OK,
+                    "The app takes this at another address: send it once more.",
+                );
                 parked::page(arrival, site, (app.title(), &sealed), said, record).into()
             }
             None => {
-                let refusal = Refusal { reason: Reason::BadForm, app: None };
+                let refusal = Refusal {
+                    reason: Reason::BadForm,
+                    app: None,
+                };
                 refused(&refusal, arrival, site, None, record).into()
             }
         }
@@ -317,7 +419,10 @@ fn within(app: &App, arrival: &Arrival, site: &Site, location: &str) -> Option<S
     let here = url::Url::parse(&site.url(&arrival.place, arrival.target.as_str())).ok()?;
     let there = here.join(location).ok()?;
     let below = match arrival.place {
-        Place::Site => there.path().strip_prefix(&*app.mount).is_some_and(|rest| rest.starts_with('/')),
+        Place::Site => there
+            .path()
+            .strip_prefix(&*app.mount)
+            .is_some_and(|rest| rest.starts_with('/')),
         Place::Host(_) | Place::Port(_) => true,
     };
     let target = match there.query() {
@@ -329,12 +434,25 @@ fn within(app: &App, arrival: &Arrival, site: &Site, location: &str) -> Option<S
 
 fn is_url_encoded(headers: &HeaderMap) -> bool {
     let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(kind), None) = (kinds.next(), kinds.next()) else { return false };
-    let kind = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let (Some(kind), None) = (kinds.next(), kinds.next()) else {
+        return false;
+    };
+    let kind = kind
+        .to_str()
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
     kind.eq_ignore_ascii_case(URL_ENCODED) && !headers.contains_key(header::CONTENT_ENCODING)
 }
 
-fn not_kept(refusal: &Refusal, arrival: &Arrival, site: &Site, record: &mut Record) -> Response<Answer> {
+fn not_kept(
+    refusal: &Refusal,
+    arrival: &Arrival,
+    site: &Site,
+    record: &mut Record,
+) -> Response<Answer> {
     let sentence = "You were signed out because nothing was used for a while. What you sent could not be kept: files, and more than \
                     64 KiB, are not. Your browser may still have it: go back, sign in in another tab, and send it again.";
     let problem = Problem {
@@ -348,6 +466,8 @@ fn not_kept(refusal: &Refusal, arrival: &Arrival, site: &Site, record: &mut Reco
     let audience = Audience::of(arrival, site, None);
     let mut response = respond::explain(problem, refusal.app.as_deref(), audience, record);
     let challenge = HeaderValue::from_static("Bearer realm=\"ludgate\"");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, challenge);
     response
 }

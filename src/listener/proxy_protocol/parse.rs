@@ -66,10 +66,19 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
 fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
     let within = bytes.get(..MAX_LINE).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|two| two == b"\r\n") else {
-        return if within.len() < MAX_LINE { Ok(Parsed::Incomplete) } else { Err(Broken::TooLong) };
+        return if within.len() < MAX_LINE {
+            Ok(Parsed::Incomplete)
+        } else {
+            Err(Broken::TooLong)
+        };
     };
     let words = within.get(LINE.len()..end).ok_or(Broken::Malformed)?;
-    let complete = |client| Ok(Parsed::Complete { length: end + 2, client });
+    let complete = |client| {
+        Ok(Parsed::Complete {
+            length: end + 2,
+            client,
+        })
+    };
     if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
         // Whatever else is in the line must be ignored.
         return complete(None);
@@ -82,7 +91,9 @@ fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
     let source = address(family, source).ok_or(Broken::Malformed)?;
     let port = port(source_port).ok_or(Broken::Malformed)?;
     // Not used; but a line that is wrong in one place is not believed in another.
-    address(family, destination).zip(self::port(destination_port)).ok_or(Broken::Malformed)?;
+    address(family, destination)
+        .zip(self::port(destination_port))
+        .ok_or(Broken::Malformed)?;
     complete(Some(SocketAddr::new(source, port)))
 }
 
@@ -96,13 +107,16 @@ fn address(family: &str, text: &str) -> Option<IpAddr> {
 
 /// Digits only and no zero in front of others, which is more than `parse` asks.
 fn port(text: &str) -> Option<u16> {
-    let plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let plain =
+        text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)
 }
 
 /// Version 2, section 2.2.
 fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
-    let Some((head, _)) = bytes.split_first_chunk::<16>() else { return Ok(Parsed::Incomplete) };
+    let Some((head, _)) = bytes.split_first_chunk::<16>() else {
+        return Ok(Parsed::Incomplete);
+    };
     let [.., command, family, high, low] = *head;
     let is_local = match command {
         0x20 => true,
@@ -114,7 +128,9 @@ fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
         return Err(Broken::TooLong);
     }
     // No address is read before all of it is there.
-    let Some(header) = bytes.get(..length) else { return Ok(Parsed::Incomplete) };
+    let Some(header) = bytes.get(..length) else {
+        return Ok(Parsed::Incomplete);
+    };
     let block = header.get(head.len()..).unwrap_or_default();
     let client = match (is_local, family) {
         // The balancer's own connection, such as a health check. The block and its family are to be
@@ -141,7 +157,10 @@ where
         let (_, rest) = rest.split_first_chunk::<N>()?;
         let (port, rest) = rest.split_first_chunk::<2>()?;
         let (_, rest) = rest.split_first_chunk::<2>()?;
-        Some((SocketAddr::new(IpAddr::from(*source), u16::from_be_bytes(*port)), rest))
+        Some((
+            SocketAddr::new(IpAddr::from(*source), u16::from_be_bytes(*port)),
+            rest,
+        ))
     };
     let (source, extensions) = source_and_rest().ok_or(Broken::Malformed)?;
     check(header, extensions).ok_or(Broken::Malformed)?;
@@ -173,7 +192,9 @@ fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
 /// RFC 4960, appendix B. Bit by bit: once per connection, over some hundred bytes.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(u32::MAX, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0x82F6_3B78 & (crc & 1).wrapping_neg()))
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0x82F6_3B78 & (crc & 1).wrapping_neg())
+        })
     })
 }
 
@@ -191,18 +212,32 @@ mod tests {
 
     /// 203.0.113.7:4660 to 192.0.2.1:443.
     fn v4_block(extensions: &[u8]) -> Vec<u8> {
-        [&[203, 0, 113, 7, 192, 0, 2, 1, 0x12, 0x34, 1, 0xBB], extensions].concat()
+        [
+            &[203, 0, 113, 7, 192, 0, 2, 1, 0x12, 0x34, 1, 0xBB],
+            extensions,
+        ]
+        .concat()
     }
 
     /// [2001:db8::7]:4660 to [::]:0.
     fn v6_block(extensions: &[u8]) -> Vec<u8> {
         let source: Ipv6Addr = "2001:db8::7".parse().expect("an address");
-        [&source.octets()[..], &[0; 16], &[0x12, 0x34, 0, 0], extensions].concat()
+        [
+            &source.octets()[..],
+            &[0; 16],
+            &[0x12, 0x34, 0, 0],
+            extensions,
+        ]
+        .concat()
     }
 
     /// The header of `v4_block` with a checksum after another TLV.
     fn with_checksum() -> Vec<u8> {
-        let mut header = v2(0x21, 0x11, &v4_block(&[4, 0, 1, 0xFF, CRC32C, 0, 4, 0, 0, 0, 0]));
+        let mut header = v2(
+            0x21,
+            0x11,
+            &v4_block(&[4, 0, 1, 0xFF, CRC32C, 0, 4, 0, 0, 0, 0]),
+        );
         let sum = crc32c(header.iter().copied()).to_be_bytes();
         let at = header.len() - sum.len();
         header.splice(at.., sum);
@@ -215,16 +250,32 @@ mod tests {
         let longest = [b"PROXY UNKNOWN ".as_slice(), &[b'f'; 91], b"\r\n"].concat();
         assert_eq!(longest.len(), MAX_LINE);
         vec![
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(), four),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
+                four,
+            ),
             (b"PROXY TCP6 2001:db8::7 :: 4660 0\r\n".to_vec(), six),
-            (b"PROXY TCP6 2001:DB8:0:0:0:0:0:7 ::1 4660 65535\r\n".to_vec(), six),
+            (
+                b"PROXY TCP6 2001:DB8:0:0:0:0:0:7 ::1 4660 65535\r\n".to_vec(),
+                six,
+            ),
             (b"PROXY UNKNOWN\r\n".to_vec(), None),
             (b"PROXY UNKNOWN any \r\xFF\nthing\r\n".to_vec(), None),
             (longest, None),
             (v2(0x21, 0x11, &v4_block(b"")), four),
             (v2(0x21, 0x21, &v6_block(b"")), six),
-            (v2(0x21, 0x11, &v4_block(&[0xEA, 0, 2, 7, 7, 4, 0, 0])), four),
-            (v2(0x21, 0x11, &v4_block(&[&[4, 0x1F, 0xE1][..], &[0; 0x1FE1]].concat())), four),
+            (
+                v2(0x21, 0x11, &v4_block(&[0xEA, 0, 2, 7, 7, 4, 0, 0])),
+                four,
+            ),
+            (
+                v2(
+                    0x21,
+                    0x11,
+                    &v4_block(&[&[4, 0x1F, 0xE1][..], &[0; 0x1FE1]].concat()),
+                ),
+                four,
+            ),
             (with_checksum(), four),
             (v2(0x20, 0x00, b""), None),
             (v2(0x20, 0x11, &v4_block(b"xx")), None),
@@ -239,13 +290,30 @@ mod tests {
     fn every_valid_header_names_its_client_or_nobody_wherever_it_is_split() {
         for (header, client) in valid() {
             let client = client.map(|text| text.parse().expect("an address"));
-            let complete = Ok(Parsed::Complete { length: header.len(), client });
+            let complete = Ok(Parsed::Complete {
+                length: header.len(),
+                client,
+            });
             let shown = String::from_utf8_lossy(&header).into_owned();
             for split in 0..header.len() {
-                assert_eq!(parse(&header[..split]), Ok(Parsed::Incomplete), "{split} of {shown:?}");
+                assert_eq!(
+                    parse(&header[..split]),
+                    Ok(Parsed::Incomplete),
+                    "{split} of {shown:?}"
+                );
             }
-            for after in [&b""[..], b"G", b"\r\n", b"\x16\x03\x01", b"PROXY UNKNOWN\r\n"] {
-                assert_eq!(parse(&[&header, after].concat()), complete, "{shown:?} before {after:?}");
+            for after in [
+                &b""[..],
+                b"G",
+                b"\r\n",
+                b"\x16\x03\x01",
+                b"PROXY UNKNOWN\r\n",
+            ] {
+                assert_eq!(
+                    parse(&[&header, after].concat()),
+                    complete,
+                    "{shown:?} before {after:?}"
+                );
             }
         }
     }
@@ -265,24 +333,72 @@ mod tests {
             (b"PROXYTCP4".to_vec(), Broken::Missing),
             (b"\r\nPROXY UNKNOWN\r\n".to_vec(), Broken::Missing),
             (line_of_108, Broken::TooLong),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\n".repeat(3), Broken::TooLong),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\n".repeat(3),
+                Broken::TooLong,
+            ),
             (b"PROXY \r\n".to_vec(), Broken::Malformed),
             (b"PROXY UNKNOWNS\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY  TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4  203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443 \r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 65536\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 +4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 04660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.07 192.0.2.1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 2001:db8::7 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 2001:db8::7 2001:db8::7 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP6 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP6 fe80::1%eth0 ::1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP5 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\r\n".to_vec(), Broken::Malformed),
-            (b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 \xFF\r\n".to_vec(), Broken::Malformed),
+            (
+                b"PROXY  TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4  203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443 \r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 65536\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 +4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 04660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.07 192.0.2.1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 2001:db8::7 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 2001:db8::7 2001:db8::7 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP6 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP6 fe80::1%eth0 ::1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP5 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\r\n".to_vec(),
+                Broken::Malformed,
+            ),
+            (
+                b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 \xFF\r\n".to_vec(),
+                Broken::Malformed,
+            ),
             (v2(0x22, 0x11, &v4_block(b"")), Broken::Malformed),
             (v2(0x11, 0x11, &v4_block(b"")), Broken::Malformed),
             (v2(0x21, 0x13, &v4_block(b"")), Broken::Malformed),
@@ -291,11 +407,19 @@ mod tests {
             (v2(0x21, 0x21, &v6_block(b"")[..35]), Broken::Malformed),
             (v2(0x21, 0x11, &v4_block(&[4, 0])), Broken::Malformed),
             (v2(0x21, 0x11, &v4_block(&[4, 0, 2, 0])), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(&[CRC32C, 0, 3, 0, 0, 0])), Broken::Malformed),
+            (
+                v2(0x21, 0x11, &v4_block(&[CRC32C, 0, 3, 0, 0, 0])),
+                Broken::Malformed,
+            ),
             (wrong_sum, Broken::Malformed),
             (long, Broken::TooLong),
         ] {
-            assert_eq!(parse(&bytes), Err(broken), "{:?}", String::from_utf8_lossy(&bytes));
+            assert_eq!(
+                parse(&bytes),
+                Err(broken),
+                "{:?}",
+                String::from_utf8_lossy(&bytes)
+            );
         }
     }
 

@@ -4,7 +4,14 @@ use super::{Key, Kind, key};
 
 /// In the order they are printed, table by table.
 pub const KEYS: &[Key] = &[
-    key("listen", "address", Kind::Text, "\"127.0.0.1:8080\"", "\"127.0.0.1:8080\"", "Address and port."),
+    key(
+        "listen",
+        "address",
+        Kind::Text,
+        "\"127.0.0.1:8080\"",
+        "\"127.0.0.1:8080\"",
+        "Address and port.",
+    ),
     key(
         "listen",
         "tls",
@@ -133,7 +140,14 @@ pub const KEYS: &[Key] = &[
         "[\"accessToken\", \"refreshToken\", \"apiToken\"]",
         "The console's own secrets: never sent to apps, never taken from apps.",
     ),
-    key("log", "requests", Kind::Switch, "true", "true", "One JSON line per request on standard output."),
+    key(
+        "log",
+        "requests",
+        Kind::Switch,
+        "true",
+        "true",
+        "One JSON line per request on standard output.",
+    ),
     key(
         "log",
         "level",

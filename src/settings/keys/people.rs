@@ -92,7 +92,14 @@ pub const KEYS: &[Key] = &[
         "true",
         "Who signs out is sent to sign out at the provider too, where it offers that. It must know <site.url><site.apps_prefix>/ as a post-logout redirect URI.",
     ),
-    key("identity", "audiences", Kind::Texts, "[client_id]", "[\"ludgate\"]", "Accepted in bearer tokens."),
+    key(
+        "identity",
+        "audiences",
+        Kind::Texts,
+        "[client_id]",
+        "[\"ludgate\"]",
+        "Accepted in bearer tokens.",
+    ),
     key(
         "identity",
         "ca",

@@ -32,15 +32,29 @@ impl Line {
     pub async fn open(address: SocketAddr, config: Arc<ClientConfig>) -> Line {
         let stream = TcpStream::connect(address).await.expect("somebody listens");
         let name = ServerName::from(address.ip());
-        let stream = TlsConnector::from(config).connect(name, stream).await.expect("a handshake");
-        let leaf = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let stream = TlsConnector::from(config)
+            .connect(name, stream)
+            .await
+            .expect("a handshake");
+        let leaf = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(|chain| chain.first());
         let certificate = leaf.expect("a certificate").to_vec();
         let (reader, writer) = tokio::io::split(stream);
-        Line { reader: Reader::new(reader), writer, certificate }
+        Line {
+            reader: Reader::new(reader),
+            writer,
+            certificate,
+        }
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.writer.write_all(bytes.as_ref()).await.expect("writable");
+        self.writer
+            .write_all(bytes.as_ref())
+            .await
+            .expect("writable");
         self.writer.flush().await.expect("writable");
     }
 
@@ -84,7 +98,9 @@ impl ServerCertVerifier for Anybody {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider().signature_verification_algorithms.supported_schemes()
+        rustls::crypto::aws_lc_rs::default_provider()
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -94,36 +110,57 @@ pub async fn cluster() -> Arvados {
 }
 
 fn address_of(url: &str) -> SocketAddr {
-    url.trim_start_matches("https://").parse().expect("an address")
+    url.trim_start_matches("https://")
+        .parse()
+        .expect("an address")
 }
 
 /// One request to the API on a connection of its own; `None` when it closes without an answer.
-pub async fn ask(arvados: &Arvados, method: &str, target: &str, authorization: &str) -> Option<Message> {
+pub async fn ask(
+    arvados: &Arvados,
+    method: &str,
+    target: &str,
+    authorization: &str,
+) -> Option<Message> {
     let config = ludgate::ops::tls_client::client(Some(arvados.ca_pem().as_bytes())).expect("a CA");
     let mut line = Line::open(address_of(&arvados.api()), config).await;
     let authorization = match authorization {
         "" => String::new(),
         value => format!("Authorization: {value}\r\n"),
     };
-    line.send(format!("{method} {target} HTTP/1.1\r\nHost: api\r\n{authorization}\r\n")).await;
+    line.send(format!(
+        "{method} {target} HTTP/1.1\r\nHost: api\r\n{authorization}\r\n"
+    ))
+    .await;
     line.answer().await
 }
 
 pub async fn get(arvados: &Arvados, path: &str, token: &str) -> Message {
     let target = format!("/arvados/v1/{path}");
-    ask(arvados, "GET", &target, &format!("Bearer {token}")).await.expect("an answer")
+    ask(arvados, "GET", &target, &format!("Bearer {token}"))
+        .await
+        .expect("an answer")
 }
 
 /// A list, or one record, with these parameters.
-pub async fn list(arvados: &Arvados, path: &str, token: &str, parameters: &[(&str, &str)]) -> Message {
-    let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
+pub async fn list(
+    arvados: &Arvados,
+    path: &str,
+    token: &str,
+    parameters: &[(&str, &str)],
+) -> Message {
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs(parameters)
+        .finish();
     get(arvados, &format!("{path}?{query}"), token).await
 }
 
 pub fn uuids(list: &Message) -> Vec<String> {
     let list = list.json();
     let items = list["items"].as_array().expect("items").iter();
-    items.map(|item| item["uuid"].as_str().expect("a uuid").to_owned()).collect()
+    items
+        .map(|item| item["uuid"].as_str().expect("a uuid").to_owned())
+        .collect()
 }
 
 pub fn published() -> Value {
@@ -136,13 +173,18 @@ pub async fn running() -> (Arvados, User, Container, Backend) {
     let arvados = cluster().await;
     let alice = arvados.add_user("alice", false);
     let app = Backend::start("app").await;
-    let container = arvados.add_container(&[&alice.uuid], published(), &[(80, app.address())]).await;
+    let container = arvados
+        .add_container(&[&alice.uuid], published(), &[(80, app.address())])
+        .await;
     (arvados, alice, container, app)
 }
 
 fn keyed_hash(key: &str, message: &[u8]) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), message);
-    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    tag.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// A connection to a container's gateway, and what must be said and heard on it.
@@ -155,14 +197,31 @@ pub struct Side {
 
 impl Side {
     pub async fn open(arvados: &Arvados, container: &str) -> Side {
-        let record = get(arvados, &format!("containers/{container}"), &arvados.root_token()).await.json();
-        let address = record["gateway_address"].as_str().expect("a text").parse().expect("an address");
-        let config = ClientConfig::builder().dangerous().with_custom_certificate_verifier(Arc::new(Anybody));
+        let record = get(
+            arvados,
+            &format!("containers/{container}"),
+            &arvados.root_token(),
+        )
+        .await
+        .json();
+        let address = record["gateway_address"]
+            .as_str()
+            .expect("a text")
+            .parse()
+            .expect("an address");
+        let config = ClientConfig::builder()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody));
         let line = Line::open(address, Arc::new(config.with_no_client_auth())).await;
         let key = keyed_hash(&arvados.root_token(), container.as_bytes());
         let authorization = keyed_hash(&key, &line.certificate);
         let proof = keyed_hash(&key, authorization.as_bytes());
-        Side { line, container: container.to_owned(), authorization, proof }
+        Side {
+            line,
+            container: container.to_owned(),
+            authorization,
+            proof,
+        }
     }
 
     pub fn headers(&self, port: u16) -> String {
@@ -173,7 +232,11 @@ impl Side {
     }
 
     pub async fn request(&mut self, start: &str, headers: &str, body: &str) -> Message {
-        self.line.send(format!("{start} HTTP/1.1\r\nHost: app.test\r\n{headers}\r\n{body}")).await;
+        self.line
+            .send(format!(
+                "{start} HTTP/1.1\r\nHost: app.test\r\n{headers}\r\n{body}"
+            ))
+            .await;
         self.line.answer().await.expect("an answer")
     }
 }

@@ -35,23 +35,32 @@ impl Kubelet {
         let address = listener.local_addr().expect("an address");
         listener.set_nonblocking(true).expect("a socket");
         let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
-        let made = rcgen::generate_simple_self_signed([address.ip().to_string()]).expect("a certificate");
+        let made =
+            rcgen::generate_simple_self_signed([address.ip().to_string()]).expect("a certificate");
         let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
         let config = ServerConfig::builder()
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a certificate and its key");
         let acceptor = TlsAcceptor::from(Arc::new(config));
-        let (seen, (second_line, told)) = (Arc::<Mutex<Vec<String>>>::default(), watch::channel(false));
+        let (seen, (second_line, told)) =
+            (Arc::<Mutex<Vec<String>>>::default(), watch::channel(false));
         let noted = seen.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, noted, mut told) = (acceptor.clone(), noted.clone(), told.clone());
                 tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let Ok(stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
                     let (read, mut write) = tokio::io::split(stream);
-                    let Ok(Some(head)) = Reader::new(read).head().await else { return };
-                    noted.lock().expect("no panic").push(head.target().to_owned());
+                    let Ok(Some(head)) = Reader::new(read).head().await else {
+                        return;
+                    };
+                    noted
+                        .lock()
+                        .expect("no panic")
+                        .push(head.target().to_owned());
                     let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nA\r\nfirst line\r\n";
                     let _ = write.write_all(head.as_bytes()).await;
                     let _ = write.flush().await;
@@ -64,16 +73,25 @@ impl Kubelet {
         });
         let node = format!("node-{}", namespace.name);
         register(&node, address).await;
-        Kubelet { node, seen, second_line }
+        Kubelet {
+            node,
+            seen,
+            second_line,
+        }
     }
 
     async fn pod(&self, namespace: &Namespace, name: &str, label: Option<&str>) {
-        let labels = label.map_or(json!({}), |label| json!({ "primehub.io/phapplication": label }));
+        let labels = label.map_or(
+            json!({}),
+            |label| json!({ "primehub.io/phapplication": label }),
+        );
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
             "spec": { "nodeName": self.node, "containers": [{ "name": "app", "image": "app:1" }] },
         });
-        namespace.kubectl(&["apply", "-f", "-"], &pod.to_string()).await;
+        namespace
+            .kubectl(&["apply", "-f", "-"], &pod.to_string())
+            .await;
     }
 }
 
@@ -81,14 +99,18 @@ impl Kubelet {
 async fn register(name: &str, kubelet: SocketAddr) {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
     kubectl(&["apply", "-f", "-"], &node.to_string()).await;
-    let client = kube::Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
+    let client =
+        kube::Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
     let kind = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
     let nodes: Api<kube::api::DynamicObject> = Api::all_with(client, &kind);
     let status = json!({ "status": {
         "addresses": [{ "type": "InternalIP", "address": kubelet.ip().to_string() }],
         "daemonEndpoints": { "kubeletEndpoint": { "Port": kubelet.port() } },
     }});
-    nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.expect("a status");
+    nodes
+        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
+        .await
+        .expect("a status");
 }
 
 async fn ask(world: &World, target: &str, cookies: &str) -> Message {
@@ -102,10 +124,17 @@ async fn ask(world: &World, target: &str, cookies: &str) -> Message {
 /// A log that is followed, of which the first line has come.
 async fn follow(world: &World, target: &str, cookies: &str) -> Raw {
     let mut raw = world.raw().await;
-    raw.send(format!("GET {target} HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n", world.host)).await;
+    raw.send(format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n",
+        world.host
+    ))
+    .await;
     let head = raw.reader.head().await.expect("readable").expect("a head");
     assert_eq!(head.status(), 200);
-    assert_eq!(head.header("content-type").as_deref(), Some("text/plain; charset=utf-8"));
+    assert_eq!(
+        head.header("content-type").as_deref(),
+        Some("text/plain; charset=utf-8")
+    );
     let first = raw.reader.some().await.expect("the first line");
     assert!(String::from_utf8_lossy(&first).contains("first line"));
     raw
@@ -118,11 +147,19 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     let kubelet = Kubelet::start(&namespace).await;
     // Whoever may open the app: its logs are its group's.
     namespace.app("lab", "public", json!({})).await;
-    namespace.app("tcp", "group", json!({ "groupName": "friends" })).await;
-    let without_port =
-        super::namespace::application("tcp", "group", json!({ "groupName": "friends", "httpPort": null }));
     namespace
-        .kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &without_port.to_string())
+        .app("tcp", "group", json!({ "groupName": "friends" }))
+        .await;
+    let without_port = super::namespace::application(
+        "tcp",
+        "group",
+        json!({ "groupName": "friends", "httpPort": null }),
+    );
+    namespace
+        .kubectl(
+            &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+            &without_port.to_string(),
+        )
         .await;
     for (pod, label) in [
         ("app-lab-1", Some("app-lab")),
@@ -136,10 +173,26 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     let world = namespace.world_with("logs = true").await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
     let (hers, his) = (alice.cookie_line("/"), bob.cookie_line("/"));
-    let mut followed = follow(&world, "/api/logs/pods/app-lab-1?follow=true&tailLines=5", &hers).await;
+    let mut followed = follow(
+        &world,
+        "/api/logs/pods/app-lab-1?follow=true&tailLines=5",
+        &hers,
+    )
+    .await;
     assert_eq!(
-        kubelet.seen.lock().expect("no panic").last().map(String::as_str),
-        Some(format!("/containerLogs/{}/app-lab-1/app?follow=true&tailLines=5", namespace.name).as_str())
+        kubelet
+            .seen
+            .lock()
+            .expect("no panic")
+            .last()
+            .map(String::as_str),
+        Some(
+            format!(
+                "/containerLogs/{}/app-lab-1/app?follow=true&tailLines=5",
+                namespace.name
+            )
+            .as_str()
+        )
     );
     kubelet.second_line.send_replace(true);
     let rest = followed.reader.some().await.expect("the second line");
@@ -154,20 +207,34 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
         ("/api/logs/pods/nobody", &hers, 404),
         ("/api/logs/pods/..%2Fother", &hers, 404),
         ("/api/logs/pods/app-lab-1?tailLines=-1", &hers, 400),
-        ("/api/logs/pods/app-lab-1?tailLines=1&tailLines=2", &hers, 400),
+        (
+            "/api/logs/pods/app-lab-1?tailLines=1&tailLines=2",
+            &hers,
+            400,
+        ),
         ("/api/logs/pods/app-lab-1?follow=perhaps", &hers, 400),
         ("/api/logs/pods/app-lab-1?container=app%20x", &hers, 400),
         ("/api/logs/pods/app-lab-1?container=none", &hers, 400),
         ("/api/logs/pods/app-lab-1?container=app", &hers, 200),
     ] {
         let answer = ask(&world, target, cookies).await;
-        assert_eq!(answer.status(), status, "{target} with {cookies:.20}: {}", answer.text());
+        assert_eq!(
+            answer.status(),
+            status,
+            "{target} with {cookies:.20}: {}",
+            answer.text()
+        );
         if status == 200 {
             assert_eq!(answer.text(), "first line\nsecond line");
         }
     }
     let token = world.provider.access_token("alice");
-    let bearer = ask(&world, "/api/logs/pods/app-lab-1", &format!("Authorization: Bearer {token}\r\n")).await;
+    let bearer = ask(
+        &world,
+        "/api/logs/pods/app-lab-1",
+        &format!("Authorization: Bearer {token}\r\n"),
+    )
+    .await;
     assert_eq!(bearer.status(), 200);
 }
 
@@ -183,18 +250,32 @@ async fn a_log_that_is_followed_ends_with_the_membership_the_session_and_the_app
     let target = "/api/logs/pods/app-lab-1?follow=true";
     let mut followed = follow(&world, target, &alice.cookie_line("/")).await;
     let changed = Instant::now();
-    namespace.app("lab", "public", json!({ "groupName": "other" })).await;
-    assert!(followed.is_closed().await, "the app belongs to another group");
-    assert!(changed.elapsed() < Duration::from_secs(1), "{:?}", changed.elapsed());
+    namespace
+        .app("lab", "public", json!({ "groupName": "other" }))
+        .await;
+    assert!(
+        followed.is_closed().await,
+        "the app belongs to another group"
+    );
+    assert!(
+        changed.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        changed.elapsed()
+    );
     namespace.app("lab", "public", json!({})).await;
     world
         .until(|snapshot| {
-            snapshot.group_of(&namespace.name, "lab").is_some_and(|group| group.as_str() == "phusers")
+            snapshot
+                .group_of(&namespace.name, "lab")
+                .is_some_and(|group| group.as_str() == "phusers")
         })
         .await;
     let mut followed = follow(&world, target, &alice.cookie_line("/")).await;
     world.hands.advance(Duration::from_secs(31 * 60));
-    assert!(followed.is_closed().await, "a log that is followed is no use of a session");
+    assert!(
+        followed.is_closed().await,
+        "a log that is followed is no use of a session"
+    );
     assert_eq!(carol.sign_in("/apps/usr/", "alice").await.status(), 200);
     let mut followed = follow(&world, target, &carol.cookie_line("/")).await;
     namespace.delete("lab").await;
@@ -209,11 +290,19 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
     kubelet.pod(&namespace, "app-lab-1", Some("app-lab")).await;
     let off = namespace.world().await;
     let alice = off.signed_in("alice").await;
-    assert_eq!(ask(&off, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await.status(), 404);
+    assert_eq!(
+        ask(&off, "/api/logs/pods/app-lab-1", &alice.cookie_line("/"))
+            .await
+            .status(),
+        404
+    );
     let on = namespace.world_with("logs = true").await;
     let alice = on.signed_in("alice").await;
     let refused = ask(&on, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await;
-    assert_eq!((refused.status(), refused.json()["reason"].as_str()), (503, Some("unverifiable")));
+    assert_eq!(
+        (refused.status(), refused.json()["reason"].as_str()),
+        (503, Some("unverifiable"))
+    );
     assert!(kubelet.seen.lock().expect("no panic").is_empty());
 }
 
@@ -222,7 +311,9 @@ async fn a_label_that_two_apps_may_mean_needs_both_groups_and_nobody_takes_all_s
     let namespace = Namespace::new().await;
     namespace.grant("logs.yaml").await;
     let kubelet = Kubelet::start(&namespace).await;
-    namespace.app("app-foo", "group", json!({ "groupName": "phusers" })).await;
+    namespace
+        .app("app-foo", "group", json!({ "groupName": "phusers" }))
+        .await;
     kubelet.pod(&namespace, "app-foo-1", Some("app-foo")).await;
     let world = namespace.world_with("logs = true").await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
@@ -233,10 +324,19 @@ async fn a_label_that_two_apps_may_mean_needs_both_groups_and_nobody_takes_all_s
         followed.push(follow(&world, target, &hers).await);
     }
     let fifth = ask(&world, target, &hers).await;
-    assert_eq!((fifth.status(), fifth.json()["reason"].as_str()), (503, Some("busy")));
+    assert_eq!(
+        (fifth.status(), fifth.json()["reason"].as_str()),
+        (503, Some("busy"))
+    );
     // Somebody makes an app whose Service would have that name.
-    namespace.app("foo", "group", json!({ "groupName": "friends" })).await;
+    namespace
+        .app("foo", "group", json!({ "groupName": "friends" }))
+        .await;
     world.until(|snapshot| snapshot.find("foo").is_some()).await;
-    assert_eq!(ask(&world, target, &his).await.status(), 403, "of one of the two groups only");
+    assert_eq!(
+        ask(&world, target, &his).await.status(),
+        403,
+        "of one of the two groups only"
+    );
     drop(followed);
 }

@@ -17,15 +17,23 @@ const PATIENCE_OF_DEBUG: Duration = Duration::from_secs(10);
 async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is_seen_at_once() {
     let namespace = Namespace::new().await;
     let app = namespace.running("one", 0).await;
-    namespace.app("one", "group", json!({ "groupName": "other" })).await;
-    let client = Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
+    namespace
+        .app("one", "group", json!({ "groupName": "other" }))
+        .await;
+    let client =
+        Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
     let api: Api<DynamicObject> = Api::namespaced_with(client, &namespace.name, &phapplications());
     stream::iter(1..MANY)
         .map(|number| {
-            let (api, written) = (api.clone(), application(&format!("app-{number}"), "group", json!({})));
+            let (api, written) = (
+                api.clone(),
+                application(&format!("app-{number}"), "group", json!({})),
+            );
             async move {
                 let object = serde_json::from_value(written).expect("an object");
-                api.create(&Default::default(), &object).await.expect("created");
+                api.create(&Default::default(), &object)
+                    .await
+                    .expect("created");
             }
         })
         .buffer_unordered(32)
@@ -43,15 +51,30 @@ async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is
         .filter(|app| app.spec.upstream.host.ends_with(".svc"))
         .count();
     assert_eq!(known, MANY + 1, "with the one that is written last");
-    eprintln!("{MANY} applications were known after {took:?}, the start of gateway and provider included");
+    eprintln!(
+        "{MANY} applications were known after {took:?}, the start of gateway and provider included"
+    );
     assert!(took < PATIENCE_OF_DEBUG, "{took:?}");
     let get = "GET /apps/one/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
     assert_eq!(world.exchange(get).await.status(), 401);
     let changed = Instant::now();
     namespace.app("one", "public", json!({})).await;
-    world.until(|snapshot| snapshot.find("one").is_some_and(|app| app.spec.access.kind() == "public")).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("one")
+                .is_some_and(|app| app.spec.access.kind() == "public")
+        })
+        .await;
     assert_eq!(world.exchange(get).await.status(), 200);
-    eprintln!("one change among them was in force after {:?}", changed.elapsed());
-    assert!(changed.elapsed() < PATIENCE_OF_DEBUG, "{:?}", changed.elapsed());
+    eprintln!(
+        "one change among them was in force after {:?}",
+        changed.elapsed()
+    );
+    assert!(
+        changed.elapsed() < PATIENCE_OF_DEBUG,
+        "{:?}",
+        changed.elapsed()
+    );
     assert_eq!(app.count(), 1);
 }

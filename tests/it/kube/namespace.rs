@@ -36,12 +36,18 @@ impl Namespace {
     pub async fn new() -> Namespace {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        let started = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970");
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("t{}-{}-{count}", std::process::id(), started.as_millis());
-        let config = kube::Config::infer().await.expect("KUBECONFIG: run these tests with make test-kube");
+        let config = kube::Config::infer()
+            .await
+            .expect("KUBECONFIG: run these tests with make test-kube");
         let client = Client::try_from(config).expect("a client");
-        let slices = endpoint_slices::version(&client).await.expect("EndpointSlices");
+        let slices = endpoint_slices::version(&client)
+            .await
+            .expect("EndpointSlices");
         kubectl(&["create", "namespace", &name], "").await;
         let namespace = Namespace {
             name,
@@ -57,7 +63,9 @@ impl Namespace {
 
     /// Grants what a shipped file grants.
     pub async fn grant(&self, file: &str) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("config/rbac").join(file);
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join("config/rbac")
+            .join(file);
         let rights = std::fs::read_to_string(path).expect("the shipped rights");
         let here = rights.replace("namespace: hub", &format!("namespace: {}", self.name));
         self.kubectl(&["apply", "-f", "-"], &here).await;
@@ -73,10 +81,18 @@ impl Namespace {
         // The first list may be a moment old. Changes come in their order: who knows of these knows
         // of all before.
         self.app(LAST, "public", json!({})).await;
-        self.endpoints(LAST, &[SocketAddr::new(self.pods.nobody(), 1)]).await;
-        let world = World::with(&format!("{}{more}\n", self.toml()), |_| {}).await.ready().await;
+        self.endpoints(LAST, &[SocketAddr::new(self.pods.nobody(), 1)])
+            .await;
+        let world = World::with(&format!("{}{more}\n", self.toml()), |_| {})
+            .await
+            .ready()
+            .await;
         world
-            .until(|snapshot| snapshot.find(LAST).is_some_and(|app| app.spec.state == AppState::Running))
+            .until(|snapshot| {
+                snapshot
+                    .find(LAST)
+                    .is_some_and(|app| app.spec.state == AppState::Running)
+            })
             .await;
         world
     }
@@ -101,14 +117,17 @@ impl Namespace {
 
     /// Makes an app, or changes it; `more` is merged into its spec.
     pub async fn app(&self, name: &str, scope: &str, more: Value) {
-        self.apply(&phapplications(), &application(name, scope, more)).await;
+        self.apply(&phapplications(), &application(name, scope, more))
+            .await;
     }
 
     /// Says what the controller would say.
     pub async fn status(&self, name: &str, status: Value) {
         let api = self.api(&phapplications());
         let patch = Patch::Merge(json!({ "status": status }));
-        api.patch_status(name, &PatchParams::default(), &patch).await.expect("a status");
+        api.patch_status(name, &PatchParams::default(), &patch)
+            .await
+            .expect("a status");
     }
 
     /// Says which pods of an app are ready, as the endpoint controller would.
@@ -135,7 +154,10 @@ impl Namespace {
     }
 
     pub async fn delete(&self, name: &str) {
-        self.api(&phapplications()).delete(name, &Default::default()).await.expect("deleted");
+        self.api(&phapplications())
+            .delete(name, &Default::default())
+            .await
+            .expect("deleted");
     }
 
     async fn apply(&self, kind: &ApiResource, object: &Value) {
@@ -144,7 +166,10 @@ impl Namespace {
         whole["apiVersion"] = kind.api_version.clone().into();
         whole["kind"] = kind.kind.clone().into();
         let parameters = PatchParams::apply("ludgate-tests").force();
-        self.api(kind).patch(name, &parameters, &Patch::Apply(&whole)).await.expect("applied");
+        self.api(kind)
+            .patch(name, &parameters, &Patch::Apply(&whole))
+            .await
+            .expect("applied");
     }
 
     fn api(&self, kind: &ApiResource) -> Api<DynamicObject> {
@@ -153,8 +178,12 @@ impl Namespace {
 
     /// With the token of the gateway's own ServiceAccount.
     async fn write_kubeconfig(&self) {
-        let path = format!("/api/v1/namespaces/{}/serviceaccounts/ludgate/token", self.name);
-        let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
+        let path = format!(
+            "/api/v1/namespaces/{}/serviceaccounts/ludgate/token",
+            self.name
+        );
+        let request =
+            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
         let answer = kubectl(&["create", "--raw", &path, "-f", "-"], &request.to_string()).await;
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         let admin = kubectl(&["config", "view", "--raw", "--minify", "-o", "json"], "").await;

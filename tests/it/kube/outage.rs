@@ -31,7 +31,9 @@ impl Road {
                     if !*is_open.borrow() {
                         return;
                     }
-                    let Ok(mut far) = TcpStream::connect(server).await else { return };
+                    let Ok(mut far) = TcpStream::connect(server).await else {
+                        return;
+                    };
                     tokio::select! {
                         _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
                         _ = is_open.wait_for(|open| !open) => {}
@@ -47,7 +49,10 @@ impl Road {
 async fn by_road(namespace: &Namespace) -> Road {
     let text = std::fs::read_to_string(namespace.kubeconfig()).expect("a kubeconfig");
     let mut config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a server").to_owned();
+    let server = config["clusters"][0]["cluster"]["server"]
+        .as_str()
+        .expect("a server")
+        .to_owned();
     let authority = server.trim_start_matches("https://").to_owned();
     let name = authority.split(':').next().expect("a host").to_owned();
     let road = Road::to(authority).await;
@@ -58,7 +63,10 @@ async fn by_road(namespace: &Namespace) -> Road {
 }
 
 async fn status(world: &World, app: &str) -> u16 {
-    world.exchange(&format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\n\r\n")).await.status()
+    world
+        .exchange(&format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+        .await
+        .status()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,11 +90,23 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
         assert_eq!(status(&world, "open").await, 200, "as last known");
         assert_eq!(status(&world, "team").await, 401, "nothing opens");
         assert_eq!(status(&world, "new").await, 404);
-        assert_eq!(alice.open("/apps/team/").await.status(), 200, "her session goes on");
+        assert_eq!(
+            alice.open("/apps/team/").await.status(),
+            200,
+            "her session goes on"
+        );
     }
     let mut carol = world.browser();
-    assert_eq!(carol.sign_in("/apps/usr/", "carol").await.status(), 200, "people can still sign in");
-    assert_eq!(world.admin("/readyz", "").await.status(), 200, "ready, with the last state");
+    assert_eq!(
+        carol.sign_in("/apps/usr/", "carol").await.status(),
+        200,
+        "people can still sign in"
+    );
+    assert_eq!(
+        world.admin("/readyz", "").await.status(),
+        200,
+        "ready, with the last state"
+    );
     let age = async || {
         let metrics = world.admin("/metrics", "").await.text();
         let line = metrics
@@ -94,13 +114,26 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
             .find(|line| line.starts_with("ludgate_catalog_age_seconds "))
             .expect("a metric")
             .to_owned();
-        line.rsplit(' ').next().and_then(|age| age.parse::<f64>().ok()).expect("a number")
+        line.rsplit(' ')
+            .next()
+            .and_then(|age| age.parse::<f64>().ok())
+            .expect("a number")
     };
     let told = tokio::time::timeout(PATIENCE, async { while age().await < 1500.0 {} }).await;
-    assert!(told.is_ok(), "the age of the catalogue is told: {}", age().await);
+    assert!(
+        told.is_ok(),
+        "the age of the catalogue is told: {}",
+        age().await
+    );
     road.open.send_replace(true);
-    world.until(|snapshot| snapshot.find("new").is_some() && snapshot.find("team").is_none()).await;
-    assert_eq!(status(&world, "open").await, 401, "the rule that was written meanwhile");
+    world
+        .until(|snapshot| snapshot.find("new").is_some() && snapshot.find("team").is_none())
+        .await;
+    assert_eq!(
+        status(&world, "open").await,
+        401,
+        "the rule that was written meanwhile"
+    );
     assert_eq!(alice.open("/apps/team/").await.status(), 404);
     assert_eq!(open.count(), 20);
     let told = tokio::time::timeout(PATIENCE, async { while age().await > 1000.0 {} }).await;
@@ -108,7 +141,8 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_starts_while_the_api_server_is_away_is_not_ready_and_denies_nothing_for_good() {
+async fn a_gateway_that_starts_while_the_api_server_is_away_is_not_ready_and_denies_nothing_for_good()
+ {
     let namespace = Namespace::new().await;
     let road = by_road(&namespace).await;
     namespace.running("open", 0).await;
@@ -116,10 +150,18 @@ async fn a_gateway_that_starts_while_the_api_server_is_away_is_not_ready_and_den
     road.open.send_replace(false);
     let world = World::with(&namespace.toml(), |_| {}).await.ready().await;
     assert_eq!(world.admin("/readyz", "").await.status(), 503);
-    let unknown =
-        world.exchange("GET /apps/open/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n").await;
-    assert_eq!((unknown.status(), unknown.json()["reason"].as_str()), (503, Some("catalog_unavailable")));
-    assert_eq!(status(&world, "pub").await, 200, "apps of the file are there");
+    let unknown = world
+        .exchange("GET /apps/open/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n")
+        .await;
+    assert_eq!(
+        (unknown.status(), unknown.json()["reason"].as_str()),
+        (503, Some("catalog_unavailable"))
+    );
+    assert_eq!(
+        status(&world, "pub").await,
+        200,
+        "apps of the file are there"
+    );
     road.open.send_replace(true);
     world.until(|snapshot| snapshot.is_complete()).await;
     assert_eq!(status(&world, "open").await, 200);

@@ -15,7 +15,8 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_members_download_goes_on() {
+async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_members_download_goes_on()
+ {
     let namespace = Namespace::new().await;
     namespace.running("flip", 0).await;
     let download = slow_download(&namespace, 1).await;
@@ -27,7 +28,13 @@ async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_m
     assert!(socket.carries().await);
     // A member's download, begun while the app was everybody's but for her sign-in.
     namespace.app("files", "primehub", json!({})).await;
-    world.until(|snapshot| snapshot.find("files").is_some_and(|app| app.spec.access.kind() == "user")).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("files")
+                .is_some_and(|app| app.spec.access.kind() == "user")
+        })
+        .await;
     let mut hers = world.raw().await;
     let cookies = alice.cookie_line("/apps/files/");
     hers.send(format!(
@@ -35,19 +42,40 @@ async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_m
         world.host
     ))
     .await;
-    assert_eq!(hers.reader.head().await.expect("readable").expect("a head").status(), 200);
+    assert_eq!(
+        hers.reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("a head")
+            .status(),
+        200
+    );
 
     for (name, before) in [("flip", &mut socket)] {
         let narrowed = application(name, "group", json!({})).to_string();
-        namespace.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &narrowed).await;
+        namespace
+            .kubectl(
+                &["apply", "--server-side", "--force-conflicts", "-f", "-"],
+                &narrowed,
+            )
+            .await;
         let applied = Instant::now();
         assert_eq!(before.farewell().await, Some(1008), "the WebSocket ended");
-        let refused = world.exchange(&format!("GET /apps/{name}/ HTTP/1.1\r\nHost: HOST\r\n\r\n")).await;
+        let refused = world
+            .exchange(&format!("GET /apps/{name}/ HTTP/1.1\r\nHost: HOST\r\n\r\n"))
+            .await;
         assert_eq!(refused.status(), 401);
         assert!(applied.elapsed() < SOON, "{:?}", applied.elapsed());
     }
     namespace.app("files", "group", json!({})).await;
-    world.until(|snapshot| snapshot.find("files").is_some_and(|app| app.spec.access.kind() == "group")).await;
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("files")
+                .is_some_and(|app| app.spec.access.kind() == "group")
+        })
+        .await;
     download.go_on();
     let whole = hers.reader.rest().await.expect("the rest");
     assert_eq!(whole.len(), DOWNLOAD, "byte for byte");
@@ -58,24 +86,43 @@ async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_m
 async fn another_group_cuts_its_former_members_and_a_deletion_cuts_everybody() {
     let namespace = Namespace::new().await;
     namespace.running("room", 0).await;
-    namespace.app("room", "group", json!({ "groupName": "phusers" })).await;
+    namespace
+        .app("room", "group", json!({ "groupName": "phusers" }))
+        .await;
     let world = namespace.world().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
     let mut hers = world.websocket(&alice, "room").await;
-    namespace.app("room", "group", json!({ "groupName": "friends" })).await;
+    namespace
+        .app("room", "group", json!({ "groupName": "friends" }))
+        .await;
     world
         .until(|snapshot| {
-            snapshot.find("room").is_some_and(|app| app.spec.access.to_string() == "group:friends")
+            snapshot
+                .find("room")
+                .is_some_and(|app| app.spec.access.to_string() == "group:friends")
         })
         .await;
-    assert!(hers.carries().await, "alice is in both groups and notices nothing");
+    assert!(
+        hers.carries().await,
+        "alice is in both groups and notices nothing"
+    );
     let mut his = world.websocket(&bob, "room").await;
-    namespace.app("room", "group", json!({ "groupName": "phusers" })).await;
-    assert_eq!(his.farewell().await, Some(1008), "bob is in the first one no longer");
+    namespace
+        .app("room", "group", json!({ "groupName": "phusers" }))
+        .await;
+    assert_eq!(
+        his.farewell().await,
+        Some(1008),
+        "bob is in the first one no longer"
+    );
     assert!(hers.carries().await);
     let gone = Instant::now();
     namespace.delete("room").await;
-    assert_eq!(hers.farewell().await, Some(1008), "nobody is left in an app that is gone");
+    assert_eq!(
+        hers.farewell().await,
+        Some(1008),
+        "nobody is left in an app that is gone"
+    );
     assert!(gone.elapsed() < SOON, "{:?}", gone.elapsed());
     let mut alice = alice;
     assert_eq!(alice.open("/apps/room/").await.status(), 404);
@@ -98,12 +145,20 @@ async fn an_address_that_changes_hands_takes_no_connection_of_its_last_tenant_al
         let wanted = to.to_string();
         world
             .until(|snapshot| {
-                snapshot.find("first").is_some_and(|app| format!("{:?}", app.spec.upstream).contains(&wanted))
+                snapshot
+                    .find("first")
+                    .is_some_and(|app| format!("{:?}", app.spec.upstream).contains(&wanted))
             })
             .await;
-        assert_eq!(world.exchange(get).await.text(), format!("{expected} /apps/first/"));
+        assert_eq!(
+            world.exchange(get).await.text(),
+            format!("{expected} /apps/first/")
+        );
     }
-    assert!(first.connections() > before, "a new connection, not the kept one");
+    assert!(
+        first.connections() > before,
+        "a new connection, not the kept one"
+    );
 }
 
 const DOWNLOAD: usize = 600_000;
@@ -123,7 +178,9 @@ impl Download {
 
 async fn slow_download(namespace: &Namespace, pod: u8) -> Download {
     let listener = namespace.pods.listen(pod, 0);
-    namespace.endpoints("files", &[listener.local_addr().expect("an address")]).await;
+    namespace
+        .endpoints("files", &[listener.local_addr().expect("an address")])
+        .await;
     listener.set_nonblocking(true).expect("a socket");
     let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
     let (go_on, told) = tokio::sync::watch::channel(false);
@@ -134,8 +191,9 @@ async fn slow_download(namespace: &Namespace, pod: u8) -> Download {
                 let (read, mut write) = stream.into_split();
                 let _ = Reader::new(read).head().await;
                 let bytes: Vec<u8> = pattern().collect();
-                let head =
-                    format!("HTTP/1.1 200 OK\r\nContent-Length: {DOWNLOAD}\r\nConnection: close\r\n\r\n");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {DOWNLOAD}\r\nConnection: close\r\n\r\n"
+                );
                 let _ = write.write_all(head.as_bytes()).await;
                 let _ = write.write_all(&bytes[..1000]).await;
                 let _ = tokio::time::timeout(PATIENCE, told.wait_for(|go_on| *go_on)).await;

@@ -17,7 +17,10 @@ const PHASES: [(&str, &str, &str); 6] = [
     ("Stopped", "stopped", "stopped"),
 ];
 const KINDS: [(&str, &str); 3] = [
-    ("navigation", "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html\r\n"),
+    (
+        "navigation",
+        "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\nAccept: text/html\r\n",
+    ),
     ("program", "Accept: application/json\r\n"),
     (
         "WebSocket",
@@ -31,11 +34,25 @@ async fn rows_40_to_42_six_phases_with_and_without_a_ready_pod_for_pages_program
     let namespace = Namespace::new().await;
     for (phase, _, _) in PHASES {
         for (pod, has_pod) in [(0, true), (1, false)] {
-            let name = format!("{}-{}", phase.to_lowercase(), if has_pod { "pod" } else { "none" });
+            let name = format!(
+                "{}-{}",
+                phase.to_lowercase(),
+                if has_pod { "pod" } else { "none" }
+            );
             namespace.app(&name, "public", json!({})).await;
-            namespace.status(&name, json!({ "phase": phase, "message": format!("It is <{phase}>.") })).await;
-            let backend = crate::support::backend::Backend::on("app", namespace.pods.listen(pod, 0));
-            let ready = if has_pod { vec![backend.address()] } else { Vec::new() };
+            namespace
+                .status(
+                    &name,
+                    json!({ "phase": phase, "message": format!("It is <{phase}>.") }),
+                )
+                .await;
+            let backend =
+                crate::support::backend::Backend::on("app", namespace.pods.listen(pod, 0));
+            let ready = if has_pod {
+                vec![backend.address()]
+            } else {
+                Vec::new()
+            };
             namespace.endpoints(&name, &ready).await;
         }
     }
@@ -44,11 +61,18 @@ async fn rows_40_to_42_six_phases_with_and_without_a_ready_pod_for_pages_program
     for (phase, with, without) in PHASES {
         for (suffix, expected) in [("pod", with), ("none", without)] {
             for (kind, headers) in KINDS {
-                let got =
-                    outcome(&world, &format!("{}-{suffix}", phase.to_lowercase()), kind, headers, phase)
-                        .await;
+                let got = outcome(
+                    &world,
+                    &format!("{}-{suffix}", phase.to_lowercase()),
+                    kind,
+                    headers,
+                    phase,
+                )
+                .await;
                 if got != expected {
-                    wrong.push(format!("{phase}, {suffix}, {kind}: {got:?} instead of {expected:?}"));
+                    wrong.push(format!(
+                        "{phase}, {suffix}, {kind}: {got:?} instead of {expected:?}"
+                    ));
                 }
             }
         }
@@ -66,12 +90,20 @@ async fn outcome(world: &World, app: &str, kind: &str, headers: &str, phase: &st
     )
     .await;
     if kind == "WebSocket" {
-        let head = raw.reader.head().await.expect("readable").expect("an answer");
+        let head = raw
+            .reader
+            .head()
+            .await
+            .expect("readable")
+            .expect("an answer");
         if head.status() == 101 {
             return FORWARDED.to_owned();
         }
         assert_eq!(head.status(), 503);
-        let line = world.log.line_with(&format!("\"path\":\"/apps/{app}/ws\"")).await;
+        let line = world
+            .log
+            .line_with(&format!("\"path\":\"/apps/{app}/ws\""))
+            .await;
         return line["reason"].as_str().expect("a reason").to_owned();
     }
     let answer = raw.answer().await.expect("an answer");
@@ -88,9 +120,18 @@ async fn outcome(world: &World, app: &str, kind: &str, headers: &str, phase: &st
         return problem["reason"].as_str().expect("a reason").to_owned();
     }
     let page = answer.text();
-    assert!(page.contains("http-equiv=\"refresh\""), "the page looks again by itself: {page}");
-    assert!(page.contains(&format!("It is &#60;{phase}&#62;.")), "the message is shown, as text: {page}");
-    let line = world.log.line_with(&format!("\"path\":\"/apps/{app}/x\"")).await;
+    assert!(
+        page.contains("http-equiv=\"refresh\""),
+        "the page looks again by itself: {page}"
+    );
+    assert!(
+        page.contains(&format!("It is &#60;{phase}&#62;.")),
+        "the message is shown, as text: {page}"
+    );
+    let line = world
+        .log
+        .line_with(&format!("\"path\":\"/apps/{app}/x\""))
+        .await;
     line["reason"].as_str().expect("a reason").to_owned()
 }
 
@@ -98,20 +139,34 @@ async fn outcome(world: &World, app: &str, kind: &str, headers: &str, phase: &st
 async fn a_page_that_waits_is_the_app_as_soon_as_a_pod_is_ready_whatever_the_phase_says() {
     let namespace = Namespace::new().await;
     namespace.app("slow", "primehub", json!({})).await;
-    namespace.status("slow", json!({ "phase": "Starting", "message": "secret progress" })).await;
+    namespace
+        .status(
+            "slow",
+            json!({ "phase": "Starting", "message": "secret progress" }),
+        )
+        .await;
     let world = namespace.world().await;
     // Who may not see the app learns nothing of its state.
-    let anonymous =
-        world.exchange("GET /apps/slow/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n").await;
+    let anonymous = world
+        .exchange("GET /apps/slow/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n")
+        .await;
     assert_eq!(anonymous.status(), 401);
-    assert!(!anonymous.text().contains("secret progress"), "{}", anonymous.text());
+    assert!(
+        !anonymous.text().contains("secret progress"),
+        "{}",
+        anonymous.text()
+    );
     let mut alice = world.signed_in("alice").await;
     let waiting = alice.open("/apps/slow/").await;
     assert_eq!(waiting.status(), 503);
     assert!(waiting.text().contains("secret progress"));
     let app = namespace.running("slow", 0).await;
     world
-        .until(|snapshot| snapshot.find("slow").is_some_and(|app| app.spec.state.as_str() == "running"))
+        .until(|snapshot| {
+            snapshot
+                .find("slow")
+                .is_some_and(|app| app.spec.state.as_str() == "running")
+        })
         .await;
     assert_eq!(alice.open("/apps/slow/").await.status(), 200);
     assert_eq!(app.count(), 1);
@@ -121,19 +176,31 @@ async fn a_page_that_waits_is_the_app_as_soon_as_a_pod_is_ready_whatever_the_pha
 async fn an_app_that_is_to_stop_lets_nobody_in_and_one_that_is_started_again_does() {
     let namespace = Namespace::new().await;
     namespace.running("halt", 0).await;
-    namespace.app("halt", "public", json!({ "stop": true })).await;
+    namespace
+        .app("halt", "public", json!({ "stop": true }))
+        .await;
     let world = namespace.world().await;
     let get = "GET /apps/halt/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n";
     assert_eq!(world.exchange(get).await.json()["reason"], "stopping");
     namespace.endpoints("halt", &[]).await;
     world
-        .until(|snapshot| snapshot.find("halt").is_some_and(|app| app.spec.state.as_str() == "stopped"))
+        .until(|snapshot| {
+            snapshot
+                .find("halt")
+                .is_some_and(|app| app.spec.state.as_str() == "stopped")
+        })
         .await;
     assert_eq!(world.exchange(get).await.json()["reason"], "stopped");
-    namespace.app("halt", "public", json!({ "stop": false })).await;
+    namespace
+        .app("halt", "public", json!({ "stop": false }))
+        .await;
     namespace.running("halt", 1).await;
     world
-        .until(|snapshot| snapshot.find("halt").is_some_and(|app| app.spec.state.as_str() == "running"))
+        .until(|snapshot| {
+            snapshot
+                .find("halt")
+                .is_some_and(|app| app.spec.state.as_str() == "running")
+        })
         .await;
     assert_eq!(world.exchange(get).await.status(), 200);
 }

@@ -68,32 +68,65 @@ const ASKED: [(&str, &str); 43] = [
     ("GET /odd/reset HTTP/1.1", "\r\n"),
     ("GET /odd/until-the-end HTTP/1.1", "\r\n"),
     ("HEAD /odd/until-the-end HTTP/1.1", "\r\n"),
-    ("GET /odd/trailers HTTP/1.1", "TE: trailers\r\nConnection: TE\r\n\r\n"),
+    (
+        "GET /odd/trailers HTTP/1.1",
+        "TE: trailers\r\nConnection: TE\r\n\r\n",
+    ),
     ("HEAD /odd/trailers HTTP/1.1", "\r\n"),
     ("GET /odd/headers HTTP/1.1", "\r\n"),
     ("HEAD /odd/headers HTTP/1.1", "\r\n"),
     ("GET /many-cookies HTTP/1.1", "\r\n"),
-    ("GET /files/data HTTP/1.1", "Accept-Encoding: gzip;q=0, identity\r\n\r\n"),
+    (
+        "GET /files/data HTTP/1.1",
+        "Accept-Encoding: gzip;q=0, identity\r\n\r\n",
+    ),
     ("HEAD /files/data HTTP/1.1", "\r\n"),
-    ("GET /files/data HTTP/1.1", "Range: bytes=1048575-2097153\r\n\r\n"),
-    ("GET /files/data HTTP/1.1", "Range: bytes=9-99999999\r\n\r\n"),
-    ("GET /files/data HTTP/1.1", "If-None-Match: \"3-mib\"\r\n\r\n"),
+    (
+        "GET /files/data HTTP/1.1",
+        "Range: bytes=1048575-2097153\r\n\r\n",
+    ),
+    (
+        "GET /files/data HTTP/1.1",
+        "Range: bytes=9-99999999\r\n\r\n",
+    ),
+    (
+        "GET /files/data HTTP/1.1",
+        "If-None-Match: \"3-mib\"\r\n\r\n",
+    ),
     ("GET /files/stream HTTP/1.1", "\r\n"),
     ("HEAD /files/stream HTTP/1.1", "\r\n"),
-    ("GET /api/session HTTP/1.1", "Cookie: second=line; and=more\r\n\r\n"),
+    (
+        "GET /api/session HTTP/1.1",
+        "Cookie: second=line; and=more\r\n\r\n",
+    ),
     ("GET /api/x HTTP/1.1", "Authorization: Basic eDp5\r\n\r\n"),
-    ("GET /api/x HTTP/1.1", "Authorization: Bearer opaque-0123456789\r\n\r\n"),
+    (
+        "GET /api/x HTTP/1.1",
+        "Authorization: Bearer opaque-0123456789\r\n\r\n",
+    ),
     (
         "GET /api/x HTTP/1.1",
         "Authorization: Bearer eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJodHRwczovL2Vsc2V3aGVyZSJ9.c2ln\r\n\r\n",
     ),
     ("GET /api/x HTTP/1.1", "authorization: bearer TOKEN\r\n\r\n"),
-    ("GET /api/x HTTP/1.1", "Authorization: Bearer TOKENbroken\r\n\r\n"),
-    ("PUT /api/a HTTP/1.1", "Content-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"a\": 1}"),
-    ("PATCH /api/a HTTP/1.1", "Content-Type: application/merge-patch+json\r\nContent-Length: 2\r\n\r\n{}"),
+    (
+        "GET /api/x HTTP/1.1",
+        "Authorization: Bearer TOKENbroken\r\n\r\n",
+    ),
+    (
+        "PUT /api/a HTTP/1.1",
+        "Content-Type: application/json\r\nContent-Length: 8\r\n\r\n{\"a\": 1}",
+    ),
+    (
+        "PATCH /api/a HTTP/1.1",
+        "Content-Type: application/merge-patch+json\r\nContent-Length: 2\r\n\r\n{}",
+    ),
     ("DELETE /api/a HTTP/1.1", "Content-Length: 3\r\n\r\nall"),
     ("GET /api/search HTTP/1.1", "Content-Length: 5\r\n\r\nquery"),
-    ("PROPFIND /api/dav HTTP/1.1", "Depth: 1\r\nContent-Length: 4\r\n\r\n<a/>"),
+    (
+        "PROPFIND /api/dav HTTP/1.1",
+        "Depth: 1\r\nContent-Length: 4\r\n\r\n<a/>",
+    ),
     ("frob /api/a HTTP/1.1", "\r\n"),
     (
         "OPTIONS /api/a HTTP/1.1",
@@ -147,8 +180,12 @@ struct Visit<'c> {
 impl Client {
     /// Says everything, and gives back what it was told.
     pub async fn visit(&self) -> Told {
-        let mut visit =
-            Visit { client: self, cookies: "theme=\"a b\"".to_owned(), kept: None, told: Told::new() };
+        let mut visit = Visit {
+            client: self,
+            cookies: "theme=\"a b\"".to_owned(),
+            kept: None,
+            told: Told::new(),
+        };
         visit.whole().await;
         visit.told
     }
@@ -179,7 +216,8 @@ impl Visit<'_> {
             self.ask(&format!("GET {target} HTTP/1.1"), b"\r\n").await;
         }
         for (start, rest) in ASKED {
-            self.ask(start, rest.replace("TOKEN", &self.client.token).as_bytes()).await;
+            self.ask(start, rest.replace("TOKEN", &self.client.token).as_bytes())
+                .await;
         }
         self.uploads().await;
         self.events().await;
@@ -196,7 +234,10 @@ impl Visit<'_> {
             (false, 1, Some((first, rest))) => format!("{first}; {ours}; {rest}"),
             (false, _, _) => format!("{own}; {ours}"),
         };
-        format!("{start}\r\nHost: {}\r\nCookie: {cookies}\r\n", self.client.host)
+        format!(
+            "{start}\r\nHost: {}\r\nCookie: {cookies}\r\n",
+            self.client.host
+        )
     }
 
     /// Asks on the connection that is there, while it may be used.
@@ -207,12 +248,22 @@ impl Visit<'_> {
         };
         raw.send([self.head(start).as_bytes(), rest].concat()).await;
         let read = raw.reader.message(start.starts_with("HEAD ")).await;
-        let answer = read.ok().flatten().unwrap_or_else(|| panic!("no answer to {start}"));
+        let answer = read
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| panic!("no answer to {start}"));
         // An answer that says neither how long it is nor that it is chunked ends with the
         // connection.
         let bounded = matches!(answer.status(), 204 | 304)
-            || ["content-length", "transfer-encoding"].iter().any(|name| answer.header(name).is_some());
-        if bounded && !answer.all("connection").iter().any(|value| value == "close") {
+            || ["content-length", "transfer-encoding"]
+                .iter()
+                .any(|name| answer.header(name).is_some());
+        if bounded
+            && !answer
+                .all("connection")
+                .iter()
+                .any(|value| value == "close")
+        {
             self.kept = Some(raw);
         }
         self.told.push((start.to_owned(), answer));
@@ -221,7 +272,11 @@ impl Visit<'_> {
     async fn uploads(&mut self) {
         let bytes = pattern(0..UPLOAD);
         let sized = format!("Content-Length: {UPLOAD}\r\n\r\n");
-        self.ask("POST /upload HTTP/1.1", &[sized.as_bytes(), &bytes].concat()).await;
+        self.ask(
+            "POST /upload HTTP/1.1",
+            &[sized.as_bytes(), &bytes].concat(),
+        )
+        .await;
         let mut chunked = b"Transfer-Encoding: chunked\r\n\r\n".to_vec();
         for chunk in bytes.chunks(65_537) {
             chunked.extend_from_slice(format!("{:X}\r\n", chunk.len()).as_bytes());
@@ -237,23 +292,33 @@ impl Visit<'_> {
     async fn events(&mut self) {
         let mut raw = Raw::connect(self.client.address).await;
         let start = "GET /events HTTP/1.1";
-        raw.send(self.head(start) + "Accept: text/event-stream\r\nLast-Event-ID: 0\r\n\r\n").await;
+        raw.send(self.head(start) + "Accept: text/event-stream\r\nLast-Event-ID: 0\r\n\r\n")
+            .await;
         let head = raw.reader.head().await.expect("readable").expect("a head");
         let mut all = head.raw;
         while !all.ends_with(b"data: one\n\n\r\n") {
             all.extend(raw.reader.some().await.expect("the first event"));
         }
-        self.ask("POST /go HTTP/1.1", b"Content-Length: 0\r\n\r\n").await;
+        self.ask("POST /go HTTP/1.1", b"Content-Length: 0\r\n\r\n")
+            .await;
         while !all.ends_with(b"0\r\n\r\n") {
             all.extend(raw.reader.some().await.expect("the second event"));
         }
-        let answer = Reader::new(&all[..]).message(false).await.expect("readable").expect("an answer");
+        let answer = Reader::new(&all[..])
+            .message(false)
+            .await
+            .expect("readable")
+            .expect("an answer");
         self.told.push((start.to_owned(), answer));
     }
 
     async fn websockets(&mut self) {
         let close = |code: u16, reason: &str| {
-            frame(0x88, Some(MASK), &[&code.to_be_bytes()[..], reason.as_bytes()].concat())
+            frame(
+                0x88,
+                Some(MASK),
+                &[&code.to_be_bytes()[..], reason.as_bytes()].concat(),
+            )
         };
         let all_kinds = [
             frame(0x81, Some(MASK), "caf\u{e9}".as_bytes()),
@@ -270,7 +335,8 @@ impl Visit<'_> {
             close(4001, "bye"),
         ];
         self.websocket(&all_kinds.concat()).await;
-        self.websocket(&[frame(0x81, Some(MASK), HANG_UP), close(1012, "")].concat()).await;
+        self.websocket(&[frame(0x81, Some(MASK), HANG_UP), close(1012, "")].concat())
+            .await;
     }
 
     /// Opens one and says this; what comes until its end is told as a message of its own.
@@ -281,13 +347,22 @@ impl Visit<'_> {
                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: https://elsewhere.example\r\n\
                       Sec-WebSocket-Protocol: chat, graphql-ws\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n";
         raw.send(self.head(start) + fields).await;
-        let answer = raw.reader.message(false).await.expect("readable").expect("an answer");
+        let answer = raw
+            .reader
+            .message(false)
+            .await
+            .expect("readable")
+            .expect("an answer");
         let switched = answer.status() == 101;
         self.told.push((start.to_owned(), answer));
         if switched {
             raw.send(frames).await;
             let body = raw.reader.rest().await.expect("an end");
-            let told = Message { start: "frames".to_owned(), body, ..Message::default() };
+            let told = Message {
+                start: "frames".to_owned(),
+                body,
+                ..Message::default()
+            };
             self.told.push(("frames".to_owned(), told));
         }
     }

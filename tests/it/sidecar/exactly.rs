@@ -74,23 +74,39 @@ const TO_CLIENT: [Exception; 8] = [
 
 /// What the console saw: once from the client, once from Ludgate.
 pub fn the_console_saw_the_same(direct: &[Message], through: &[Message]) {
-    let starts = |seen: &[Message]| seen.iter().map(|message| message.start.clone()).collect::<Vec<_>>();
-    assert_eq!(starts(through), starts(direct), "the same requests in the same order");
-    let pairs = direct.iter().zip(through).map(|(direct, through)| (direct.start.as_str(), direct, through));
+    let starts = |seen: &[Message]| {
+        seen.iter()
+            .map(|message| message.start.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        starts(through),
+        starts(direct),
+        "the same requests in the same order"
+    );
+    let pairs = direct
+        .iter()
+        .zip(through)
+        .map(|(direct, through)| (direct.start.as_str(), direct, through));
     compare(pairs, &TO_CONSOLE);
 }
 
 /// What the client was told: once by the console, once by Ludgate.
 pub fn the_client_was_told_the_same(direct: &Told, through: &Told) {
     assert_eq!(direct.len(), through.len());
-    let pairs =
-        direct.iter().zip(through).map(|((asked, direct), (_, through))| (asked.as_str(), direct, through));
+    let pairs = direct
+        .iter()
+        .zip(through)
+        .map(|((asked, direct), (_, through))| (asked.as_str(), direct, through));
     compare(pairs, &TO_CLIENT);
 }
 
 /// All differences that nothing allows, at once. And every exception must have been met, so that
 /// none stands in its table for nothing.
-fn compare<'m>(pairs: impl Iterator<Item = (&'m str, &'m Message, &'m Message)>, exceptions: &[Exception]) {
+fn compare<'m>(
+    pairs: impl Iterator<Item = (&'m str, &'m Message, &'m Message)>,
+    exceptions: &[Exception],
+) {
     let mut met = BTreeSet::new();
     let mut wrong = Vec::new();
     for (asked, direct, through) in pairs {
@@ -108,7 +124,10 @@ fn compare<'m>(pairs: impl Iterator<Item = (&'m str, &'m Message, &'m Message)>,
         let (direct, through) = (fields(direct), fields(through));
         for name in direct.keys().chain(through.keys()).collect::<BTreeSet<_>>() {
             let none = Vec::new();
-            let (sent, came) = (direct.get(name).unwrap_or(&none), through.get(name).unwrap_or(&none));
+            let (sent, came) = (
+                direct.get(name).unwrap_or(&none),
+                through.get(name).unwrap_or(&none),
+            );
             if sent == came {
                 continue;
             }
@@ -117,14 +136,25 @@ fn compare<'m>(pairs: impl Iterator<Item = (&'m str, &'m Message, &'m Message)>,
                     met.insert(*field);
                 }
                 Some((_, may, row)) => {
-                    wrong.push(format!("{asked}: {name}: {came:?} for {sent:?}; row {row}: {may:?}"));
+                    wrong.push(format!(
+                        "{asked}: {name}: {came:?} for {sent:?}; row {row}: {may:?}"
+                    ));
                 }
                 None => wrong.push(format!("{asked}: {name}: {came:?} for {sent:?}")),
             }
         }
     }
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!(met, exceptions.iter().map(|(field, _, _)| *field).collect(), "exceptions that were met");
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+    assert_eq!(
+        met,
+        exceptions.iter().map(|(field, _, _)| *field).collect(),
+        "exceptions that were met"
+    );
 }
 
 /// The values of each name in order, trailers under a name that no field can have.
@@ -132,7 +162,10 @@ fn fields(message: &Message) -> BTreeMap<String, Vec<String>> {
     let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let text = |value: &[u8]| value.escape_ascii().to_string();
     for (name, value) in &message.headers {
-        fields.entry(name.to_ascii_lowercase()).or_default().push(text(value));
+        fields
+            .entry(name.to_ascii_lowercase())
+            .or_default()
+            .push(text(value));
     }
     for (name, value) in &message.trailers {
         let line = format!("{}: {}", name.to_ascii_lowercase(), text(value));
@@ -154,6 +187,16 @@ fn allows(may: May, sent: &[String], came: &[String]) -> bool {
 /// Also where a browser would take it for one of ours: a cookie without a name is sent as its bare
 /// value.
 fn names_ours(line: &str) -> bool {
-    let name = line.trim_start_matches('=').split(['=', ';']).next().unwrap_or_default();
-    ["ludgate", "__Host-ludgate", "__Host-ludgate-bind", "phapplication-session-id"].contains(&name)
+    let name = line
+        .trim_start_matches('=')
+        .split(['=', ';'])
+        .next()
+        .unwrap_or_default();
+    [
+        "ludgate",
+        "__Host-ludgate",
+        "__Host-ludgate-bind",
+        "phapplication-session-id",
+    ]
+    .contains(&name)
 }

@@ -102,7 +102,11 @@ impl Arvados {
         self.records(|records| {
             records.add_user(uuid.clone(), name, is_admin);
             let (token_v2, token_v1) = records.add_token(&uuid);
-            User { uuid, token_v2, token_v1 }
+            User {
+                uuid,
+                token_v2,
+                token_v1,
+            }
         })
     }
 
@@ -129,9 +133,17 @@ impl Arvados {
     ) -> Container {
         let uuid = new_uuid("dz642");
         let door = Arc::new(Door::new(&uuid, &self.root_token(), ports));
-        self.0.places.lock().expect("no panic").insert(uuid.clone(), Place { door, open: None });
+        self.0
+            .places
+            .lock()
+            .expect("no panic")
+            .insert(uuid.clone(), Place { door, open: None });
         let request_uuids = self.records(|records| {
-            records.add(Kind::Container, Some(uuid.clone()), container_fields(&published));
+            records.add(
+                Kind::Container,
+                Some(uuid.clone()),
+                container_fields(&published),
+            );
             let request = |submitter: &&str| {
                 let own = request_fields(&uuid, submitter, &published);
                 records.add(Kind::ContainerRequest, None, own)
@@ -139,7 +151,10 @@ impl Arvados {
             submitters.iter().map(request).collect()
         });
         self.set_state(&uuid, "Running");
-        Container { uuid, request_uuids }
+        Container {
+            uuid,
+            request_uuids,
+        }
     }
 
     /// `Queued`, `Locked`, `Running`, `Complete` or `Cancelled`. Whatever is not running has no
@@ -152,7 +167,9 @@ impl Arvados {
         };
         let address = self.place(container, |place| {
             if runs {
-                let open = place.open.get_or_insert_with(|| Arc::clone(&place.door).open());
+                let open = place
+                    .open
+                    .get_or_insert_with(|| Arc::clone(&place.door).open());
                 open.address.to_string()
             } else {
                 place.open = None;
@@ -183,11 +200,15 @@ impl Arvados {
 
     pub fn set_published(&self, container: &str, published: Value) {
         self.change(Kind::Container, container, |record| {
-            record.fields.insert("published_ports".into(), published.clone());
+            record
+                .fields
+                .insert("published_ports".into(), published.clone());
         });
         let asked = as_requested(&published);
         self.change_requests(container, |request| {
-            request.fields.insert("published_ports".into(), asked.clone());
+            request
+                .fields
+                .insert("published_ports".into(), asked.clone());
         });
     }
 
@@ -218,7 +239,10 @@ impl Arvados {
 
     /// How many requests went to paths that begin so.
     pub fn calls_to(&self, prefix: &str) -> usize {
-        self.calls().iter().filter(|call| call.path_and_query.starts_with(prefix)).count()
+        self.calls()
+            .iter()
+            .filter(|call| call.path_and_query.starts_with(prefix))
+            .count()
     }
 
     /// TLS handshakes completed by the API.
@@ -228,7 +252,9 @@ impl Arvados {
 
     /// TLS handshakes completed by this container's gateway, in all its runs.
     pub fn handshakes(&self, container: &str) -> usize {
-        self.place(container, |place| place.door.handshakes.load(Ordering::SeqCst))
+        self.place(container, |place| {
+            place.door.handshakes.load(Ordering::SeqCst)
+        })
     }
 
     /// Every call to the API goes wrong like this from now on; `None` makes it well again.
@@ -239,7 +265,9 @@ impl Arvados {
     /// This container's gateway is somebody else from now on; `None` makes it itself again. A
     /// certificate is shown when a connection begins, the rest is decided at every request.
     pub fn lie(&self, container: &str, lie: Option<Lie>) {
-        self.place(container, |place| *place.door.lie.lock().expect("no panic") = lie);
+        self.place(container, |place| {
+            *place.door.lie.lock().expect("no panic") = lie
+        });
     }
 
     fn records<T>(&self, work: impl FnOnce(&mut Records) -> T) -> T {
@@ -248,11 +276,16 @@ impl Arvados {
 
     fn place<T>(&self, container: &str, work: impl FnOnce(&mut Place) -> T) -> T {
         let mut places = self.0.places.lock().expect("no panic");
-        work(places.get_mut(container).unwrap_or_else(|| panic!("no container {container}")))
+        work(
+            places
+                .get_mut(container)
+                .unwrap_or_else(|| panic!("no container {container}")),
+        )
     }
 
     fn change(&self, kind: Kind, uuid: &str, change: impl Fn(&mut Record)) {
-        let changed = self.records(|records| records.change(kind, |r| r.text("uuid") == uuid, change));
+        let changed =
+            self.records(|records| records.change(kind, |r| r.text("uuid") == uuid, change));
         assert_ne!(changed, 0, "no such record: {uuid}");
     }
 
@@ -291,7 +324,11 @@ fn request_fields(container: &str, submitter: &str, published: &Value) -> Value 
 /// A request says what it wants published; where that came to be is in the container alone.
 fn as_requested(published: &Value) -> Value {
     let mut asked = published.clone();
-    for port in asked.as_object_mut().into_iter().flat_map(|ports| ports.values_mut()) {
+    for port in asked
+        .as_object_mut()
+        .into_iter()
+        .flat_map(|ports| ports.values_mut())
+    {
         for given in ["external_port", "base_url", "initial_url"] {
             port.as_object_mut().and_then(|port| port.remove(given));
         }

@@ -32,7 +32,10 @@ struct Inner {
 
 impl Backend {
     pub async fn start(name: &'static str) -> Backend {
-        Backend::on(name, std::net::TcpListener::bind("127.0.0.1:0").expect("a port"))
+        Backend::on(
+            name,
+            std::net::TcpListener::bind("127.0.0.1:0").expect("a port"),
+        )
     }
 
     /// On a socket that was opened somewhere else.
@@ -76,7 +79,9 @@ impl Backend {
     }
 
     pub fn last(&self) -> Message {
-        self.seen().pop().unwrap_or_else(|| panic!("{} was not reached", self.0.name))
+        self.seen()
+            .pop()
+            .unwrap_or_else(|| panic!("{} was not reached", self.0.name))
     }
 
     pub fn connections(&self) -> usize {
@@ -107,7 +112,9 @@ impl Backend {
         loop {
             // A streaming answer begins before the body is complete, so `early` is answered from
             // the head.
-            let Ok(Some(message)) = reader.message(false).await else { return };
+            let Ok(Some(message)) = reader.message(false).await else {
+                return;
+            };
             if message.truncated {
                 self.record(&message);
                 return;
@@ -119,12 +126,20 @@ impl Backend {
             }
             if let Some(script) = script {
                 let _ = write.write_all(&script).await;
-                if script.windows(17).any(|w| w.eq_ignore_ascii_case(b"connection: close")) {
+                if script
+                    .windows(17)
+                    .any(|w| w.eq_ignore_ascii_case(b"connection: close"))
+                {
                     return;
                 }
                 continue;
             }
-            let path = message.target().split('?').next().unwrap_or_default().to_owned();
+            let path = message
+                .target()
+                .split('?')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
             let verb = path.rsplit('/').next().unwrap_or_default();
             let answer = match verb {
                 "echo" => answer(&message.body, ""),
@@ -161,8 +176,15 @@ impl Backend {
                 _ => answer(format!("{} {path}", self.0.name).as_bytes(), ""),
             };
             let head_only = message.start.starts_with("HEAD ");
-            let end = answer.windows(4).position(|w| w == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
-            let answer = if head_only { &answer[..end] } else { &answer[..] };
+            let end = answer
+                .windows(4)
+                .position(|w| w == b"\r\n\r\n")
+                .map_or(answer.len(), |at| at + 4);
+            let answer = if head_only {
+                &answer[..end]
+            } else {
+                &answer[..]
+            };
             if write.write_all(answer).await.is_err() || write.flush().await.is_err() {
                 return;
             }
@@ -178,7 +200,11 @@ impl Backend {
         speaks_first: bool,
     ) {
         let accept = accept_of(&message.header("sec-websocket-key").unwrap_or_default());
-        let extra = if speaks_first { "X-Hop: 1\r\nAlt-Svc: x\r\n" } else { "" };
+        let extra = if speaks_first {
+            "X-Hop: 1\r\nAlt-Svc: x\r\n"
+        } else {
+            ""
+        };
         let hop = if speaks_first { ", X-Hop" } else { "" };
         let head = format!(
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade{hop}\r\nUpgrade: websocket\r\n{extra}Sec-WebSocket-Accept: {accept}\r\n\r\n"
@@ -203,7 +229,11 @@ pub fn accept_of(key: &str) -> String {
 }
 
 fn answer(body: &[u8], headers: &str) -> Vec<u8> {
-    let mut out = format!("HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    let mut out = format!(
+        "HTTP/1.1 200 OK\r\n{headers}Content-Length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
     out.extend_from_slice(body);
     out
 }

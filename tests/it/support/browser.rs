@@ -66,7 +66,11 @@ impl From {
 
 impl Browser {
     pub fn new(gateway: SocketAddr, host: &str) -> Browser {
-        Browser { gateway, host: host.to_owned(), jar: BTreeMap::new() }
+        Browser {
+            gateway,
+            host: host.to_owned(),
+            jar: BTreeMap::new(),
+        }
     }
 
     /// Asks this gateway from now on; the address bar shows the same.
@@ -76,10 +80,17 @@ impl Browser {
 
     /// The Cookie header for a path.
     pub fn cookies(&self, path: &str) -> String {
-        let mut fitting: Vec<_> =
-            self.jar.iter().filter(|((_, at), _)| path.starts_with(at.as_str())).collect();
+        let mut fitting: Vec<_> = self
+            .jar
+            .iter()
+            .filter(|((_, at), _)| path.starts_with(at.as_str()))
+            .collect();
         fitting.sort_by_key(|((_, at), _)| std::cmp::Reverse(at.len()));
-        fitting.iter().map(|((name, _), value)| format!("{name}={value}")).collect::<Vec<_>>().join("; ")
+        fitting
+            .iter()
+            .map(|((name, _), value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     pub fn cookie_line(&self, path: &str) -> String {
@@ -90,16 +101,35 @@ impl Browser {
     }
 
     pub fn value(&self, name: &str) -> Option<String> {
-        self.jar.iter().find(|((n, _), _)| n == name).map(|(_, value)| value.clone())
+        self.jar
+            .iter()
+            .find(|((n, _), _)| n == name)
+            .map(|(_, value)| value.clone())
     }
 
     /// One request, without following anything; but the page that begins a sign-in goes on by
     /// itself, as its script does in a browser.
-    pub async fn send(&mut self, method: &str, target: &str, from: From, more: &str, body: &[u8]) -> Message {
+    pub async fn send(
+        &mut self,
+        method: &str,
+        target: &str,
+        from: From,
+        more: &str,
+        body: &[u8],
+    ) -> Message {
         let answer = self.once(method, target, from, more, body).await;
-        let is_start = method == "GET" && target.starts_with("/oauth2/start?") && answer.status() == 200;
-        let page = if is_start { answer.text() } else { String::new() };
-        let Some(onward) = page.split("href=\"").nth(1).and_then(|rest| rest.split('"').next()) else {
+        let is_start =
+            method == "GET" && target.starts_with("/oauth2/start?") && answer.status() == 200;
+        let page = if is_start {
+            answer.text()
+        } else {
+            String::new()
+        };
+        let Some(onward) = page
+            .split("href=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+        else {
             return answer;
         };
         let onward = onward.replace("&#38;", "&");
@@ -107,10 +137,20 @@ impl Browser {
     }
 
     /// One request, and nothing else.
-    pub async fn once(&mut self, method: &str, target: &str, from: From, more: &str, body: &[u8]) -> Message {
+    pub async fn once(
+        &mut self,
+        method: &str,
+        target: &str,
+        from: From,
+        more: &str,
+        body: &[u8],
+    ) -> Message {
         let cookies = self.cookie_line(target.split('?').next().unwrap_or_default());
-        let length =
-            if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+        let length = if body.is_empty() {
+            String::new()
+        } else {
+            format!("Content-Length: {}\r\n", body.len())
+        };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nHost: {}\r\n{}{cookies}{more}{length}\r\n",
             self.host,
@@ -118,7 +158,13 @@ impl Browser {
         );
         let mut raw = Raw::connect(self.gateway).await;
         raw.send([head.as_bytes(), body].concat()).await;
-        let answer = raw.reader.message(method == "HEAD").await.ok().flatten().expect("an answer");
+        let answer = raw
+            .reader
+            .message(method == "HEAD")
+            .await
+            .ok()
+            .flatten()
+            .expect("an answer");
         self.keep(&answer);
         answer
     }
@@ -135,7 +181,10 @@ impl Browser {
     pub fn keep(&mut self, answer: &Message) {
         for line in answer.all("set-cookie") {
             let mut parts = line.split(';').map(str::trim);
-            let (name, value) = parts.next().and_then(|pair| pair.split_once('=')).expect("a pair");
+            let (name, value) = parts
+                .next()
+                .and_then(|pair| pair.split_once('='))
+                .expect("a pair");
             let mut path = "/".to_owned();
             let mut gone = false;
             for part in parts {
@@ -157,11 +206,16 @@ impl Browser {
     /// Begins at a target that asks to sign in, signs in at the built-in provider as this person,
     /// and gives back the answer of the callback.
     pub async fn sign_in_from(&mut self, start: &Message, person: &str) -> Message {
-        let location = start.header("location").unwrap_or_else(|| panic!("no redirect: {start:?}"));
+        let location = start
+            .header("location")
+            .unwrap_or_else(|| panic!("no redirect: {start:?}"));
         let to_provider = if location.starts_with("http") {
             location
         } else {
-            self.open(&location).await.header("location").expect("a redirect to the provider")
+            self.open(&location)
+                .await
+                .header("location")
+                .expect("a redirect to the provider")
         };
         let back = at_built_in_provider(&to_provider, person).await;
         self.open(&back).await
@@ -181,11 +235,20 @@ impl Browser {
 /// Clicks a name at the built-in provider; gives back the callback's path and query.
 pub async fn at_built_in_provider(authorize: &str, person: &str) -> String {
     let url = url::Url::parse(&format!("{authorize}&login_as={person}")).expect("a URL");
-    let address = format!("127.0.0.1:{}", url.port().expect("a port")).parse().expect("an address");
+    let address = format!("127.0.0.1:{}", url.port().expect("a port"))
+        .parse()
+        .expect("an address");
     let target = format!("{}?{}", url.path(), url.query().unwrap_or_default());
-    let request = format!("GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", url.authority());
+    let request = format!(
+        "GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        url.authority()
+    );
     let answer = Raw::exchange(address, request).await;
-    path_of(&answer.header("location").unwrap_or_else(|| panic!("no way back: {answer:?}")))
+    path_of(
+        &answer
+            .header("location")
+            .unwrap_or_else(|| panic!("no way back: {answer:?}")),
+    )
 }
 
 /// Path and query of a URL.

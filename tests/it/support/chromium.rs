@@ -98,11 +98,16 @@ impl Chromium {
             "--disable-sync",
         ];
         let mut flags: Vec<String> = flags.map(str::to_owned).into();
-        flags.push(format!("--user-data-dir={}", driver.folder().join("profile").display()));
+        flags.push(format!(
+            "--user-data-dir={}",
+            driver.folder().join("profile").display()
+        ));
         // The first rule that fits is taken.
         let loopback = "MAP *.localhost 127.0.0.1,MAP localhost 127.0.0.1,MAP 127.0.0.1 127.0.0.1";
         let comma = if resolver_rules.is_empty() { "" } else { "," };
-        flags.push(format!("--host-resolver-rules={resolver_rules}{comma}{loopback},MAP * ^NOTFOUND"));
+        flags.push(format!(
+            "--host-resolver-rules={resolver_rules}{comma}{loopback},MAP * ^NOTFOUND"
+        ));
         flags.extend(key.map(|key| format!("--ignore-certificate-errors-spki-list={key}")));
         let patience = PAGE_DEADLINE.as_millis();
         let wanted = json!({
@@ -113,7 +118,10 @@ impl Chromium {
         });
         let body = json!({ "capabilities": { "alwaysMatch": wanted } });
         let made = driver.asked("POST", "/session", Some(&body)).await?;
-        let session = made["sessionId"].as_str().unwrap_or_else(|| panic!("no session: {made}")).to_owned();
+        let session = made["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("no session: {made}"))
+            .to_owned();
         Ok(Chromium { driver, session })
     }
 
@@ -143,21 +151,29 @@ impl Chromium {
 
     /// Runs the body of a function in the page; what it returns must fit in JSON.
     pub async fn run(&self, script: &str) -> Value {
-        self.post("/execute/sync", json!({ "script": script, "args": [] })).await
+        self.post("/execute/sync", json!({ "script": script, "args": [] }))
+            .await
     }
 
     /// The same for the body of an `async` function. A promise that is rejected fails the test.
     pub async fn run_async(&self, script: &str) -> Value {
-        self.run(&format!("return (async () => {{\n{script}\n}})()")).await
+        self.run(&format!("return (async () => {{\n{script}\n}})()"))
+            .await
     }
 
     /// A person's click in the middle of the first element that fits; waits for the page that it
     /// leads to.
     pub async fn click(&self, css: &str) {
-        let found = self.post("/element", json!({ "using": "css selector", "value": css })).await;
-        let element = found.as_object().and_then(|pairs| pairs.values().next()).and_then(Value::as_str);
+        let found = self
+            .post("/element", json!({ "using": "css selector", "value": css }))
+            .await;
+        let element = found
+            .as_object()
+            .and_then(|pairs| pairs.values().next())
+            .and_then(Value::as_str);
         let element = element.unwrap_or_else(|| panic!("{css}: {found}"));
-        self.post(&format!("/element/{element}/click"), json!({})).await;
+        self.post(&format!("/element/{element}/click"), json!({}))
+            .await;
     }
 
     /// The cookies that the page now open would be sent, by name.
@@ -180,7 +196,10 @@ impl Chromium {
                 return url;
             }
             if begin.elapsed() >= DEADLINE {
-                panic!("waited for another page than {url}:\n{}", self.source().await);
+                panic!(
+                    "waited for another page than {url}:\n{}",
+                    self.source().await
+                );
             }
             // WebDriver has no event to wait for.
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -190,7 +209,8 @@ impl Chromium {
     /// Opens an empty tab; from now on everything is done there.
     pub async fn new_tab(&self) {
         let made = self.post("/window/new", json!({ "type": "tab" })).await;
-        self.post("/window", json!({ "handle": made["handle"] })).await;
+        self.post("/window", json!({ "handle": made["handle"] }))
+            .await;
     }
 
     /// The page as a person sees it, as a PNG file.
@@ -200,13 +220,20 @@ impl Chromium {
         let other = async {
             loop {
                 let all = self.get("/window/handles").await;
-                let names = all.as_array().cloned().unwrap_or_default().into_iter().map(text_of);
+                let names = all
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(text_of);
                 if let Some(other) = names.into_iter().find(|name| *name != here) {
                     return other;
                 }
             }
         };
-        let other = tokio::time::timeout(PAGE_DEADLINE, other).await.expect("another window");
+        let other = tokio::time::timeout(PAGE_DEADLINE, other)
+            .await
+            .expect("another window");
         self.post("/window", json!({ "handle": other })).await;
     }
 
@@ -220,13 +247,16 @@ impl Chromium {
                 }
             }
         };
-        let only =
-            tokio::time::timeout(PAGE_DEADLINE, only).await.expect("the other window closes by itself");
+        let only = tokio::time::timeout(PAGE_DEADLINE, only)
+            .await
+            .expect("the other window closes by itself");
         self.post("/window", json!({ "handle": only })).await;
     }
 
     pub async fn screenshot(&self) -> Vec<u8> {
-        STANDARD.decode(text_of(self.get("/screenshot").await)).expect("base64")
+        STANDARD
+            .decode(text_of(self.get("/screenshot").await))
+            .expect("base64")
     }
 
     /// The ids of chromedriver and of everything that it started.
@@ -236,25 +266,38 @@ impl Chromium {
 
     /// Ends the browser as a person would; a value that is merely dropped is killed.
     pub async fn close(self) {
-        self.driver.command("DELETE", &format!("/session/{}", self.session), None).await;
+        self.driver
+            .command("DELETE", &format!("/session/{}", self.session), None)
+            .await;
     }
 
     async fn get(&self, command: &str) -> Value {
-        self.driver.command("GET", &format!("/session/{}{command}", self.session), None).await
+        self.driver
+            .command("GET", &format!("/session/{}{command}", self.session), None)
+            .await
     }
 
     async fn post(&self, command: &str, body: Value) -> Value {
-        self.driver.command("POST", &format!("/session/{}{command}", self.session), Some(&body)).await
+        self.driver
+            .command(
+                "POST",
+                &format!("/session/{}{command}", self.session),
+                Some(&body),
+            )
+            .await
     }
 }
 
 fn text_of(answer: Value) -> String {
-    answer.as_str().unwrap_or_else(|| panic!("not a text: {answer}")).to_owned()
+    answer
+        .as_str()
+        .unwrap_or_else(|| panic!("not a text: {answer}"))
+        .to_owned()
 }
 
 fn cookies_of(answer: Value) -> Vec<Cookie> {
-    let mut cookies: Vec<Cookie> =
-        serde_json::from_value(answer.clone()).unwrap_or_else(|e| panic!("no cookies ({e}): {answer}"));
+    let mut cookies: Vec<Cookie> = serde_json::from_value(answer.clone())
+        .unwrap_or_else(|e| panic!("no cookies ({e}): {answer}"));
     cookies.sort_by(|a, b| (&a.name, &a.domain, &a.path).cmp(&(&b.name, &b.domain, &b.path)));
     cookies
 }

@@ -43,17 +43,36 @@ impl Cluster {
         let world = World::with_threads(threads, &text, |_| {}).await;
         let app = Backend::start("container").await;
         let world = world.and_backend("container", app.clone()).ready().await;
-        let (alice, bob) = (arvados.add_user("alice", false), arvados.add_user("bob", false));
+        let (alice, bob) = (
+            arvados.add_user("alice", false),
+            arvados.add_user("bob", false),
+        );
         let admin = arvados.add_user("admin", true);
         let secrets = [&alice, &bob, &admin].map(|user| user.token_v1.clone());
         world.canaries.lock().expect("no panic").extend(secrets);
-        world.canaries.lock().expect("no panic").push(arvados.root_token());
-        Cluster { world, arvados, alice, bob, admin, app, section: text, folder }
+        world
+            .canaries
+            .lock()
+            .expect("no panic")
+            .push(arvados.root_token());
+        Cluster {
+            world,
+            arvados,
+            alice,
+            bob,
+            admin,
+            app,
+            section: text,
+            folder,
+        }
     }
 
     /// A configuration for a program of its own: this site and this cluster.
     pub fn config(&self) -> String {
-        format!("[site]\nurl = \"http://{}\"\napps_domain = \"localhost\"\n{}", self.world.host, self.section)
+        format!(
+            "[site]\nurl = \"http://{}\"\napps_domain = \"localhost\"\n{}",
+            self.world.host, self.section
+        )
     }
 
     /// A file beside the others; gives back its path.
@@ -73,8 +92,14 @@ impl Cluster {
     pub async fn publishing(&self, submitters: &[&User], published: Value) -> Container {
         let submitters: Vec<&str> = submitters.iter().map(|user| user.uuid.as_str()).collect();
         let closed: SocketAddr = super::backend::refused_port().await;
-        let ports = [(80, self.app.address()), (8080, self.app.address()), (9999, closed)];
-        self.arvados.add_container(&submitters, published, &ports).await
+        let ports = [
+            (80, self.app.address()),
+            (8080, self.app.address()),
+            (9999, closed),
+        ];
+        self.arvados
+            .add_container(&submitters, published, &ports)
+            .await
     }
 
     /// The address of a target at `<label>.<apps_domain>`.
@@ -89,8 +114,12 @@ impl Cluster {
     /// One request of a program that keeps nothing, with a token in `Authorization`; `None`:
     /// nobody.
     pub async fn ask(&self, method: &str, url: &str, who: Option<&User>) -> Message {
-        let more = who.map_or_else(String::new, |who| format!("Authorization: Bearer {}\r\n", who.token_v2));
-        self.visitor().send(method, url, From::Program, &more, b"").await
+        let more = who.map_or_else(String::new, |who| {
+            format!("Authorization: Bearer {}\r\n", who.token_v2)
+        });
+        self.visitor()
+            .send(method, url, From::Program, &more, b"")
+            .await
     }
 
     /// How many calls the API has seen.
@@ -106,7 +135,10 @@ pub fn section(arvados: &Arvados, folder: &TempDir, more: &str) -> String {
         std::fs::write(&path, content).expect("written");
         path.display().to_string()
     };
-    let (token, ca) = (file("root-token", arvados.root_token()), file("ca.pem", arvados.ca_pem()));
+    let (token, ca) = (
+        file("root-token", arvados.root_token()),
+        file("ca.pem", arvados.ca_pem()),
+    );
     let api = arvados.api();
     format!("[arvados]\napi = \"{api}\"\nroot_token_file = \"{token}\"\nca = \"{ca}\"\n{more}")
 }

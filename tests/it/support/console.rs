@@ -37,7 +37,11 @@ impl Console {
     pub async fn start() -> Console {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let console = Console(Arc::new(Inner { address, seen: Mutex::default(), go: Semaphore::new(0) }));
+        let console = Console(Arc::new(Inner {
+            address,
+            seen: Mutex::default(),
+            go: Semaphore::new(0),
+        }));
         let serving = console.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -78,12 +82,17 @@ impl Console {
                     if write.write_all(&first).await.is_err() {
                         return;
                     }
-                    let Ok(go) = self.0.go.acquire().await else { return };
+                    let Ok(go) = self.0.go.acquire().await else {
+                        return;
+                    };
                     go.forget();
                     rest
                 }
                 Answer::WebSocket(head) => {
-                    let mut frames = Message { start: "frames".to_owned(), ..Message::default() };
+                    let mut frames = Message {
+                        start: "frames".to_owned(),
+                        ..Message::default()
+                    };
                     if write.write_all(&head).await.is_ok() {
                         let _ = websocket::echo(&mut reader, &mut write, &mut frames.body).await;
                     }

@@ -19,7 +19,9 @@ use super::{message::PATIENCE, world::World};
 pub type Body = BoxBody<Bytes, std::io::Error>;
 
 pub fn whole(bytes: impl Into<Bytes>) -> Body {
-    Full::new(bytes.into()).map_err(|never| match never {}).boxed()
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed()
 }
 
 /// One connection of a client.
@@ -40,7 +42,10 @@ impl Whole {
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.head.headers.get(name).map(|value| value.to_str().expect("a text"))
+        self.head
+            .headers
+            .get(name)
+            .map(|value| value.to_str().expect("a text"))
     }
 
     pub fn text(&self) -> &str {
@@ -51,7 +56,12 @@ impl Whole {
 impl Http2 {
     /// To a gateway that understands HTTP/2 without TLS.
     pub async fn connect(address: SocketAddr) -> Http2 {
-        Http2::over(TcpStream::connect(address).await.expect("the gateway listens")).await
+        Http2::over(
+            TcpStream::connect(address)
+                .await
+                .expect("the gateway listens"),
+        )
+        .await
     }
 
     pub async fn over(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Http2 {
@@ -63,16 +73,28 @@ impl Http2 {
         Http2(sender)
     }
 
-    pub async fn send(&self, request: Request<Body>) -> hyper::Result<Response<hyper::body::Incoming>> {
+    pub async fn send(
+        &self,
+        request: Request<Body>,
+    ) -> hyper::Result<Response<hyper::body::Incoming>> {
         let mut sender = self.0.clone();
-        timeout(PATIENCE, sender.send_request(request)).await.expect("an answer in time")
+        timeout(PATIENCE, sender.send_request(request))
+            .await
+            .expect("an answer in time")
     }
 
     pub async fn whole(&self, request: Request<Body>) -> Whole {
         let (head, body) = self.send(request).await.expect("an answer").into_parts();
-        let collected = timeout(PATIENCE, body.collect()).await.expect("in time").expect("whole");
+        let collected = timeout(PATIENCE, body.collect())
+            .await
+            .expect("in time")
+            .expect("whole");
         let trailers = collected.trailers().cloned();
-        Whole { head, body: collected.to_bytes(), trailers }
+        Whole {
+            head,
+            body: collected.to_bytes(),
+            trailers,
+        }
     }
 }
 
@@ -107,7 +129,12 @@ pub struct Frame {
 
 impl Frame {
     pub fn new(kind: u8, flags: u8, stream: u32, payload: impl Into<Vec<u8>>) -> Frame {
-        Frame { kind, flags, stream, payload: payload.into() }
+        Frame {
+            kind,
+            flags,
+            stream,
+            payload: payload.into(),
+        }
     }
 
     pub fn bytes(&self) -> Vec<u8> {
@@ -172,9 +199,14 @@ impl Frames<TcpStream> {
 
     /// The preface was sent, and no settings.
     pub async fn begin(address: SocketAddr) -> Frames<TcpStream> {
-        let mut stream = TcpStream::connect(address).await.expect("the gateway listens");
+        let mut stream = TcpStream::connect(address)
+            .await
+            .expect("the gateway listens");
         stream.set_nodelay(true).expect("a socket");
-        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.expect("written");
+        stream
+            .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+            .await
+            .expect("written");
         Frames { stream }
     }
 }
@@ -198,7 +230,13 @@ impl<S: AsyncWrite + Unpin> Frames<S> {
     }
 
     pub async fn headers(&mut self, stream: u32, flags: u8, fields: &[(&str, &str)]) {
-        self.send(&Frame::new(HEADERS, flags | END_HEADERS, stream, block(fields))).await;
+        self.send(&Frame::new(
+            HEADERS,
+            flags | END_HEADERS,
+            stream,
+            block(fields),
+        ))
+        .await;
     }
 }
 
@@ -206,14 +244,23 @@ impl<S: AsyncRead + Unpin> Frames<S> {
     /// The next frame; `None` at the end of the connection.
     pub async fn next(&mut self) -> Option<Frame> {
         let mut head = [0; 9];
-        let read = timeout(PATIENCE, self.stream.read_exact(&mut head)).await.expect("a frame in time");
+        let read = timeout(PATIENCE, self.stream.read_exact(&mut head))
+            .await
+            .expect("a frame in time");
         read.ok()?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
         let mut payload = vec![0; usize::try_from(length).expect("small")];
-        let read = timeout(PATIENCE, self.stream.read_exact(&mut payload)).await.expect("a frame in time");
+        let read = timeout(PATIENCE, self.stream.read_exact(&mut payload))
+            .await
+            .expect("a frame in time");
         read.ok()?;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & 0x7fff_ffff;
-        Some(Frame { kind: head[3], flags: head[4], stream, payload })
+        Some(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream,
+            payload,
+        })
     }
 
     /// The next frame that is wanted; `None`: the connection ended before.

@@ -101,7 +101,12 @@ impl Http2App {
     }
 
     fn at(address: SocketAddr, handler: Option<Handler>) -> Http2App {
-        Http2App { address, seen: Arc::default(), connections: Arc::default(), handler }
+        Http2App {
+            address,
+            seen: Arc::default(),
+            connections: Arc::default(),
+            handler,
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -148,7 +153,13 @@ impl Http2App {
             return Response::new(Empty::new().boxed_unsync());
         }
         let (parts, body) = request.into_parts();
-        let verb = parts.uri.path().rsplit('/').next().unwrap_or_default().to_owned();
+        let verb = parts
+            .uri
+            .path()
+            .rsplit('/')
+            .next()
+            .unwrap_or_default()
+            .to_owned();
         // A body that ends before its end is recorded with what came of it.
         let collected = body.collect().await;
         let Ok(collected) = collected else {
@@ -165,7 +176,10 @@ impl Http2App {
                 let first = stream::iter([Ok(Frame::data(Bytes::from_static(b"data: 1\n\n")))]);
                 let forever = futures_util::StreamExt::chain(first, stream::pending());
                 let mut response = Response::new(StreamBody::new(forever).boxed_unsync());
-                response.headers_mut().insert("content-type", HeaderValue::from_static("text/event-stream"));
+                response.headers_mut().insert(
+                    "content-type",
+                    HeaderValue::from_static("text/event-stream"),
+                );
                 response
             }
             "call" => {
@@ -179,14 +193,19 @@ impl Http2App {
             }
             _ => {
                 let mut response = frames(vec![Frame::data(body.clone())]);
-                response.headers_mut().insert("content-length", HeaderValue::from(body.len()));
+                response
+                    .headers_mut()
+                    .insert("content-length", HeaderValue::from(body.len()));
                 response
             }
         }
     }
 
     fn record(&self, parts: Parts, body: Bytes, trailers: Option<HeaderMap>) {
-        self.seen.lock().expect("no panic").push((parts, body, trailers));
+        self.seen
+            .lock()
+            .expect("no panic")
+            .push((parts, body, trailers));
     }
 }
 

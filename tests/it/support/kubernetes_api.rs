@@ -129,14 +129,25 @@ impl KubernetesApi {
     /// `[kubernetes]`.
     pub async fn gateway(&self, more: &str) -> World {
         let kubeconfig: PathBuf = self.0.folder.path().join("kubeconfig");
-        let namespace = if more.contains("namespaces") { "" } else { "namespace = \"hub\"\n" };
-        let section = format!("[kubernetes]\n{namespace}kubeconfig = \"{}\"\n{more}\n", kubeconfig.display());
-        World::with(&section, |settings| settings.admin.token = Some(Secret::new(ADMIN_TOKEN))).await
+        let namespace = if more.contains("namespaces") {
+            ""
+        } else {
+            "namespace = \"hub\"\n"
+        };
+        let section = format!(
+            "[kubernetes]\n{namespace}kubeconfig = \"{}\"\n{more}\n",
+            kubeconfig.display()
+        );
+        World::with(&section, |settings| {
+            settings.admin.token = Some(Secret::new(ADMIN_TOKEN))
+        })
+        .await
     }
 
     /// The same, when it has listed everything once and watches.
     pub async fn world(&self, more: &str) -> World {
-        let watches = [Asked::Watch(APPS), Asked::Watch(SLICES)].map(|asked| (asked, self.count(asked) + 1));
+        let watches =
+            [Asked::Watch(APPS), Asked::Watch(SLICES)].map(|asked| (asked, self.count(asked) + 1));
         let world = self.gateway(more).await;
         world.until(|snapshot| snapshot.is_complete()).await;
         for (asked, count) in watches {
@@ -154,7 +165,11 @@ impl KubernetesApi {
 
     /// Writes an object, whatever it is, as long as it has a name.
     pub fn put(&self, plural: &'static str, namespace: &str, object: Value) {
-        self.0.store.lock().expect("no panic").put(plural, namespace, object);
+        self.0
+            .store
+            .lock()
+            .expect("no panic")
+            .put(plural, namespace, object);
         self.0.changed.send_replace(());
     }
 
@@ -163,13 +178,21 @@ impl KubernetesApi {
     }
 
     pub fn delete(&self, plural: &'static str, namespace: &str, name: &str) {
-        self.0.store.lock().expect("no panic").delete(plural, namespace, name);
+        self.0
+            .store
+            .lock()
+            .expect("no panic")
+            .delete(plural, namespace, name);
         self.0.changed.send_replace(());
     }
 
     /// An object as it stands, and the version of everything.
     pub fn get(&self, plural: &'static str, name: &str) -> Value {
-        self.0.store.lock().expect("no panic").get(plural, HUB, name)
+        self.0
+            .store
+            .lock()
+            .expect("no panic")
+            .get(plural, HUB, name)
     }
 
     pub fn version(&self) -> u64 {
@@ -188,7 +211,11 @@ impl KubernetesApi {
 
     /// The next requests of this sort go wrong like this.
     pub fn script(&self, asked: Asked, times: usize, fault: Fault) {
-        self.0.faults.lock().expect("no panic").push((asked, times, fault));
+        self.0
+            .faults
+            .lock()
+            .expect("no panic")
+            .push((asked, times, fault));
     }
 
     pub fn heal(&self) {
@@ -237,7 +264,13 @@ impl KubernetesApi {
     }
 
     pub fn count(&self, asked: Asked) -> usize {
-        self.0.calls.lock().expect("no panic").iter().filter(|call| call.asked == asked).count()
+        self.0
+            .calls
+            .lock()
+            .expect("no panic")
+            .iter()
+            .filter(|call| call.asked == asked)
+            .count()
     }
 
     /// Waits until so many requests of this sort came.
@@ -249,7 +282,8 @@ impl KubernetesApi {
             }
         };
         let waited = tokio::time::timeout(PATIENCE, enough).await;
-        waited.unwrap_or_else(|_| panic!("{asked:?} came {} times, not {count}", self.count(asked)));
+        waited
+            .unwrap_or_else(|_| panic!("{asked:?} came {} times, not {count}", self.count(asked)));
     }
 }
 
@@ -279,17 +313,29 @@ pub fn slice(name: &str, app: &str, endpoints: Value) -> Value {
 /// What a program is told that opens an app: status and reason.
 pub async fn decision(world: &World, app: &str) -> String {
     let answer = world
-        .exchange(&format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n"))
+        .exchange(&format!(
+            "GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n\r\n"
+        ))
         .await;
-    let reason = answer.json()["reason"].as_str().unwrap_or_default().to_owned();
+    let reason = answer.json()["reason"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
     format!("{} {reason}", answer.status())
 }
 
 /// What the admin listener tells of objects that are not published as they were written: object,
 /// text, and whether the last good form is.
 pub async fn problems(world: &World) -> Vec<(String, String, bool)> {
-    let list = world.admin("/apps", &format!("Authorization: Bearer {ADMIN_TOKEN}\r\n")).await.json();
-    let problems = list["problems"].as_array().cloned().unwrap_or_default().into_iter();
+    let list = world
+        .admin("/apps", &format!("Authorization: Bearer {ADMIN_TOKEN}\r\n"))
+        .await
+        .json();
+    let problems = list["problems"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+        .into_iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     problems
         .map(|problem| {
@@ -302,6 +348,8 @@ pub async fn problems(world: &World) -> Vec<(String, String, bool)> {
 /// A metric that has no labels.
 pub async fn metric(world: &World, name: &str) -> f64 {
     let text = world.admin("/metrics", "").await.text();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     value.unwrap_or_else(|| panic!("no {name} in {text}"))
 }

@@ -27,7 +27,11 @@ pub struct Message {
 
 impl Message {
     pub fn status(&self) -> u16 {
-        self.start.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+        self.start
+            .split(' ')
+            .nth(1)
+            .and_then(|code| code.parse().ok())
+            .unwrap_or(0)
     }
 
     /// The target of a request line.
@@ -37,7 +41,11 @@ impl Message {
 
     pub fn all(&self, name: &str) -> Vec<String> {
         let same = |(n, _): &&(String, Vec<u8>)| n.eq_ignore_ascii_case(name);
-        self.headers.iter().filter(same).map(|(_, v)| String::from_utf8_lossy(v).into_owned()).collect()
+        self.headers
+            .iter()
+            .filter(same)
+            .map(|(_, v)| String::from_utf8_lossy(v).into_owned())
+            .collect()
     }
 
     pub fn header(&self, name: &str) -> Option<String> {
@@ -49,7 +57,8 @@ impl Message {
     }
 
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.text()))
     }
 }
 
@@ -61,7 +70,10 @@ pub struct Reader<S> {
 
 impl<S: AsyncRead + Unpin> Reader<S> {
     pub fn new(stream: S) -> Reader<S> {
-        Reader { stream, buffer: Vec::new() }
+        Reader {
+            stream,
+            buffer: Vec::new(),
+        }
     }
 
     /// The head only; `None` at the end of the stream.
@@ -75,15 +87,24 @@ impl<S: AsyncRead + Unpin> Reader<S> {
             }
         };
         let raw: Vec<u8> = self.buffer.drain(..end).collect();
-        let mut lines = raw[..end - 4].split(|b| *b == b'\n').map(|l| l.strip_suffix(b"\r").unwrap_or(l));
+        let mut lines = raw[..end - 4]
+            .split(|b| *b == b'\n')
+            .map(|l| l.strip_suffix(b"\r").unwrap_or(l));
         let start = String::from_utf8_lossy(lines.next().unwrap_or_default()).into_owned();
         let headers = lines.filter_map(field).collect();
-        Ok(Some(Message { start, headers, raw, ..Message::default() }))
+        Ok(Some(Message {
+            start,
+            headers,
+            raw,
+            ..Message::default()
+        }))
     }
 
     /// Head and body. `bodyless` for answers to HEAD.
     pub async fn message(&mut self, bodyless: bool) -> io::Result<Option<Message>> {
-        let Some(mut message) = self.head().await? else { return Ok(None) };
+        let Some(mut message) = self.head().await? else {
+            return Ok(None);
+        };
         let is_answer = message.start.starts_with("HTTP/");
         let status = message.status();
         if bodyless || (is_answer && (status < 200 || status == 204 || status == 304)) {
@@ -113,8 +134,8 @@ impl<S: AsyncRead + Unpin> Reader<S> {
             };
             message.raw.extend_from_slice(&line);
             let size = String::from_utf8_lossy(&line);
-            let size =
-                usize::from_str_radix(size.trim().split(';').next().unwrap_or_default(), 16).unwrap_or(0);
+            let size = usize::from_str_radix(size.trim().split(';').next().unwrap_or_default(), 16)
+                .unwrap_or(0);
             while self.buffer.len() < size + 2 {
                 if !self.more().await? {
                     message.truncated = true;

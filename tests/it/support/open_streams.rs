@@ -13,7 +13,15 @@ impl World {
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://{host}\r\n{cookies}\r\n"
         ))
         .await;
-        assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 101);
+        assert_eq!(
+            raw.reader
+                .head()
+                .await
+                .expect("readable")
+                .expect("a head")
+                .status(),
+            101
+        );
         raw
     }
 
@@ -21,8 +29,19 @@ impl World {
     pub async fn events(&self, browser: &Browser, app: &str) -> Raw {
         let (host, cookies) = (&self.host, browser.cookie_line(&format!("/apps/{app}/")));
         let mut raw = self.raw().await;
-        raw.send(format!("GET /apps/{app}/sse HTTP/1.1\r\nHost: {host}\r\n{cookies}\r\n")).await;
-        assert_eq!(raw.reader.head().await.expect("readable").expect("a head").status(), 200);
+        raw.send(format!(
+            "GET /apps/{app}/sse HTTP/1.1\r\nHost: {host}\r\n{cookies}\r\n"
+        ))
+        .await;
+        assert_eq!(
+            raw.reader
+                .head()
+                .await
+                .expect("readable")
+                .expect("a head")
+                .status(),
+            200
+        );
         raw.reader.some().await.expect("the first event");
         raw
     }
@@ -32,6 +51,9 @@ impl Raw {
     /// Whether a frame to the app's echo comes back.
     pub async fn carries(&mut self) -> bool {
         self.send(b"\x82\x80\x01\x02\x03\x04").await;
-        self.reader.some().await.is_ok_and(|bytes| !bytes.is_empty())
+        self.reader
+            .some()
+            .await
+            .is_ok_and(|bytes| !bytes.is_empty())
     }
 }

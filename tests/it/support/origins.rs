@@ -28,21 +28,37 @@ impl Origins {
 
     /// Of a gateway that is no world's.
     pub fn of(gateway: SocketAddr) -> Origins {
-        Origins { gateway, jars: BTreeMap::new(), way: Vec::new() }
+        Origins {
+            gateway,
+            jars: BTreeMap::new(),
+            way: Vec::new(),
+        }
     }
 
     /// The browser as one host knows it.
     pub fn at(&mut self, authority: &str) -> &mut Browser {
         let name = authority.split(':').next().expect("a name").to_owned();
-        let browser = self.jars.entry(name).or_insert_with(|| Browser::new(self.gateway, authority));
+        let browser = self
+            .jars
+            .entry(name)
+            .or_insert_with(|| Browser::new(self.gateway, authority));
         browser.host = authority.to_owned();
         browser
     }
 
     /// One request to a whole address, without following anything.
-    pub async fn send(&mut self, method: &str, url: &str, from: From, more: &str, body: &[u8]) -> Message {
+    pub async fn send(
+        &mut self,
+        method: &str,
+        url: &str,
+        from: From,
+        more: &str,
+        body: &[u8],
+    ) -> Message {
         let (authority, target) = split(url);
-        self.at(&authority).send(method, &target, from, more, body).await
+        self.at(&authority)
+            .send(method, &target, from, more, body)
+            .await
     }
 
     pub async fn open(&mut self, url: &str) -> Message {
@@ -58,8 +74,14 @@ impl Origins {
             self.way.push(url.clone());
             // A fragment stays in the browser.
             let (authority, target) = split(url.split('#').next().unwrap_or_default());
-            let answer = self.at(&authority).send("GET", &target, from, "", b"").await;
-            let Some(location) = answer.header("location").filter(|_| answer.status() / 100 == 3) else {
+            let answer = self
+                .at(&authority)
+                .send("GET", &target, from, "", b"")
+                .await;
+            let Some(location) = answer
+                .header("location")
+                .filter(|_| answer.status() / 100 == 3)
+            else {
                 return (url, answer);
             };
             let base = url::Url::parse(&url).expect("a URL");
@@ -78,16 +100,28 @@ impl Origins {
     pub async fn sign_out(&mut self, world: &World) {
         let site = format!("http://{}", world.host);
         let page = self.open(&format!("{site}/oauth2/sign_out")).await.text();
-        let token = page.split("name=\"token\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
-        let form = format!("token={}", token.unwrap_or_else(|| panic!("no token: {page}")));
+        let token = page
+            .split("name=\"token\" value=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
+        let form = format!(
+            "token={}",
+            token.unwrap_or_else(|| panic!("no token: {page}"))
+        );
         let more = format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: {site}\r\n");
         let url = format!("{site}/oauth2/sign_out");
-        let answer = self.send("POST", &url, From::Fetch, &more, form.as_bytes()).await;
+        let answer = self
+            .send("POST", &url, From::Fetch, &more, form.as_bytes())
+            .await;
         assert_eq!(answer.status(), 200, "{answer:?}");
     }
 
     fn site(&self) -> String {
-        let start = self.way.iter().find(|url| url.contains("/oauth2/start")).expect("the site");
+        let start = self
+            .way
+            .iter()
+            .find(|url| url.contains("/oauth2/start"))
+            .expect("the site");
         split(start).0
     }
 }
@@ -95,6 +129,10 @@ impl Origins {
 fn split(url: &str) -> (String, String) {
     let rest = url.split_once("://").expect("a whole address").1;
     let slash = rest.find('/').unwrap_or(rest.len());
-    let target = if slash == rest.len() { "/" } else { &rest[slash..] };
+    let target = if slash == rest.len() {
+        "/"
+    } else {
+        &rest[slash..]
+    };
     (rest[..slash].to_owned(), target.to_owned())
 }

@@ -19,7 +19,13 @@ impl Drop for Running {
 
 /// Starts the real binary with a configuration and waits until it listens.
 pub async fn gateway(folder: &Path, text: &str, port: u16) -> Running {
-    start(Command::new(env!("CARGO_BIN_EXE_ludgate")), folder, text, port).await
+    start(
+        Command::new(env!("CARGO_BIN_EXE_ludgate")),
+        folder,
+        text,
+        port,
+    )
+    .await
 }
 
 /// The same with these variables.
@@ -37,7 +43,9 @@ pub async fn gateway_with(
 /// The same with room for so many open files and no more.
 pub async fn gateway_with_files(files: usize, folder: &Path, text: &str, port: u16) -> Running {
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
+    shell
+        .arg("-c")
+        .arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
     shell.arg(env!("CARGO_BIN_EXE_ludgate"));
     start(shell, folder, text, port).await
 }
@@ -51,7 +59,14 @@ async fn start(mut command: Command, folder: &Path, text: &str, port: u16) -> Ru
         .spawn()
         .expect("the binary runs");
     let running = Running(child);
-    let listening = async { while tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_err() {} };
-    tokio::time::timeout(PATIENCE, listening).await.expect("it listens");
+    let listening = async {
+        while tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_err()
+        {}
+    };
+    tokio::time::timeout(PATIENCE, listening)
+        .await
+        .expect("it listens");
     running
 }

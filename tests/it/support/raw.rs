@@ -21,14 +21,20 @@ pub struct Raw {
 
 impl Raw {
     pub async fn connect(address: SocketAddr) -> Raw {
-        Raw::on(TcpStream::connect(address).await.expect("the gateway listens"))
+        Raw::on(
+            TcpStream::connect(address)
+                .await
+                .expect("the gateway listens"),
+        )
     }
 
     /// From an address of the test's own: all of 127.0.0.0/8 is this machine's.
     pub async fn connect_from(source: &str, address: SocketAddr) -> Raw {
         let source: IpAddr = source.parse().expect("an address");
         let socket = TcpSocket::new_v4().expect("a socket");
-        socket.bind(SocketAddr::new(source, 0)).expect("an address of this machine");
+        socket
+            .bind(SocketAddr::new(source, 0))
+            .expect("an address of this machine");
         let stream = socket.connect(address).await.expect("the gateway listens");
         // Bytes that are sent one by one arrive one by one.
         stream.set_nodelay(true).expect("a connection");
@@ -37,7 +43,10 @@ impl Raw {
 
     fn on(stream: TcpStream) -> Raw {
         let (read, write) = stream.into_split();
-        Raw { reader: Reader::new(read), writer: write }
+        Raw {
+            reader: Reader::new(read),
+            writer: write,
+        }
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
@@ -66,8 +75,14 @@ impl Raw {
         while let [first, second, tail @ ..] = rest {
             let (masked, short) = (second & 0x80 != 0, usize::from(second & 0x7f));
             let (length, tail) = match short {
-                126 => (usize::from(u16::from_be_bytes(*tail.first_chunk()?)), tail.get(2..)?),
-                127 => (usize::try_from(u64::from_be_bytes(*tail.first_chunk()?)).ok()?, tail.get(8..)?),
+                126 => (
+                    usize::from(u16::from_be_bytes(*tail.first_chunk()?)),
+                    tail.get(2..)?,
+                ),
+                127 => (
+                    usize::try_from(u64::from_be_bytes(*tail.first_chunk()?)).ok()?,
+                    tail.get(8..)?,
+                ),
                 short => (short, tail),
             };
             let tail = tail.get(if masked { 4 } else { 0 }..)?;

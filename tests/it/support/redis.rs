@@ -37,12 +37,21 @@ impl RedisServer {
         aws_lc_rs::rand::fill(&mut key).expect("random bytes");
         std::fs::write(folder.path().join("keys"), STANDARD.encode(key)).expect("written");
         let path = folder.path().display().to_string();
-        let more: Vec<String> = more.iter().map(|argument| argument.replace("FOLDER", &path)).collect();
+        let more: Vec<String> = more
+            .iter()
+            .map(|argument| argument.replace("FOLDER", &path))
+            .collect();
         let child = spawn(&folder, &more);
-        let server = RedisServer { folder, more, child };
+        let server = RedisServer {
+            folder,
+            more,
+            child,
+        };
         server.until_up().await;
         // As one that has been there for a while: what it does not know is not.
-        server.run::<()>(cmd("SET").arg("ludgate:epoch").arg(1)).await;
+        server
+            .run::<()>(cmd("SET").arg("ludgate:epoch").arg(1))
+            .await;
         server
     }
 
@@ -57,7 +66,10 @@ impl RedisServer {
 
     pub fn section_at(&self, store: &str) -> String {
         let keys = self.folder.path().join("keys");
-        format!("[session]\nstore = \"{store}\"\nkeys_file = \"{}\"\n", keys.display())
+        format!(
+            "[session]\nstore = \"{store}\"\nkeys_file = \"{}\"\n",
+            keys.display()
+        )
     }
 
     async fn until_up(&self) {
@@ -66,13 +78,19 @@ impl RedisServer {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, up).await.expect("the server comes up");
+        tokio::time::timeout(PATIENCE, up)
+            .await
+            .expect("the server comes up");
     }
 
     async fn connection(&self) -> Option<MultiplexedConnection> {
-        let client = redis::Client::open(format!("unix://{}", self.socket().display())).expect("an address");
+        let client =
+            redis::Client::open(format!("unix://{}", self.socket().display())).expect("an address");
         let mut connection = client.get_multiplexed_async_connection().await.ok()?;
-        cmd("PING").query_async::<String>(&mut connection).await.ok()?;
+        cmd("PING")
+            .query_async::<String>(&mut connection)
+            .await
+            .ok()?;
         Some(connection)
     }
 
@@ -90,7 +108,10 @@ impl RedisServer {
     pub async fn quiet(&self) {
         let scripts = async || {
             let stats: String = self.run(cmd("INFO").arg("commandstats")).await;
-            let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).map(str::to_owned);
+            let line = stats
+                .lines()
+                .find(|line| line.starts_with("cmdstat_evalsha:"))
+                .map(str::to_owned);
             line.and_then(|line| line.split(',').next().map(str::to_owned))
         };
         let mut before = scripts().await;
@@ -110,16 +131,25 @@ impl RedisServer {
         for key in self.keys("ludgate:").await {
             let left: i64 = self.run(cmd("PTTL").arg(&key)).await;
             if left > 0 {
-                self.run::<i64>(cmd("PEXPIRE").arg(&key).arg(left - by)).await;
+                self.run::<i64>(cmd("PEXPIRE").arg(&key).arg(left - by))
+                    .await;
             }
         }
-        if let Some(begun) = self.run::<Option<i64>>(cmd("GET").arg("ludgate:epoch")).await {
-            self.run::<()>(cmd("SET").arg("ludgate:epoch").arg(begun - by)).await;
+        if let Some(begun) = self
+            .run::<Option<i64>>(cmd("GET").arg("ludgate:epoch"))
+            .await
+        {
+            self.run::<()>(cmd("SET").arg("ludgate:epoch").arg(begun - by))
+                .await;
         }
     }
 
     fn signal(&self, signal: Signal) {
-        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let id = self
+            .child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
         kill_process(id.expect("it runs"), signal).expect("told");
     }
 
@@ -146,7 +176,17 @@ impl RedisServer {
 fn spawn(folder: &tempfile::TempDir, more: &[String]) -> Child {
     let _ = std::fs::remove_file(folder.path().join("socket"));
     Command::new("redis-server")
-        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket", "socket", "--dir"])
+        .args([
+            "--port",
+            "0",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--unixsocket",
+            "socket",
+            "--dir",
+        ])
         .arg(folder.path())
         .args(more)
         .current_dir(folder.path())

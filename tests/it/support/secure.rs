@@ -43,7 +43,11 @@ impl Secure {
         let names = ["gw.test", "*.svc.test", "ports.test"].map(str::to_owned);
         let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
         std::fs::write(folder.path().join("tls.crt"), made.cert.pem()).expect("written");
-        std::fs::write(folder.path().join("tls.key"), made.signing_key.serialize_pem()).expect("written");
+        std::fs::write(
+            folder.path().join("tls.key"),
+            made.signing_key.serialize_pem(),
+        )
+        .expect("written");
         let public = rcgen::PublicKeyData::subject_public_key_info(&made.signing_key);
         let key = STANDARD.encode(digest::digest(&digest::SHA256, &public));
         let client = Client {
@@ -54,7 +58,9 @@ impl Secure {
             backchannel_logout_uri: None,
         };
         let (clock, hands) = Clock::by_hand();
-        let provider = Provider::start(client, clock.clone()).await.expect("a provider");
+        let provider = Provider::start(client, clock.clone())
+            .await
+            .expect("a provider");
         let (grp, evil) = (Backend::start("grp").await, Backend::start("evil").await);
         let text = format!(
             "[listen]\naddress = \"127.0.0.1:{port}\"\ntls = {{ certificate = \"tls.crt\", key = \"tls.key\" }}\n\
@@ -69,8 +75,12 @@ impl Secure {
         );
         let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let options =
-            Options { clock, threads: 2, log: Some(Box::new(Log::default())), inherited: Default::default() };
+        let options = Options {
+            clock,
+            threads: 2,
+            log: Some(Box::new(Log::default())),
+            inherited: Default::default(),
+        };
         let running = run::start(settings, options).await.expect("a gateway");
         let oidc = running.gateway.oidc.clone().expect("an identity section");
         let known = async {
@@ -78,8 +88,18 @@ impl Secure {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
-        Secure { _running: running, grp, evil, provider, hands, key, port }
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
+        Secure {
+            _running: running,
+            grp,
+            evil,
+            provider,
+            hands,
+            key,
+            port,
+        }
     }
 
     /// Where a browser is to find `ports.test:<port>`.

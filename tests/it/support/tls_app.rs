@@ -50,24 +50,37 @@ impl Authority {
 
     pub fn sign(&self, names: &[&str]) -> Certificate {
         let key = KeyPair::generate().expect("a key");
-        let signed = params(names).signed_by(&key, &self.0).expect("a certificate");
-        Certificate { der: signed.der().clone(), pem: signed.pem(), key }
+        let signed = params(names)
+            .signed_by(&key, &self.0)
+            .expect("a certificate");
+        Certificate {
+            der: signed.der().clone(),
+            pem: signed.pem(),
+            key,
+        }
     }
 
     /// One that was good until the end of 2020.
     pub fn sign_expired(&self, names: &[&str]) -> Certificate {
         let key = KeyPair::generate().expect("a key");
         let mut params = params(names);
-        (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 12, 31));
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2020, 1, 1), date_time_ymd(2020, 12, 31));
         let signed = params.signed_by(&key, &self.0).expect("a certificate");
-        Certificate { der: signed.der().clone(), pem: signed.pem(), key }
+        Certificate {
+            der: signed.der().clone(),
+            pem: signed.pem(),
+            key,
+        }
     }
 }
 
 fn params(names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut params = CertificateParams::new(names).expect("names");
-    params.distinguished_name.push(DnType::CommonName, "an app or its client");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "an app or its client");
     params
 }
 
@@ -82,7 +95,11 @@ impl Certificate {
     pub fn self_signed(names: &[&str]) -> Certificate {
         let key = KeyPair::generate().expect("a key");
         let signed = params(names).self_signed(&key).expect("a certificate");
-        Certificate { der: signed.der().clone(), pem: signed.pem(), key }
+        Certificate {
+            der: signed.der().clone(),
+            pem: signed.pem(),
+            key,
+        }
     }
 
     pub fn der(&self) -> CertificateDer<'static> {
@@ -96,7 +113,10 @@ impl Certificate {
     /// As `certificate_pin` has it.
     pub fn pin(&self) -> String {
         let public = self.key.subject_public_key_info();
-        format!("sha256:{}", STANDARD.encode(digest::digest(&digest::SHA256, &public)))
+        format!(
+            "sha256:{}",
+            STANDARD.encode(digest::digest(&digest::SHA256, &public))
+        )
     }
 
     /// The app's side; with an authority it wants a certificate of that one from its clients.
@@ -115,7 +135,8 @@ impl Certificate {
             Some(authority) => {
                 let mut roots = RootCertStore::empty();
                 roots.add(authority.0.der().clone()).expect("an authority");
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 builder.with_client_cert_verifier(verifier.build().expect("a verifier"))
             }
         };
@@ -139,7 +160,10 @@ impl TlsApp {
     pub async fn start(name: &'static str, config: Arc<ServerConfig>) -> TlsApp {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let backend = Backend::nowhere(name, listener.local_addr().expect("an address"));
-        let app = TlsApp { backend: backend.clone(), asked_for: Arc::default() };
+        let app = TlsApp {
+            backend: backend.clone(),
+            asked_for: Arc::default(),
+        };
         let asked_for = app.asked_for.clone();
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {

@@ -11,5 +11,8 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
             yield_now().await;
         }
     };
-    assert!(timeout(PATIENCE, held).await.is_ok(), "waited in vain: {what}");
+    assert!(
+        timeout(PATIENCE, held).await.is_ok(),
+        "waited in vain: {what}"
+    );
 }

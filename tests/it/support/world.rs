@@ -70,20 +70,34 @@ impl World {
     }
 
     /// With fewer data threads than usual, where a test counts what each of them does once.
-    pub async fn with_threads(threads: usize, extra: &str, change: impl FnOnce(&mut Settings)) -> World {
+    pub async fn with_threads(
+        threads: usize,
+        extra: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> World {
         let port = free_port();
         let (clock, hands) = Clock::by_hand();
-        let provider =
-            Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
-        World::run(provider, (clock, hands), port, threads, (SITE, extra), change).await
+        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+            .await
+            .expect("a provider");
+        World::run(
+            provider,
+            (clock, hands),
+            port,
+            threads,
+            (SITE, extra),
+            change,
+        )
+        .await
     }
 
     /// With other keys of `[site]`, written as TOML.
     pub async fn of_site(site: &str) -> World {
         let port = free_port();
         let (clock, hands) = Clock::by_hand();
-        let provider =
-            Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone()).await.expect("a provider");
+        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+            .await
+            .expect("a provider");
         World::run(provider, (clock, hands), port, 2, (site, ""), |_| {}).await
     }
 
@@ -97,7 +111,11 @@ impl World {
     /// app's.
     pub async fn with_app(name: &'static str, toml: &str) -> World {
         let backend = Backend::start(name).await;
-        let world = World::with(&toml.replace("ADDRESS", &backend.address().to_string()), |_| {}).await;
+        let world = World::with(
+            &toml.replace("ADDRESS", &backend.address().to_string()),
+            |_| {},
+        )
+        .await;
         world.and_backend(name, backend)
     }
 
@@ -142,7 +160,17 @@ impl World {
         let log = Log::default();
         let running = start(&text, &host, (clock.clone(), threads, log.clone()), change).await;
         let canaries = Arc::new(Mutex::new(vec![SECRET.to_owned()]));
-        World { running, provider: Arc::new(provider), hands, log, host, backends, canaries, clock, text }
+        World {
+            running,
+            provider: Arc::new(provider),
+            hands,
+            log,
+            host,
+            backends,
+            canaries,
+            clock,
+            text,
+        }
     }
 
     /// Another gateway of the same site: the same configuration, clock, apps, provider and log; at
@@ -166,13 +194,20 @@ impl World {
 
     /// Waits until the provider was discovered; tests that sign in begin with this.
     pub async fn ready(self) -> World {
-        let oidc = self.running.gateway.oidc.clone().expect("an identity section");
+        let oidc = self
+            .running
+            .gateway
+            .oidc
+            .clone()
+            .expect("an identity section");
         let known = async {
             while !oidc.is_ready() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, known).await.expect("the provider is discovered");
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
         self
     }
 
@@ -184,7 +219,10 @@ impl World {
             }
         };
         if tokio::time::timeout(PATIENCE, counted).await.is_err() {
-            panic!("{line} is not in\n{}", self.admin("/metrics", "").await.text());
+            panic!(
+                "{line} is not in\n{}",
+                self.admin("/metrics", "").await.text()
+            );
         }
     }
 
@@ -200,12 +238,21 @@ impl World {
         let waited = tokio::time::timeout(PATIENCE, found).await;
         waited.unwrap_or_else(|_| {
             let now = gateway.catalog.load();
-            panic!("not in time; apps: {:?}, problems: {:?}", now.apps().collect::<Vec<_>>(), now.problems())
+            panic!(
+                "not in time; apps: {:?}, problems: {:?}",
+                now.apps().collect::<Vec<_>>(),
+                now.problems()
+            )
         });
     }
 
     pub fn backend(&self, id: &str) -> &Backend {
-        &self.backends.iter().find(|(name, _)| *name == id).unwrap_or_else(|| panic!("no backend {id}")).1
+        &self
+            .backends
+            .iter()
+            .find(|(name, _)| *name == id)
+            .unwrap_or_else(|| panic!("no backend {id}"))
+            .1
     }
 
     pub fn backends(&self) -> impl Iterator<Item = &Backend> {
@@ -226,7 +273,10 @@ impl World {
         let mut browser = self.browser();
         let page = browser.sign_in("/apps/usr/", person).await;
         assert_eq!(page.status(), 200, "{}", page.text());
-        self.canaries.lock().expect("no panic").extend(browser.jar.values().cloned());
+        self.canaries
+            .lock()
+            .expect("no panic")
+            .extend(browser.jar.values().cloned());
         browser
     }
 
@@ -241,7 +291,8 @@ impl World {
 
     pub async fn admin(&self, path: &str, more: &str) -> Message {
         let address = self.running.admin;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}Connection: close\r\n\r\n");
         Raw::exchange(address, request).await
     }
 }
@@ -256,7 +307,12 @@ async fn start(
     let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
         .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
     change(&mut settings);
-    let options = Options { clock, threads, log: Some(Box::new(log)), inherited: Default::default() };
+    let options = Options {
+        clock,
+        threads,
+        log: Some(Box::new(log)),
+        inherited: Default::default(),
+    };
     run::start(settings, options).await.expect("a gateway")
 }
 
@@ -276,8 +332,9 @@ pub fn free_port() -> u16 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
     let tries = std::iter::repeat_with(|| {
-        let spread =
-            std::process::id().wrapping_mul(7919).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed) * 101);
+        let spread = std::process::id()
+            .wrapping_mul(7919)
+            .wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed) * 101);
         10_000 + u16::try_from(spread % 20_000).expect("below 20,000")
     });
     tries.take(1000).find(free).expect("a free port")
@@ -292,13 +349,19 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Self {
-        Log { text: Arc::default(), grown: watch::Sender::new(0) }
+        Log {
+            text: Arc::default(),
+            grown: watch::Sender::new(0),
+        }
     }
 }
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.text.lock().expect("no panic").push_str(&String::from_utf8_lossy(bytes));
+        self.text
+            .lock()
+            .expect("no panic")
+            .push_str(&String::from_utf8_lossy(bytes));
         self.grown.send_modify(|length| *length += bytes.len());
         Ok(bytes.len())
     }

@@ -73,7 +73,9 @@ struct Remembered {
 
 impl Default for JudgedTokens {
     fn default() -> Self {
-        let cache = Cache::builder().max_capacity(MAX_REMEMBERED).eviction_policy(EvictionPolicy::lru());
+        let cache = Cache::builder()
+            .max_capacity(MAX_REMEMBERED)
+            .eviction_policy(EvictionPolicy::lru());
         JudgedTokens(cache.build())
     }
 }
@@ -83,7 +85,11 @@ impl Oidc {
     pub fn known(&self, authorization: &HeaderValue) -> Option<Judged> {
         let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
-        if is_bearer { self.remembered(&key_of(token.trim_matches(' '))) } else { None }
+        if is_bearer {
+            self.remembered(&key_of(token.trim_matches(' ')))
+        } else {
+            None
+        }
     }
 
     fn remembered(&self, key: &[u8; 32]) -> Option<Judged> {
@@ -99,7 +105,11 @@ impl Oidc {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
         let token = token.trim_matches(' ');
-        if scheme.eq_ignore_ascii_case("bearer") { self.ours(token) } else { None }
+        if scheme.eq_ignore_ascii_case("bearer") {
+            self.ours(token)
+        } else {
+            None
+        }
     }
 
     /// The token in a cookie, when it claims to be of our issuer.
@@ -118,7 +128,12 @@ impl Oidc {
 
     /// The key the token names, when it must be looked for at the provider first.
     pub fn missing_key(&self, token: OurToken<'_>) -> Option<Option<JsonWebKeyId>> {
-        let kid = token.0.split('.').next().and_then(decode::<Header>).and_then(|header| header.kid);
+        let kid = token
+            .0
+            .split('.')
+            .next()
+            .and_then(decode::<Header>)
+            .and_then(|header| header.kid);
         let kid = kid.map(JsonWebKeyId::new);
         (!self.provider.knows(kid.as_ref())).then_some(kid)
     }
@@ -144,7 +159,14 @@ impl Oidc {
         let principal = Arc::new(Principal::new(claims, &self.settings.admin_groups));
         let judged = Judged { principal, expires };
         let until = self.clock.now().after(REMEMBERED);
-        self.judged.0.insert(key, Arc::new(Remembered { judged: judged.clone(), keys, until }));
+        self.judged.0.insert(
+            key,
+            Arc::new(Remembered {
+                judged: judged.clone(),
+                keys,
+                until,
+            }),
+        );
         Ok(judged)
     }
 
@@ -152,10 +174,17 @@ impl Oidc {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
         // What kind of token it is comes first, before anything is made of it. Keycloak says the
         // kind in the payload: ID, Refresh, Offline and DPoP tokens are no bearer tokens.
-        let payload: Map<String, Value> =
-            token.split('.').nth(1).and_then(decode).ok_or(TokenError::Kind("not a JWT"))?;
+        let payload: Map<String, Value> = token
+            .split('.')
+            .nth(1)
+            .and_then(decode)
+            .ok_or(TokenError::Kind("not a JWT"))?;
         let is_bearer = |typ: &Value| {
-            typ.as_str().is_some_and(|typ| BEARER_TYPES.iter().any(|known| typ.eq_ignore_ascii_case(known)))
+            typ.as_str().is_some_and(|typ| {
+                BEARER_TYPES
+                    .iter()
+                    .any(|known| typ.eq_ignore_ascii_case(known))
+            })
         };
         if payload.get("typ").is_some_and(|typ| !is_bearer(typ)) {
             return Err(TokenError::Kind("typ"));
@@ -165,12 +194,18 @@ impl Oidc {
                 return Err(TokenError::Kind(kind));
             }
         }
-        if !payload.get("exp").is_some_and(|exp| exp.is_i64() || exp.is_u64()) {
+        if !payload
+            .get("exp")
+            .is_some_and(|exp| exp.is_i64() || exp.is_u64())
+        {
             return Err(TokenError::Time("exp"));
         }
         let parsed = Token::from_str(token).map_err(|error| refused(&error))?;
-        let judge =
-            Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let judge = Judge {
+            settings: &self.settings,
+            keys: self.provider.keys(),
+            now: self.clock.wall_seconds(),
+        };
         let types = ["jwt", "at+jwt"]
             .into_iter()
             .filter_map(|typ| JsonWebTokenType::new(typ.to_owned()).normalize().ok());
@@ -183,13 +218,29 @@ impl Oidc {
             None => Ok(()),
             Some(_) => Err("an ID token".to_owned()),
         };
-        let claims = parsed.claims(&verifier, no_nonce).map_err(|error| refused(&error))?;
-        let ours = |name: &str| self.settings.audiences.iter().any(|audience| audience == name);
-        if !claims.audiences().iter().any(|audience| ours(audience.as_str())) {
+        let claims = parsed
+            .claims(&verifier, no_nonce)
+            .map_err(|error| refused(&error))?;
+        let ours = |name: &str| {
+            self.settings
+                .audiences
+                .iter()
+                .any(|audience| audience == name)
+        };
+        if !claims
+            .audiences()
+            .iter()
+            .any(|audience| ours(audience.as_str()))
+        {
             return Err(TokenError::Audience);
         }
-        judge.common(claims, |party| party == self.settings.client_id || ours(party))?;
-        Ok((person(claims, &self.settings.groups_claim), claims.expiration().timestamp()))
+        judge.common(claims, |party| {
+            party == self.settings.client_id || ours(party)
+        })?;
+        Ok((
+            person(claims, &self.settings.groups_claim),
+            claims.expiration().timestamp(),
+        ))
     }
 }
 

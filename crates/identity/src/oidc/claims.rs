@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use openidconnect::{
-    AccessToken, AccessTokenHash, AdditionalClaims, ClientId, EmptyExtraTokenFields, IdToken, IdTokenClaims,
-    IdTokenFields, IdTokenVerifier, IssuerUrl, NonceVerifier,
+    AccessToken, AccessTokenHash, AdditionalClaims, ClientId, EmptyExtraTokenFields, IdToken,
+    IdTokenClaims, IdTokenFields, IdTokenVerifier, IssuerUrl, NonceVerifier,
     core::{
         CoreGenderClaim, CoreJsonWebKey, CoreJsonWebKeySet, CoreJweContentEncryptionAlgorithm,
         CoreJwsSigningAlgorithm,
@@ -38,8 +38,12 @@ impl AdditionalClaims for OtherClaims {}
 /// The claims of an ID token, or of a JWT that is treated like one.
 pub type Claims = IdTokenClaims<OtherClaims, CoreGenderClaim>;
 /// An ID token, or a JWT that is treated like one.
-pub type Token =
-    IdToken<OtherClaims, CoreGenderClaim, CoreJweContentEncryptionAlgorithm, CoreJwsSigningAlgorithm>;
+pub type Token = IdToken<
+    OtherClaims,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJwsSigningAlgorithm,
+>;
 /// The part of a token response that carries the ID token.
 pub type TokenFields = IdTokenFields<
     OtherClaims,
@@ -120,18 +124,24 @@ impl Judge<'_> {
         access_token: Option<&AccessToken>,
     ) -> Result<&'t Claims, TokenError> {
         let verifier = self.verifier();
-        let claims =
-            token.claims(&verifier, nonce).map_err(|error| TokenError::Refused(error.to_string()))?;
+        let claims = token
+            .claims(&verifier, nonce)
+            .map_err(|error| TokenError::Refused(error.to_string()))?;
         self.common(claims, |party| party == self.settings.client_id)?;
         if claims.issue_time() < at(self.now.saturating_sub(MAX_ID_TOKEN_AGE + SKEW)) {
             return Err(TokenError::Time("iat"));
         }
         if let Some(expected) = claims.access_token_hash() {
             let refused = |_| TokenError::AccessTokenHash;
-            let algorithm = token.signing_alg().map_err(|_| TokenError::AccessTokenHash)?;
-            let key = token.signing_key(&verifier).map_err(|_| TokenError::AccessTokenHash)?;
+            let algorithm = token
+                .signing_alg()
+                .map_err(|_| TokenError::AccessTokenHash)?;
+            let key = token
+                .signing_key(&verifier)
+                .map_err(|_| TokenError::AccessTokenHash)?;
             let access_token = access_token.ok_or(TokenError::AccessTokenHash)?;
-            let actual = AccessTokenHash::from_token(access_token, algorithm, key).map_err(refused)?;
+            let actual =
+                AccessTokenHash::from_token(access_token, algorithm, key).map_err(refused)?;
             if actual.as_str() != expected.as_str() {
                 return Err(TokenError::AccessTokenHash);
             }
@@ -141,7 +151,10 @@ impl Judge<'_> {
 
     /// What holds for every token: `azp`, `nbf`, `iat`, `sub`.
     pub fn common(&self, claims: &Claims, is_us: impl Fn(&str) -> bool) -> Result<(), TokenError> {
-        if claims.authorized_party().is_some_and(|party| !is_us(party.as_str())) {
+        if claims
+            .authorized_party()
+            .is_some_and(|party| !is_us(party.as_str()))
+        {
             return Err(TokenError::AuthorizedParty);
         }
         let latest = self.now.saturating_add(SKEW);
@@ -153,7 +166,11 @@ impl Judge<'_> {
             Some(nbf) if nbf.as_i64().is_some_and(|nbf| nbf <= latest) => {}
             Some(_) => return Err(TokenError::Time("nbf")),
         }
-        if matches!(claims.subject().len(), 1..=MAX_SUBJECT) { Ok(()) } else { Err(TokenError::Subject) }
+        if matches!(claims.subject().len(), 1..=MAX_SUBJECT) {
+            Ok(())
+        } else {
+            Err(TokenError::Subject)
+        }
     }
 }
 
@@ -163,10 +180,15 @@ fn at(seconds: i64) -> DateTime<Utc> {
 
 /// The person that the claims describe.
 pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
-    let name = claims.name().and_then(|names| names.get(None)).map(|name| name.to_string());
+    let name = claims
+        .name()
+        .and_then(|names| names.get(None))
+        .map(|name| name.to_string());
     // Whoever could name any address unchecked could be anybody to an app that trusts the header.
-    let email =
-        claims.email().filter(|_| claims.email_verified() != Some(false)).map(|email| email.to_string());
+    let email = claims
+        .email()
+        .filter(|_| claims.email_verified() != Some(false))
+        .map(|email| email.to_string());
     PersonClaims {
         subject: claims.subject().to_string(),
         name,
@@ -182,17 +204,23 @@ pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
 /// never give more access.
 pub fn groups(claims: &Map<String, Value>, groups_claim: &str) -> Option<Vec<GroupName>> {
     let claim = match groups_claim.strip_prefix('/') {
-        Some(pointer) => pointer.split('/').try_fold(None, |value: Option<&Value>, key| {
-            let key = key.replace("~1", "/").replace("~0", "~");
-            match value {
-                None => claims.get(&key).map(Some),
-                Some(value) => value.get(&key).map(Some),
-            }
-        })??,
+        Some(pointer) => pointer
+            .split('/')
+            .try_fold(None, |value: Option<&Value>, key| {
+                let key = key.replace("~1", "/").replace("~0", "~");
+                match value {
+                    None => claims.get(&key).map(Some),
+                    Some(value) => value.get(&key).map(Some),
+                }
+            })??,
         None => claims.get(groups_claim)?,
     };
     let names = match claim {
-        Value::Array(list) => list.iter().take(MAX_GROUPS).filter_map(Value::as_str).collect(),
+        Value::Array(list) => list
+            .iter()
+            .take(MAX_GROUPS)
+            .filter_map(Value::as_str)
+            .collect(),
         Value::String(one) => vec![one.as_str()],
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     };
@@ -210,8 +238,7 @@ mod tests {
 
     #[test]
     fn groups_are_read_by_name_or_by_pointer() {
-        let json =
-            r#"{"groups":["/a","b/c",7,""],"realm_access":{"roles":["r"]},"one":"x","a/b":{"c":["d"]}}"#;
+        let json = r#"{"groups":["/a","b/c",7,""],"realm_access":{"roles":["r"]},"one":"x","a/b":{"c":["d"]}}"#;
         assert_eq!(read(json, "groups"), Some(vec!["a".into(), "b/c".into()]));
         assert_eq!(read(json, "/realm_access/roles"), Some(vec!["r".into()]));
         assert_eq!(read(json, "/a~1b/c"), Some(vec!["d".into()]));

@@ -17,7 +17,10 @@ pub struct Calls {
 impl Calls {
     /// To one endpoint; its name is for the metrics.
     pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> Calls {
-        Calls { client: client.clone(), endpoint }
+        Calls {
+            client: client.clone(),
+            endpoint,
+        }
     }
 }
 

@@ -49,12 +49,20 @@ impl Oidc {
     /// What is wrong with it; nobody is to be signed out then.
     pub async fn judge_logout(&self, token: &str) -> Result<LoggedOut, TokenError> {
         let (header, payload) = self.verified(token).await?;
-        match header.get("typ").map(|typ| typ.as_str().unwrap_or_default().to_ascii_lowercase()) {
+        match header
+            .get("typ")
+            .map(|typ| typ.as_str().unwrap_or_default().to_ascii_lowercase())
+        {
             None => {}
             Some(typ) if matches!(&*typ, "jwt" | "logout+jwt" | "application/logout+jwt") => {}
             Some(_) => return Err(TokenError::Kind("typ")),
         }
-        let text = |name: &str| payload.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = |name: &str| {
+            payload
+                .get(name)
+                .and_then(Value::as_str)
+                .filter(|text| !text.is_empty())
+        };
         if text("iss") != Some(self.settings.issuer.as_str()) {
             return Err(TokenError::Refused("iss".into()));
         }
@@ -62,36 +70,54 @@ impl Oidc {
         let is_for_us = match payload.get("aud") {
             Some(Value::String(one)) => one == us,
             Some(Value::Array(many)) => many.iter().any(|one| one == us),
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
+                false
+            }
         };
         if !is_for_us {
             return Err(TokenError::Audience);
         }
         let now = self.clock.wall_seconds();
-        let time =
-            |name: &'static str| payload.get(name).and_then(Value::as_i64).ok_or(TokenError::Time(name));
+        let time = |name: &'static str| {
+            payload
+                .get(name)
+                .and_then(Value::as_i64)
+                .ok_or(TokenError::Time(name))
+        };
         if !(now.saturating_sub(MAX_AGE)..=now.saturating_add(SKEW)).contains(&time("iat")?) {
             return Err(TokenError::Time("iat"));
         }
         if time("exp")? <= now.saturating_sub(SKEW) {
             return Err(TokenError::Time("exp"));
         }
-        let is_logout =
-            payload.get("events").and_then(|events| events.get(EVENT)).is_some_and(Value::is_object);
+        let is_logout = payload
+            .get("events")
+            .and_then(|events| events.get(EVENT))
+            .is_some_and(Value::is_object);
         // A nonce would make it an ID token that somebody passes off as this.
         if !is_logout || payload.contains_key("nonce") {
             return Err(TokenError::Kind("not a logout token"));
         }
-        let (subject, session) = (text("sub").map(str::to_owned), text("sid").map(str::to_owned));
+        let (subject, session) = (
+            text("sub").map(str::to_owned),
+            text("sid").map(str::to_owned),
+        );
         if subject.is_none() && session.is_none() {
             return Err(TokenError::Subject);
         }
         let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
-        Ok(LoggedOut { subject, session, id: id.to_owned() })
+        Ok(LoggedOut {
+            subject,
+            session,
+            id: id.to_owned(),
+        })
     }
 
     /// Header and payload, once a key of the provider's has verified them.
-    async fn verified(&self, token: &str) -> Result<(Map<String, Value>, Map<String, Value>), TokenError> {
+    async fn verified(
+        &self,
+        token: &str,
+    ) -> Result<(Map<String, Value>, Map<String, Value>), TokenError> {
         let broken = || TokenError::Kind("not a JWT");
         if token.len() > MAX_TOKEN {
             return Err(broken());
@@ -115,16 +141,24 @@ impl Oidc {
         if fields.contains_key("crit") {
             return Err(TokenError::Refused("crit".into()));
         }
-        let kid = fields.get("kid").and_then(Value::as_str).map(|kid| JsonWebKeyId::new(kid.to_owned()));
+        let kid = fields
+            .get("kid")
+            .and_then(Value::as_str)
+            .map(|kid| JsonWebKeyId::new(kid.to_owned()));
         self.provider.look_for_key(kid.as_ref()).await;
         let message = token.rsplit_once('.').map_or("", |(message, _)| message);
         let fits = |key: &&CoreJsonWebKey| {
-            let for_signing = key.key_use().is_none_or(|key_use| *key_use == CoreJsonWebKeyUse::Signature);
+            let for_signing = key
+                .key_use()
+                .is_none_or(|key_use| *key_use == CoreJsonWebKeyUse::Signature);
             for_signing && (kid.is_none() || key.key_id() == kid.as_ref())
         };
         let keys = self.provider.keys();
         let mut known = keys.keys().iter().filter(fits);
-        if !known.any(|key| key.verify_signature(&algorithm, message.as_bytes(), &signature).is_ok()) {
+        if !known.any(|key| {
+            key.verify_signature(&algorithm, message.as_bytes(), &signature)
+                .is_ok()
+        }) {
             return Err(TokenError::Refused("the signature does not hold".into()));
         }
         Ok((fields, decoded(payload).ok_or_else(broken)?))
@@ -134,12 +168,23 @@ impl Oidc {
     /// worthless. Without a revocation endpoint the token stays valid until it expires. Runs on the
     /// control runtime.
     pub async fn revoke(&self, sign_in: &SignIn) {
-        let Some(metadata) = self.provider.current() else { return };
-        let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else { return };
-        let Some(token) = sign_in.tokens.refresh_token.swap(None) else { return };
+        let Some(metadata) = self.provider.current() else {
+            return;
+        };
+        let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else {
+            return;
+        };
+        let Some(token) = sign_in.tokens.refresh_token.swap(None) else {
+            return;
+        };
         let request = self.revocation(endpoint, token.expose());
         let answer = match request {
-            Ok(request) => self.provider.http.call("revoke", request).await.map_err(|error| chain(&error)),
+            Ok(request) => self
+                .provider
+                .http
+                .call("revoke", request)
+                .await
+                .map_err(|error| chain(&error)),
             Err(error) => Err(error.to_string()),
         };
         // Section 2.2: a token that the provider does not know is answered with 200 too.
@@ -148,21 +193,34 @@ impl Oidc {
             Ok(response) => format!("the provider answered {}", response.status()),
             Err(error) => error,
         };
-        tracing::warn!(error = refused, session = sign_in.key().short(), "cannot revoke a refresh token");
+        tracing::warn!(
+            error = refused,
+            session = sign_in.key().short(),
+            "cannot revoke a refresh token"
+        );
     }
 
     /// Section 2.1, with the client authentication of the token endpoint (RFC 6749 section 2.3.1).
     fn revocation(&self, endpoint: &str, token: &str) -> Result<Request<Vec<u8>>, http::Error> {
-        let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+        let encode =
+            |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let mut form = form_urlencoded::Serializer::new(String::new());
-        form.append_pair("token", token).append_pair("token_type_hint", "refresh_token");
+        form.append_pair("token", token)
+            .append_pair("token_type_hint", "refresh_token");
         let mut request = Request::post(endpoint)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json");
         match &self.settings.client_secret {
             Some(secret) => {
-                let pair = format!("{}:{}", encode(&self.settings.client_id), encode(secret.expose()));
-                request = request.header(header::AUTHORIZATION, format!("Basic {}", STANDARD.encode(pair)));
+                let pair = format!(
+                    "{}:{}",
+                    encode(&self.settings.client_id),
+                    encode(secret.expose())
+                );
+                request = request.header(
+                    header::AUTHORIZATION,
+                    format!("Basic {}", STANDARD.encode(pair)),
+                );
             }
             None => {
                 form.append_pair("client_id", &self.settings.client_id);
@@ -174,8 +232,14 @@ impl Oidc {
     /// Where the browser goes to be signed out at the provider too, and from there back; `None`
     /// where the provider offers no such thing, or gave no ID token to name the sign-in by.
     pub fn end_session_url(&self, sign_in: &SignIn, back: &str) -> Option<String> {
-        let metadata = self.provider.current().filter(|_| self.settings.sign_out_at_provider)?;
-        let endpoint = metadata.additional_metadata().end_session_endpoint.clone()?;
+        let metadata = self
+            .provider
+            .current()
+            .filter(|_| self.settings.sign_out_at_provider)?;
+        let endpoint = metadata
+            .additional_metadata()
+            .end_session_endpoint
+            .clone()?;
         let mut url = url::Url::parse(&endpoint).ok()?;
         // An address that the provider's own metadata names, and no other scheme than its own.
         if url.scheme() != self.settings.issuer.url().scheme() {

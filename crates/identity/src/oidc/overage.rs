@@ -29,8 +29,15 @@ pub struct Directory {
 
 /// Whether a token says that the groups are elsewhere.
 pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
-    let name = groups_claim.trim_start_matches('/').split('/').next().unwrap_or_default();
-    let named = claims.get("_claim_names").and_then(|names| names.get(name)).is_some();
+    let name = groups_claim
+        .trim_start_matches('/')
+        .split('/')
+        .next()
+        .unwrap_or_default();
+    let named = claims
+        .get("_claim_names")
+        .and_then(|names| names.get(name))
+        .is_some();
     // What one provider writes where the token travels in an address.
     named || claims.get("hasgroups").and_then(Value::as_bool) == Some(true)
 }
@@ -60,18 +67,26 @@ impl Oidc {
                 .body(Vec::new())
                 .map_err(|_| unreadable("the access token cannot stand in a header"))?;
             let answer = self.provider.http.call("groups", request).await;
-            let answer =
-                answer.map_err(|error| SignInError::Unavailable(crate::ops::http_client::chain(&error)))?;
+            let answer = answer.map_err(|error| {
+                SignInError::Unavailable(crate::ops::http_client::chain(&error))
+            })?;
             if answer.status() != StatusCode::OK {
                 return Err(unreadable("the list of groups was refused"));
             }
             let page = serde_json::from_slice(answer.body());
             let page: Value = page.map_err(|_| unreadable("the list of groups is no JSON"))?;
             let list = page.get("value").unwrap_or(&page);
-            let list = list.as_array().ok_or_else(|| unreadable("the list of groups is no list"))?;
-            let name = |item: &Value| GroupName::new(item.as_str().or(item.get(&directory.field)?.as_str())?);
+            let list = list
+                .as_array()
+                .ok_or_else(|| unreadable("the list of groups is no list"))?;
+            let name = |item: &Value| {
+                GroupName::new(item.as_str().or(item.get(&directory.field)?.as_str())?)
+            };
             let text = |item: &Value| item.as_str().and_then(GroupName::new);
-            groups.extend(list.iter().filter_map(|item| text(item).or_else(|| name(item))));
+            groups.extend(
+                list.iter()
+                    .filter_map(|item| text(item).or_else(|| name(item))),
+            );
             if groups.len() >= MAX_GROUPS {
                 groups.truncate(MAX_GROUPS);
                 break;
@@ -80,7 +95,10 @@ impl Oidc {
             // names.
             let following = page.get("@odata.nextLink").and_then(Value::as_str);
             next = following.and_then(|text| Url::parse(text).ok());
-            if next.as_ref().is_some_and(|next| next.origin() != directory.url.origin()) {
+            if next
+                .as_ref()
+                .is_some_and(|next| next.origin() != directory.url.origin())
+            {
                 return Err(unreadable("the list of groups goes on at another origin"));
             }
         }
@@ -98,9 +116,14 @@ mod tests {
 
     #[test]
     fn a_token_says_that_its_groups_are_elsewhere() {
-        let says = |claims: Value, name: &str| is_elsewhere(claims.as_object().expect("an object"), name);
+        let says =
+            |claims: Value, name: &str| is_elsewhere(claims.as_object().expect("an object"), name);
         let named = serde_json::json!({"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "x"}}});
-        assert!(says(named.clone(), "groups") && says(named.clone(), "/groups") && !says(named, "roles"));
+        assert!(
+            says(named.clone(), "groups")
+                && says(named.clone(), "/groups")
+                && !says(named, "roles")
+        );
         assert!(says(serde_json::json!({"hasgroups": true}), "groups"));
         for other in [
             serde_json::json!({}),

@@ -74,7 +74,9 @@ impl Pending {
 
     /// Opens a presented state, whatever its age; who presents it is checked by [`Pending::check`].
     pub fn open(state: &str, keys: &KeyRing) -> Result<Pending, StateError> {
-        let plain = keys.open(Purpose::State, state).map_err(|_| StateError::NotOurs)?;
+        let plain = keys
+            .open(Purpose::State, state)
+            .map_err(|_| StateError::NotOurs)?;
         serde_json::from_slice(&plain).map_err(|_| StateError::NotOurs)
     }
 
@@ -93,7 +95,11 @@ impl Pending {
         if !bind_cookies.any(|cookie| bind.is_of(cookie)) {
             return Err(StateError::OtherBrowser);
         }
-        if used.contains(state) { Err(StateError::Used) } else { Ok(()) }
+        if used.contains(state) {
+            Err(StateError::Used)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -109,7 +115,12 @@ impl UsedStates {
 
     fn with_capacity(capacity: u64) -> UsedStates {
         // The default policy may refuse to remember a new entry when the cache is full.
-        UsedStates(Cache::builder().max_capacity(capacity).eviction_policy(EvictionPolicy::lru()).build())
+        UsedStates(
+            Cache::builder()
+                .max_capacity(capacity)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+        )
     }
 
     /// Remembers a state; written after a successful exchange only.

@@ -5,11 +5,13 @@ use std::{sync::Arc, time::Duration};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use openidconnect::{
-    AdditionalProviderMetadata, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet, ProviderMetadata,
+    AdditionalProviderMetadata, IssuerUrl, JsonWebKey, JsonWebKeyId, JsonWebKeySet,
+    ProviderMetadata,
     core::{
-        CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType, CoreJsonWebKey,
-        CoreJsonWebKeySet, CoreJsonWebKeyType, CoreJweContentEncryptionAlgorithm,
-        CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType, CoreSubjectIdentifierType,
+        CoreAuthDisplay, CoreClaimName, CoreClaimType, CoreClientAuthMethod, CoreGrantType,
+        CoreJsonWebKey, CoreJsonWebKeySet, CoreJsonWebKeyType, CoreJweContentEncryptionAlgorithm,
+        CoreJweKeyManagementAlgorithm, CoreResponseMode, CoreResponseType,
+        CoreSubjectIdentifierType,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -116,7 +118,11 @@ impl Provider {
             return;
         }
         let mut discovery = self.discovery.subscribe();
-        let _ = tokio::time::timeout(DISCOVERY_WAIT, discovery.wait_for(|now| *now == Discovery::Done)).await;
+        let _ = tokio::time::timeout(
+            DISCOVERY_WAIT,
+            discovery.wait_for(|now| *now == Discovery::Done),
+        )
+        .await;
     }
 
     /// The keys in force.
@@ -165,7 +171,9 @@ impl Provider {
         if self.knows(id) {
             return;
         }
-        let Some(metadata) = self.current() else { return };
+        let Some(metadata) = self.current() else {
+            return;
+        };
         // Single flight: whoever waits here finds the fresh keys, or that somebody just looked.
         let mut last = self.last_fetch.lock().await;
         let now = self.clock.now();
@@ -176,7 +184,10 @@ impl Provider {
         let http = Calls::new(&self.http, "keys");
         match CoreJsonWebKeySet::fetch_async(metadata.jwks_uri(), &http).await {
             Ok(keys) => self.take_keys(keys),
-            Err(error) => tracing::warn!(error = chain(&error), "cannot read the identity provider's keys"),
+            Err(error) => tracing::warn!(
+                error = chain(&error),
+                "cannot read the identity provider's keys"
+            ),
         }
     }
 
@@ -193,7 +204,10 @@ impl Provider {
         let (strong, weak): (Vec<_>, Vec<_>) = keys.keys().iter().cloned().partition(is_strong);
         for key in weak {
             let key = key.key_id().map(|id| id.as_str());
-            tracing::warn!(key, "an RSA key of the provider has less than 2048 bits and is not used");
+            tracing::warn!(
+                key,
+                "an RSA key of the provider has less than 2048 bits and is not used"
+            );
         }
         // An empty or absurd set is a provider in trouble: what worked goes on working.
         if (1..=MAX_KEYS).contains(&strong.len()) {
@@ -209,12 +223,21 @@ fn is_strong(key: &CoreJsonWebKey) -> bool {
         return true;
     }
     // The library tells the modulus only in its JSON form.
-    let Ok(json) = serde_json::to_value(key) else { return false };
-    let modulus = json.get("n").and_then(|n| n.as_str()).and_then(|n| URL_SAFE_NO_PAD.decode(n).ok());
+    let Ok(json) = serde_json::to_value(key) else {
+        return false;
+    };
+    let modulus = json
+        .get("n")
+        .and_then(|n| n.as_str())
+        .and_then(|n| URL_SAFE_NO_PAD.decode(n).ok());
     let modulus = modulus.unwrap_or_default();
-    let first = modulus.iter().position(|byte| *byte != 0).unwrap_or(modulus.len());
-    let bits =
-        modulus.get(first).map_or(0, |byte| (modulus.len() - first) * 8 - byte.leading_zeros() as usize);
+    let first = modulus
+        .iter()
+        .position(|byte| *byte != 0)
+        .unwrap_or(modulus.len());
+    let bits = modulus.get(first).map_or(0, |byte| {
+        (modulus.len() - first) * 8 - byte.leading_zeros() as usize
+    });
     bits >= MIN_RSA_BITS
 }
 
@@ -233,7 +256,8 @@ mod tests {
     #[test]
     fn rsa_keys_below_2048_bits_are_not_used() {
         let http = Arc::new(
-            HttpClient::new(None, crate::ops::http_client::CallCounter::default()).expect("a client"),
+            HttpClient::new(None, crate::ops::http_client::CallCounter::default())
+                .expect("a client"),
         );
         let issuer = IssuerUrl::new("https://op.test".into()).expect("a URL");
         let provider = Provider::new(issuer, http, Clock::system());
@@ -242,12 +266,26 @@ mod tests {
         let take = |keys: Vec<serde_json::Value>| {
             provider.take_keys(serde_json::from_value(json!({ "keys": keys })).expect("a set"));
             let keys = provider.keys();
-            keys.keys().iter().filter_map(|key| key.key_id()).map(|id| id.to_string()).collect::<Vec<_>>()
+            keys.keys()
+                .iter()
+                .filter_map(|key| key.key_id())
+                .map(|id| id.to_string())
+                .collect::<Vec<_>>()
         };
         assert_eq!(
-            take(vec![rsa(1024, 0), rsa(2048, 0), curve, rsa(4096, 1), rsa(2040, 1)]),
+            take(vec![
+                rsa(1024, 0),
+                rsa(2048, 0),
+                curve,
+                rsa(4096, 1),
+                rsa(2040, 1)
+            ]),
             ["2048", "ec", "4096"]
         );
-        assert_eq!(take(vec![rsa(1024, 0)]), ["2048", "ec", "4096"], "what worked goes on working");
+        assert_eq!(
+            take(vec![rsa(1024, 0)]),
+            ["2048", "ec", "4096"],
+            "what worked goes on working"
+        );
     }
 }

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use openidconnect::{
-    Nonce, OAuth2TokenResponse, RefreshToken, RequestTokenError, TokenResponse, core::CoreErrorResponseType,
+    Nonce, OAuth2TokenResponse, RefreshToken, RequestTokenError, TokenResponse,
+    core::CoreErrorResponseType,
 };
 
 use super::{
@@ -61,7 +62,10 @@ impl Oidc {
         token: &Secret,
         sessions: &Sessions,
     ) -> Result<Again, SignInError> {
-        let metadata = self.provider.current().ok_or_else(super::sign_in::not_known)?;
+        let metadata = self
+            .provider
+            .current()
+            .ok_or_else(super::sign_in::not_known)?;
         let client = self.client(&metadata)?;
         let http = Calls::new(&self.provider.http, "refresh");
         let token = RefreshToken::new(token.expose().to_owned());
@@ -86,7 +90,9 @@ impl Oidc {
         let others = claims.as_ref().map(|claims| &claims.additional_claims().0);
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
-            Some(claims) if claims.subject().as_str() != &*before.subject => return Ok(Again::Ended),
+            Some(claims) if claims.subject().as_str() != &*before.subject => {
+                return Ok(Again::Ended);
+            }
             Some(claims) => {
                 let person = claims::person(claims, &self.settings.groups_claim);
                 let missing = self.missing(&person, claims);
@@ -98,21 +104,38 @@ impl Oidc {
                 (person, Missing { profile, ..missing })
             }
             None => {
-                let person = PersonClaims { subject: before.subject.to_string(), ..PersonClaims::default() };
-                (person, Missing { groups: true, profile: true, email_unverified: false })
+                let person = PersonClaims {
+                    subject: before.subject.to_string(),
+                    ..PersonClaims::default()
+                };
+                (
+                    person,
+                    Missing {
+                        groups: true,
+                        profile: true,
+                        email_unverified: false,
+                    },
+                )
             }
         };
-        let missing = self.complete_person(&mut person, missing, others, &response, &metadata).await?;
+        let missing = self
+            .complete_person(&mut person, missing, others, &response, &metadata)
+            .await?;
         // As at the sign-in: whom the provider describes without groups has none.
         if missing.groups && claims.is_none() {
-            return Err(SignInError::Refused("the answer says nothing of groups".into()));
+            return Err(SignInError::Refused(
+                "the answer says nothing of groups".into(),
+            ));
         }
         if missing.profile || claims.is_none() {
             let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-            person.name = person.name.or_else(|| Some(before.display_name.to_string()));
+            person.name = person
+                .name
+                .or_else(|| Some(before.display_name.to_string()));
             person.email = person.email.or_else(|| known(&before.email));
-            person.preferred_username =
-                person.preferred_username.or_else(|| known(&before.preferred_username));
+            person.preferred_username = person
+                .preferred_username
+                .or_else(|| known(&before.preferred_username));
         }
         Ok(Again::person(self, person, &before))
     }
@@ -120,16 +143,23 @@ impl Oidc {
     /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
     /// sign-in.
     async fn claims_of(&self, response: &Tokens) -> Result<Option<Claims>, SignInError> {
-        let Some(id_token) = response.id_token() else { return Ok(None) };
-        let judge =
-            || Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let Some(id_token) = response.id_token() else {
+            return Ok(None);
+        };
+        let judge = || Judge {
+            settings: &self.settings,
+            keys: self.provider.keys(),
+            now: self.clock.wall_seconds(),
+        };
         let any = |_: Option<&Nonce>| Ok(());
         let access_token = Some(response.access_token());
         match judge().id_token(id_token, any, access_token) {
             Ok(claims) => Ok(Some(claims.clone())),
             // Perhaps signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
-                self.provider.look_for_key(key_id(&id_token.to_string()).as_ref()).await;
+                self.provider
+                    .look_for_key(key_id(&id_token.to_string()).as_ref())
+                    .await;
                 Ok(Some(judge().id_token(id_token, any, access_token)?.clone()))
             }
             Err(error) => Err(error.into()),

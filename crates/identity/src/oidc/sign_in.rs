@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use openidconnect::{
-    AuthenticationFlow, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken, EndpointMaybeSet,
-    EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse, PkceCodeChallenge, PkceCodeVerifier,
-    RedirectUrl, RequestTokenError, Scope, StandardErrorResponse, StandardTokenResponse, TokenResponse,
+    AuthenticationFlow, AuthorizationCode, Client, ClientId, ClientSecret, CsrfToken,
+    EndpointMaybeSet, EndpointNotSet, EndpointSet, Nonce, OAuth2TokenResponse, PkceCodeChallenge,
+    PkceCodeVerifier, RedirectUrl, RequestTokenError, Scope, StandardErrorResponse,
+    StandardTokenResponse, TokenResponse,
     core::{
         CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
-        CoreJweContentEncryptionAlgorithm, CoreResponseType, CoreRevocableToken, CoreRevocationErrorResponse,
-        CoreTokenIntrospectionResponse, CoreTokenType,
+        CoreJweContentEncryptionAlgorithm, CoreResponseType, CoreRevocableToken,
+        CoreRevocationErrorResponse, CoreTokenIntrospectionResponse, CoreTokenType,
     },
 };
 
@@ -131,7 +132,12 @@ impl Oidc {
             .authorize_url(flow, || CsrfToken::new(state), || nonce)
             .set_pkce_challenge(challenge)
             .add_scopes(
-                self.settings.scopes.iter().filter(|scope| *scope != "openid").cloned().map(Scope::new),
+                self.settings
+                    .scopes
+                    .iter()
+                    .filter(|scope| *scope != "openid")
+                    .cloned()
+                    .map(Scope::new),
             );
         if ask_who {
             // Another account is wanted: the provider must not answer with the one it remembers.
@@ -144,7 +150,9 @@ impl Oidc {
     /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in
     /// already.
     pub fn target_of(&self, state: &str) -> Option<String> {
-        Pending::open(state, &self.keys).ok().map(|pending| pending.return_to)
+        Pending::open(state, &self.keys)
+            .ok()
+            .map(|pending| pending.return_to)
     }
 
     /// Checks everything about a callback that can be checked without the provider.
@@ -157,10 +165,17 @@ impl Oidc {
         bind_cookies: impl Iterator<Item = &'c [u8]>,
     ) -> Result<Pending, SignInError> {
         let pending = Pending::open(&returned.state, &self.keys)?;
-        pending.check(&returned.state, bind_cookies, self.clock.wall_seconds(), &self.used)?;
+        pending.check(
+            &returned.state,
+            bind_cookies,
+            self.clock.wall_seconds(),
+            &self.used,
+        )?;
         let ours = self.settings.issuer.as_str();
         let promised = self.provider.current().is_some_and(|metadata| {
-            metadata.additional_metadata().authorization_response_iss_parameter_supported
+            metadata
+                .additional_metadata()
+                .authorization_response_iss_parameter_supported
         });
         match &returned.issuer {
             _ if pending.issuer != ours => Err(SignInError::OtherIssuer),
@@ -177,7 +192,11 @@ impl Oidc {
     ///
     /// Cancel safety: not to be dropped half-way, since the code can be used only once; run it as a
     /// task.
-    pub async fn complete(&self, returned: Returned, pending: Pending) -> Result<SignedIn, SignInError> {
+    pub async fn complete(
+        &self,
+        returned: Returned,
+        pending: Pending,
+    ) -> Result<SignedIn, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;
         let http = Calls::new(&self.provider.http, "token");
@@ -188,16 +207,23 @@ impl Oidc {
             .request_async(&http)
             .await
             .map_err(exchange_error)?;
-        let id_token = response.id_token().ok_or_else(|| SignInError::Refused("no ID token came".into()))?;
+        let id_token = response
+            .id_token()
+            .ok_or_else(|| SignInError::Refused("no ID token came".into()))?;
         let nonce = Nonce::new(pending.nonce);
         let access_token = response.access_token();
-        let judge =
-            || Judge { settings: &self.settings, keys: self.provider.keys(), now: self.clock.wall_seconds() };
+        let judge = || Judge {
+            settings: &self.settings,
+            keys: self.provider.keys(),
+            now: self.clock.wall_seconds(),
+        };
         let claims = match judge().id_token(id_token, &nonce, Some(access_token)) {
             Ok(claims) => claims,
             // Perhaps signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
-                self.provider.look_for_key(key_id(&id_token.to_string()).as_ref()).await;
+                self.provider
+                    .look_for_key(key_id(&id_token.to_string()).as_ref())
+                    .await;
                 judge().id_token(id_token, &nonce, Some(access_token))?
             }
             Err(error) => return Err(error.into()),
@@ -206,15 +232,22 @@ impl Oidc {
         let mut person = claims::person(claims, &self.settings.groups_claim);
         let others = &claims.additional_claims().0;
         let missing = self.missing(&person, claims);
-        self.complete_person(&mut person, missing, Some(others), &response, &metadata).await?;
-        let session_id = claims.additional_claims().0.get("sid").and_then(|sid| sid.as_str());
+        self.complete_person(&mut person, missing, Some(others), &response, &metadata)
+            .await?;
+        let session_id = claims
+            .additional_claims()
+            .0
+            .get("sid")
+            .and_then(|sid| sid.as_str());
         Ok(SignedIn {
             principal: Principal::new(person, &self.settings.admin_groups),
             access_token: Secret::new(access_token.secret().as_str()),
             tokens: ProviderTokens {
                 id_token: Some(Secret::new(id_token.to_string())),
                 refresh_token: ArcSwapOption::from(
-                    response.refresh_token().map(|token| Arc::new(Secret::new(token.secret().as_str()))),
+                    response
+                        .refresh_token()
+                        .map(|token| Arc::new(Secret::new(token.secret().as_str()))),
                 ),
                 session_id: session_id.map(Into::into),
                 arvados: None,
@@ -225,11 +258,18 @@ impl Oidc {
 
     /// A client for what is known of the provider.
     pub(super) fn client(&self, metadata: &Metadata) -> Result<OidcClient, SignInError> {
-        let secret = self.settings.client_secret.as_ref().map(|s| ClientSecret::new(s.expose().to_owned()));
+        let secret = self
+            .settings
+            .client_secret
+            .as_ref()
+            .map(|s| ClientSecret::new(s.expose().to_owned()));
         let redirect = RedirectUrl::new(self.redirect_uri.clone())
             .map_err(|error| SignInError::Unavailable(error.to_string()))?;
         let client_id = ClientId::new(self.settings.client_id.clone());
-        Ok(OidcClient::from_provider_metadata(metadata.clone(), client_id, secret).set_redirect_uri(redirect))
+        Ok(
+            OidcClient::from_provider_metadata(metadata.clone(), client_id, secret)
+                .set_redirect_uri(redirect),
+        )
     }
 }
 
@@ -238,7 +278,10 @@ pub(super) fn key_id(token: &str) -> Option<openidconnect::JsonWebKeyId> {
     use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
     let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
     let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
-    header.get("kid")?.as_str().map(|kid| openidconnect::JsonWebKeyId::new(kid.to_owned()))
+    header
+        .get("kid")?
+        .as_str()
+        .map(|kid| openidconnect::JsonWebKeyId::new(kid.to_owned()))
 }
 
 /// Until the provider was discovered.
@@ -257,7 +300,11 @@ pub(super) fn exchange_error(
                 CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient
             );
             let error = error.as_ref().to_owned();
-            if of_client { SignInError::NotOurClient(error) } else { SignInError::Refused(error) }
+            if of_client {
+                SignInError::NotOurClient(error)
+            } else {
+                SignInError::Refused(error)
+            }
         }
         RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
         // The provider did answer, with something that is no token: trying again would not help.

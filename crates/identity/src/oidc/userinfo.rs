@@ -4,7 +4,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use openidconnect::{OAuth2TokenResponse, SubjectIdentifier, UserInfoClaims, core::CoreGenderClaim};
+use openidconnect::{
+    OAuth2TokenResponse, SubjectIdentifier, UserInfoClaims, core::CoreGenderClaim,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -46,9 +48,11 @@ impl Oidc {
         let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
         Missing {
-            groups: claims::groups(&claims.additional_claims().0, &self.settings.groups_claim).is_none(),
+            groups: claims::groups(&claims.additional_claims().0, &self.settings.groups_claim)
+                .is_none(),
             email_unverified: claims.email_verified() == Some(false),
-            profile: (asked("profile") && lacks_profile) || (asked("email") && person.email.is_none()),
+            profile: (asked("profile") && lacks_profile)
+                || (asked("email") && person.email.is_none()),
         }
     }
 
@@ -90,7 +94,11 @@ impl Oidc {
                     person.groups = groups.unwrap_or_default();
                 }
                 add_profile(person, &found, missing.email_unverified);
-                Ok(Missing { groups: false, profile: false, ..missing })
+                Ok(Missing {
+                    groups: false,
+                    profile: false,
+                    ..missing
+                })
             }
             Err(error) if missing.groups => Err(error),
             Err(error) => {
@@ -115,7 +123,9 @@ impl Oidc {
         match &self.settings.directory {
             Some(directory) => self.groups_from(directory, tokens).await.map(Some),
             None => {
-                tracing::warn!("the ID token omits the groups (there are too many); set identity.groups_url");
+                tracing::warn!(
+                    "the ID token omits the groups (there are too many); set identity.groups_url"
+                );
                 Ok(None)
             }
         }
@@ -129,13 +139,22 @@ impl Oidc {
         subject: &str,
     ) -> Result<Userinfo, SignInError> {
         let access_token = tokens.access_token().clone();
-        if !access_token.secret().bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(SignInError::Refused("the access token cannot stand in a header".into()));
+        if !access_token
+            .secret()
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic())
+        {
+            return Err(SignInError::Refused(
+                "the access token cannot stand in a header".into(),
+            ));
         }
         let client = self.client(metadata)?;
         let http = Calls::new(&self.provider.http, "userinfo");
         client
-            .user_info(access_token, Some(SubjectIdentifier::new(subject.to_owned())))
+            .user_info(
+                access_token,
+                Some(SubjectIdentifier::new(subject.to_owned())),
+            )
             .map_err(|error| SignInError::Unavailable(error.to_string()))?
             .request_async(&http)
             .await
@@ -151,7 +170,8 @@ impl Oidc {
         if self.groups_claim_warning.0.swap(true, Relaxed) {
             return;
         }
-        let names = |claims: &Map<String, Value>| claims.keys().cloned().collect::<Vec<_>>().join(" ");
+        let names =
+            |claims: &Map<String, Value>| claims.keys().cloned().collect::<Vec<_>>().join(" ");
         tracing::warn!(
             groups_claim = self.settings.groups_claim,
             id_token_claims = id_token.map(names),
@@ -163,12 +183,24 @@ impl Oidc {
 
 /// Claims of the ID token take precedence.
 fn add_profile(person: &mut PersonClaims, found: &Userinfo, must_be_verified: bool) {
-    let name = || found.name().and_then(|names| names.get(None)).map(|name| name.to_string());
+    let name = || {
+        found
+            .name()
+            .and_then(|names| names.get(None))
+            .map(|name| name.to_string())
+    };
     // As in the ID token: an address that is said not to be verified is none.
     let is_verified = found.email_verified().unwrap_or(!must_be_verified);
-    let email = || found.email().filter(|_| is_verified).map(|email| email.to_string());
+    let email = || {
+        found
+            .email()
+            .filter(|_| is_verified)
+            .map(|email| email.to_string())
+    };
     person.name = person.name.take().or_else(name);
     person.email = person.email.take().or_else(email);
-    person.preferred_username =
-        person.preferred_username.take().or_else(|| found.preferred_username().map(|name| name.to_string()));
+    person.preferred_username = person
+        .preferred_username
+        .take()
+        .or_else(|| found.preferred_username().map(|name| name.to_string()));
 }

@@ -19,7 +19,10 @@ pub fn new_bind() -> Result<String, NoRandomness> {
 
 /// Whether it looks like one that [`new_bind`] made.
 pub fn is_bind(value: &[u8]) -> bool {
-    value.len() == LENGTH && value.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    value.len() == LENGTH
+        && value
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
 /// The hash of a bind cookie, as it travels in addresses.
@@ -29,7 +32,11 @@ pub struct BindHash(Box<str>);
 impl BindHash {
     /// Of a cookie's value.
     pub fn of(cookie: &[u8]) -> BindHash {
-        BindHash(URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, cookie)).into())
+        BindHash(
+            URL_SAFE_NO_PAD
+                .encode(digest::digest(&digest::SHA256, cookie))
+                .into(),
+        )
     }
 
     /// As it was presented; `None` when no hash looks like it.

@@ -43,13 +43,22 @@ impl Sessions {
     /// # Errors
     /// When the file cannot be written; there is then none.
     pub fn hand_over(&self, file: &Path, keys: &KeyRing, wall_seconds: i64) -> io::Result<usize> {
-        let carried = Carried { written: wall_seconds, sign_ins: self.carried() };
+        let carried = Carried {
+            written: wall_seconds,
+            sign_ins: self.carried(),
+        };
         let plain = serde_json::to_vec(&carried)?;
-        let sealed = keys.seal(Purpose::Sessions, &plain).map_err(io::Error::other)?;
+        let sealed = keys
+            .seal(Purpose::Sessions, &plain)
+            .map_err(io::Error::other)?;
         let aside = file.with_extension("new");
         // Made anew, so that nobody has prepared who may read it, or where it leads.
         let _ = fs::remove_file(&aside);
-        let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside);
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&aside);
         written.and_then(|mut new| {
             new.write_all(sealed.as_bytes())?;
             new.sync_all()
@@ -63,20 +72,36 @@ impl Sessions {
     ///
     /// # Errors
     /// When it cannot be read or removed, or is not ours.
-    pub fn take_over(&self, file: &Path, keys: &KeyRing, wall_seconds: i64) -> io::Result<Option<usize>> {
+    pub fn take_over(
+        &self,
+        file: &Path,
+        keys: &KeyRing,
+        wall_seconds: i64,
+    ) -> io::Result<Option<usize>> {
         let sealed = match fs::metadata(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
-            Ok(about) if about.len() > MAX_FILE => return Err(io::Error::other("the file is too large")),
+            Ok(about) if about.len() > MAX_FILE => {
+                return Err(io::Error::other("the file is too large"));
+            }
             Ok(_) => fs::read_to_string(file),
         };
         fs::remove_file(file)?;
-        let plain = keys.open(Purpose::Sessions, &sealed?).map_err(io::Error::other)?;
+        let plain = keys
+            .open(Purpose::Sessions, &sealed?)
+            .map_err(io::Error::other)?;
         let carried: Carried = serde_json::from_slice(&plain)?;
         // A clock that was set back makes nothing longer.
-        let passed =
-            u64::try_from(wall_seconds.saturating_sub(carried.written)).unwrap_or(0).saturating_mul(1000);
-        Ok(Some(carried.sign_ins.into_iter().filter_map(|sign_in| self.restored(sign_in, passed)).count()))
+        let passed = u64::try_from(wall_seconds.saturating_sub(carried.written))
+            .unwrap_or(0)
+            .saturating_mul(1000);
+        Ok(Some(
+            carried
+                .sign_ins
+                .into_iter()
+                .filter_map(|sign_in| self.restored(sign_in, passed))
+                .count(),
+        ))
     }
 
     fn carried(&self) -> Vec<CarriedSignIn> {

@@ -31,7 +31,10 @@ impl Short {
 impl ConsoleToken {
     /// A token that holds until `expires`, in seconds since 1970.
     pub fn new(token: Short, expires: i64) -> ConsoleToken {
-        ConsoleToken { seen: AtomicU64::new(token.0), expires: AtomicI64::new(expires) }
+        ConsoleToken {
+            seen: AtomicU64::new(token.0),
+            expires: AtomicI64::new(expires),
+        }
     }
 
     /// Whether it is this one.

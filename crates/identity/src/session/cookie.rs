@@ -57,7 +57,9 @@ impl RecordKey {
     /// The key of a presented value; `None` when no id looks like it.
     pub fn of(presented: &[u8]) -> Option<RecordKey> {
         let plausible = presented.len() == ID_LENGTH
-            && presented.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+            && presented
+                .iter()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
         plausible.then(|| RecordKey::hash(presented))
     }
 
@@ -80,7 +82,11 @@ impl RecordKey {
     /// Reads what [`RecordKey::hex`] wrote.
     pub fn of_hex(text: &str) -> Option<RecordKey> {
         let mut key = [0; 32];
-        if text.len() != 64 || !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        if text.len() != 64
+            || !text
+                .bytes()
+                .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+        {
             return None;
         }
         for (at, byte) in key.iter_mut().enumerate() {
@@ -102,7 +108,10 @@ impl RecordKey {
 
     /// The first 8 hex digits, for logs.
     pub fn short(&self) -> String {
-        self.0[..4].iter().map(|byte| format!("{byte:02x}")).collect()
+        self.0[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     }
 }
 
@@ -115,7 +124,9 @@ pub fn set(name: &str, value: &str, path: &str, secure: bool) -> Option<HeaderVa
 /// A `Set-Cookie` value for what is to outlive the browser's windows; never for a session.
 pub fn remember(name: &str, value: &str, age: Duration, secure: bool) -> Option<HeaderValue> {
     let seconds = i64::try_from(age.as_secs()).ok()?;
-    let cookie = build(name, value, "/", secure).max_age(cookie::time::Duration::seconds(seconds)).build();
+    let cookie = build(name, value, "/", secure)
+        .max_age(cookie::time::Duration::seconds(seconds))
+        .build();
     HeaderValue::from_str(&cookie.to_string()).ok()
 }
 
@@ -126,8 +137,16 @@ pub fn clear(name: &str, path: &str, secure: bool) -> Option<HeaderValue> {
     HeaderValue::from_str(&cookie.to_string()).ok()
 }
 
-fn build<'c>(name: &'c str, value: &'c str, path: &'c str, secure: bool) -> cookie::CookieBuilder<'c> {
-    let cookie = Cookie::build((name, value)).path(path).http_only(true).same_site(SameSite::Lax);
+fn build<'c>(
+    name: &'c str,
+    value: &'c str,
+    path: &'c str,
+    secure: bool,
+) -> cookie::CookieBuilder<'c> {
+    let cookie = Cookie::build((name, value))
+        .path(path)
+        .http_only(true)
+        .same_site(SameSite::Lax);
     // `secure(false)` would be the same; said only where it is true so that nothing depends on the
     // default.
     if secure { cookie.secure(true) } else { cookie }

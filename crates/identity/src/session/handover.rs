@@ -60,7 +60,11 @@ impl Ticket {
         if !bind_cookies.any(|cookie| self.bind.is_of(cookie)) {
             return Err(NoTicket::OtherBrowser);
         }
-        if self.sign_in.is_live(now) { Ok(self) } else { Err(NoTicket::SignedOut) }
+        if self.sign_in.is_live(now) {
+            Ok(self)
+        } else {
+            Err(NoTicket::SignedOut)
+        }
     }
 }
 
@@ -123,7 +127,10 @@ impl Tickets {
     ) -> Result<Ticket, NoTicket> {
         let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
         // One removal gives it to one of two who ask at the same moment.
-        self.0.remove(&key).ok_or(NoTicket::Unknown)?.check(place, bind_cookies, now)
+        self.0
+            .remove(&key)
+            .ok_or(NoTicket::Unknown)?
+            .check(place, bind_cookies, now)
     }
 
     /// Forgets those that are too old.
@@ -161,11 +168,20 @@ mod tests {
 
     fn ticket() -> Ticket {
         let person = Arc::new(Principal::new(
-            PersonClaims { subject: "alice".into(), ..PersonClaims::default() },
+            PersonClaims {
+                subject: "alice".into(),
+                ..PersonClaims::default()
+            },
             &[],
         ));
         let key = NewId::random().expect("random bytes").key();
-        let sign_in = SignIn::begin(key, person, ProviderTokens::default(), NOW, &Settings::default());
+        let sign_in = SignIn::begin(
+            key,
+            person,
+            ProviderTokens::default(),
+            NOW,
+            &Settings::default(),
+        );
         Ticket {
             place: host("web"),
             app: AppId::new("web").expect("an id"),
@@ -176,8 +192,16 @@ mod tests {
         }
     }
 
-    fn take(tickets: &Tickets, id: &NewId, place: &Place, bind: &[u8], now: Moment) -> Option<NoTicket> {
-        tickets.take(id.as_str(), place, [bind].into_iter(), now).err()
+    fn take(
+        tickets: &Tickets,
+        id: &NewId,
+        place: &Place,
+        bind: &[u8],
+        now: Moment,
+    ) -> Option<NoTicket> {
+        tickets
+            .take(id.as_str(), place, [bind].into_iter(), now)
+            .err()
     }
 
     #[test]
@@ -185,15 +209,21 @@ mod tests {
         let tickets = Tickets::new();
         let id = tickets.give(ticket()).expect("given");
         assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), None);
-        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), Some(NoTicket::Unknown));
         assert_eq!(
-            tickets.take("x", &host("web"), [&b"mine"[..]].into_iter(), NOW).err(),
+            take(&tickets, &id, &host("web"), b"mine", NOW),
+            Some(NoTicket::Unknown)
+        );
+        assert_eq!(
+            tickets
+                .take("x", &host("web"), [&b"mine"[..]].into_iter(), NOW)
+                .err(),
             Some(NoTicket::Unknown)
         );
     }
 
     #[test]
-    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in() {
+    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in()
+     {
         let tickets = Tickets::new();
         let second = Duration::from_secs(1);
         for (place, bind, now, expected) in [
@@ -213,6 +243,9 @@ mod tests {
         let over = ticket();
         over.sign_in.end();
         let id = tickets.give(over).expect("given");
-        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), Some(NoTicket::SignedOut));
+        assert_eq!(
+            take(&tickets, &id, &host("web"), b"mine", NOW),
+            Some(NoTicket::SignedOut)
+        );
     }
 }

@@ -107,7 +107,11 @@ struct DerivedKeys {
 
 impl std::fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "KeyRing({} keys)", self.keys.get().map_or(0, |keys| keys.load().len()))
+        write!(
+            f,
+            "KeyRing({} keys)",
+            self.keys.get().map_or(0, |keys| keys.load().len())
+        )
     }
 }
 
@@ -115,11 +119,17 @@ impl KeyRing {
     /// A random key that dies with the process; pending sign-ins die with it. Without randomness
     /// there is none, and nothing is sealed.
     pub fn random() -> KeyRing {
-        KeyRing { keys: OnceLock::new(), file: None }
+        KeyRing {
+            keys: OnceLock::new(),
+            file: None,
+        }
     }
 
     fn of(keys: Vec<DerivedKeys>) -> KeyRing {
-        KeyRing { keys: OnceLock::from(ArcSwap::from_pointee(keys)), file: None }
+        KeyRing {
+            keys: OnceLock::from(ArcSwap::from_pointee(keys)),
+            file: None,
+        }
     }
 
     /// Gathers randomness and has the random key made, so that nobody waits for either later.
@@ -133,10 +143,13 @@ impl KeyRing {
     fn ring(&self) -> &ArcSwap<Vec<DerivedKeys>> {
         let random = || {
             DerivedKeys::random()
-                .inspect_err(|error| tracing::error!(%error, "cannot encrypt: no random bytes, or no key"))
+                .inspect_err(
+                    |error| tracing::error!(%error, "cannot encrypt: no random bytes, or no key"),
+                )
                 .ok()
         };
-        self.keys.get_or_init(|| ArcSwap::from_pointee(random().into_iter().collect()))
+        self.keys
+            .get_or_init(|| ArcSwap::from_pointee(random().into_iter().collect()))
     }
 
     /// Reads a key file, which may change later; see [`KeyRing::renew`].
@@ -146,8 +159,14 @@ impl KeyRing {
     pub fn from_file(path: &Path) -> Result<KeyRing, RenewError> {
         let content = fs::read_to_string(path)?;
         let ring = KeyRing::from_file_content(&content)?;
-        let file = KeyFile { path: path.to_owned(), seen: Mutex::new(digest_of(&content)) };
-        Ok(KeyRing { file: Some(file), ..ring })
+        let file = KeyFile {
+            path: path.to_owned(),
+            seen: Mutex::new(digest_of(&content)),
+        };
+        Ok(KeyRing {
+            file: Some(file),
+            ..ring
+        })
     }
 
     /// Whether there is a file to look at.
@@ -162,7 +181,9 @@ impl KeyRing {
     /// When it cannot be used; the keys stay as they are. Of one and the same content that is said
     /// once.
     pub fn renew(&self) -> Result<bool, RenewError> {
-        let Some(file) = &self.file else { return Ok(false) };
+        let Some(file) = &self.file else {
+            return Ok(false);
+        };
         let content = fs::read_to_string(&file.path);
         let now = content.as_deref().map_or_else(|_| Vec::new(), digest_of);
         let mut seen = file.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,8 +203,14 @@ impl KeyRing {
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with('#'))
             .map(|line| {
-                let text = Zeroizing::new(line.trim_end_matches('=').replace('+', "-").replace('/', "_"));
-                let secret = URL_SAFE_NO_PAD.decode(&*text).map_err(|_| KeyError::NotBase64)?;
+                let text = Zeroizing::new(
+                    line.trim_end_matches('=')
+                        .replace('+', "-")
+                        .replace('/', "_"),
+                );
+                let secret = URL_SAFE_NO_PAD
+                    .decode(&*text)
+                    .map_err(|_| KeyError::NotBase64)?;
                 let secret = Zeroizing::new(secret);
                 if secret.len() < MIN_SECRET {
                     return Err(KeyError::TooShort);
@@ -198,7 +225,11 @@ impl KeyRing {
                 DerivedKeys::from_secret(&secret)
             })
             .collect::<Result<Vec<_>, _>>()?;
-        if keys.is_empty() { Err(KeyError::Empty) } else { Ok(KeyRing::of(keys)) }
+        if keys.is_empty() {
+            Err(KeyError::Empty)
+        } else {
+            Ok(KeyRing::of(keys))
+        }
     }
 
     /// Seals the bytes for the browser to carry: key id, nonce, ciphertext, tag; base64url.
@@ -225,7 +256,10 @@ impl KeyRing {
         for key in self.ring().load().iter().filter(|key| key.id == *id) {
             let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
             let mut sealed = sealed.to_vec();
-            if let Ok(plain) = key.of(purpose).open_in_place(nonce, Aad::from(purpose.label()), &mut sealed) {
+            if let Ok(plain) =
+                key.of(purpose)
+                    .open_in_place(nonce, Aad::from(purpose.label()), &mut sealed)
+            {
                 return Ok(plain.to_vec());
             }
         }
@@ -235,14 +269,21 @@ impl KeyRing {
     /// A token that only we can make for this message; for forms that change something.
     pub fn form_token(&self, message: &[u8]) -> String {
         let keys = self.ring().load();
-        let Some(key) = keys.first() else { return String::new() };
+        let Some(key) = keys.first() else {
+            return String::new();
+        };
         URL_SAFE_NO_PAD.encode(hmac::sign(&key.form, message))
     }
 
     /// Whether the token was made by [`KeyRing::form_token`] for the message; constant time.
     pub fn is_form_token(&self, message: &[u8], token: &str) -> bool {
-        let Ok(tag) = URL_SAFE_NO_PAD.decode(token) else { return false };
-        self.ring().load().iter().any(|key| hmac::verify(&key.form, message, &tag).is_ok())
+        let Ok(tag) = URL_SAFE_NO_PAD.decode(token) else {
+            return false;
+        };
+        self.ring()
+            .load()
+            .iter()
+            .any(|key| hmac::verify(&key.form, message, &tag).is_ok())
     }
 }
 
@@ -286,7 +327,9 @@ impl DerivedKeys {
 }
 
 fn digest_of(content: &str) -> Vec<u8> {
-    digest::digest(&digest::SHA256, content.as_bytes()).as_ref().to_vec()
+    digest::digest(&digest::SHA256, content.as_bytes())
+        .as_ref()
+        .to_vec()
 }
 
 #[cfg(test)]
@@ -297,7 +340,9 @@ mod tests {
     use super::*;
 
     fn file_of(seed: u8) -> String {
-        let secret: Vec<u8> = (0..32u8).map(|n| n.wrapping_mul(37).wrapping_add(seed)).collect();
+        let secret: Vec<u8> = (0..32u8)
+            .map(|n| n.wrapping_mul(37).wrapping_add(seed))
+            .collect();
         STANDARD.encode(secret)
     }
 
@@ -308,19 +353,33 @@ mod tests {
             ("# only a comment", KeyError::Empty),
             ("c2hvcnQ=", KeyError::TooShort),
             ("!!!", KeyError::NotBase64),
-            ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", KeyError::Guessable),
-            ("Y2hhbmdlLW1lLWNoYW5nZS1tZS1jaGFuZ2UtbWUtbm93", KeyError::Guessable),
+            (
+                "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+                KeyError::Guessable,
+            ),
+            (
+                "Y2hhbmdlLW1lLWNoYW5nZS1tZS1jaGFuZ2UtbWUtbm93",
+                KeyError::Guessable,
+            ),
         ] {
-            assert_eq!(KeyRing::from_file_content(content).err(), Some(expected), "{content:?}");
+            assert_eq!(
+                KeyRing::from_file_content(content).err(),
+                Some(expected),
+                "{content:?}"
+            );
         }
     }
 
     #[test]
     fn two_keys_are_active_and_the_first_seals() {
         let old = KeyRing::from_file_content(&file_of(1)).expect("a key");
-        let both = KeyRing::from_file_content(&format!("{}\n{}", file_of(2), file_of(1))).expect("two keys");
+        let both = KeyRing::from_file_content(&format!("{}\n{}", file_of(2), file_of(1)))
+            .expect("two keys");
         let sealed = old.seal(Purpose::State, b"text").expect("sealed");
-        assert_eq!(both.open(Purpose::State, &sealed).as_deref(), Ok(&b"text"[..]));
+        assert_eq!(
+            both.open(Purpose::State, &sealed).as_deref(),
+            Ok(&b"text"[..])
+        );
         let newer = both.seal(Purpose::State, b"text").expect("sealed");
         assert_eq!(old.open(Purpose::State, &newer), Err(NotOurs));
     }
@@ -344,7 +403,10 @@ mod tests {
         }
         fs::remove_file(&file).expect("removed");
         assert!(matches!(ring.renew(), Err(RenewError::File(_))));
-        assert!(ring.open(Purpose::State, &new).is_ok(), "the last that could be used");
+        assert!(
+            ring.open(Purpose::State, &new).is_ok(),
+            "the last that could be used"
+        );
         fs::write(&file, file_of(2)).expect("written");
         assert!(matches!(ring.renew(), Ok(true)));
         assert_eq!(ring.open(Purpose::State, &old), Err(NotOurs), "taken out");

@@ -40,13 +40,23 @@ impl Sessions {
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         client: Client,
     ) -> Result<(), NotLoaded> {
-        let Some(redis) = self.redis() else { return Ok(()) };
+        let Some(redis) = self.redis() else {
+            return Ok(());
+        };
         let now = self.now();
-        let apps = app_cookies.filter_map(RecordKey::of).map(|key| (Table::Apps, key));
-        let sign_ins = sign_in_cookies.filter_map(RecordKey::of).map(|key| (Table::SignIns, key));
+        let apps = app_cookies
+            .filter_map(RecordKey::of)
+            .map(|key| (Table::Apps, key));
+        let sign_ins = sign_in_cookies
+            .filter_map(RecordKey::of)
+            .map(|key| (Table::SignIns, key));
         let is_here = |table: Table, key: &RecordKey| match table {
-            Table::Apps => self.app_by_key(key).is_some_and(|session| session.is_live(now)),
-            Table::SignIns => self.sign_in_by_key(key).is_some_and(|sign_in| sign_in.is_live(now)),
+            Table::Apps => self
+                .app_by_key(key)
+                .is_some_and(|session| session.is_live(now)),
+            Table::SignIns => self
+                .sign_in_by_key(key)
+                .is_some_and(|sign_in| sign_in.is_live(now)),
         };
         let unknown: Vec<_> = apps
             .chain(sign_ins)
@@ -65,8 +75,14 @@ impl Sessions {
             }
         };
         let looked_up = stored.iter().zip(attempts);
-        looked_up.filter(|(is_stored, _)| **is_stored).for_each(|(_, attempt)| attempt.found());
-        for ((table, key), _) in unknown.iter().zip(stored).filter(|(_, is_stored)| *is_stored) {
+        looked_up
+            .filter(|(is_stored, _)| **is_stored)
+            .for_each(|(_, attempt)| attempt.found());
+        for ((table, key), _) in unknown
+            .iter()
+            .zip(stored)
+            .filter(|(_, is_stored)| *is_stored)
+        {
             match table {
                 Table::Apps => self.bring_app(redis, *key).await?,
                 Table::SignIns => drop(self.bring_sign_in(redis, *key).await?),
@@ -77,8 +93,15 @@ impl Sessions {
 
     /// Leave for so many look-ups. Clients that a proxy does not name cannot be told apart: only
     /// the number of look-ups that are under way bounds them.
-    fn attempts(&self, redis: &Redis, client: Client, count: usize) -> Result<Vec<Attempt>, NotLoaded> {
-        let Some(client) = client.limit_key else { return Ok(Vec::new()) };
+    fn attempts(
+        &self,
+        redis: &Redis,
+        client: Client,
+        count: usize,
+    ) -> Result<Vec<Attempt>, NotLoaded> {
+        let Some(client) = client.limit_key else {
+            return Ok(Vec::new());
+        };
         let mut attempts = Vec::with_capacity(count);
         while attempts.len() < count {
             match redis.limit().attempt(client) {
@@ -94,14 +117,21 @@ impl Sessions {
     }
 
     async fn bring_app(&self, redis: &Redis, key: RecordKey) -> Result<(), StoreError> {
-        let Some((stored, idle)) = redis.load_app(key).await? else { return Ok(()) };
-        let Some(sign_in) = self.bring_sign_in(redis, stored.sign_in()).await? else { return Ok(()) };
+        let Some((stored, idle)) = redis.load_app(key).await? else {
+            return Ok(());
+        };
+        let Some(sign_in) = self.bring_sign_in(redis, stored.sign_in()).await? else {
+            return Ok(());
+        };
         let now = self.now();
         let known = self.app_by_key(&key).filter(|session| !session.is_ended());
         match (known, stored.app.read()) {
             (Some(session), _) => session.window().extend(now, idle),
             (None, Some(of)) => {
-                let left = Left { idle, absolute: sign_in.time_left(now).absolute };
+                let left = Left {
+                    idle,
+                    absolute: sign_in.time_left(now).absolute,
+                };
                 self.mint_restored(key, &sign_in, of, (left, stored.begun));
                 if let Some(session) = self.app_by_key(&key) {
                     session.window().extend(now, idle);
@@ -122,7 +152,9 @@ impl Sessions {
         if let Some(known) = known.filter(|sign_in| sign_in.is_live(self.now())) {
             return Ok(Some(known));
         }
-        let Some((stored, left)) = redis.load_sign_in(key).await? else { return Ok(None) };
+        let Some((stored, left)) = redis.load_sign_in(key).await? else {
+            return Ok(None);
+        };
         Ok(self.take_in(redis, key, stored, left))
     }
 }

@@ -33,8 +33,12 @@ impl SessionMetrics {
     /// Registers the metrics.
     pub fn register(registry: &Registry) -> SessionMetrics {
         let lookups = Family::<ResultLabels, Counter>::default();
-        let frequent_lookups =
-            LOOKUPS.map(|result| (result, lookups.get_or_create_owned(&ResultLabels { result })));
+        let frequent_lookups = LOOKUPS.map(|result| {
+            (
+                result,
+                lookups.get_or_create_owned(&ResultLabels { result }),
+            )
+        });
         let metrics = SessionMetrics {
             records: Gauge::default(),
             store_up: OptionalGauge::default(),
@@ -42,8 +46,16 @@ impl SessionMetrics {
             frequent_lookups,
             store: Family::default(),
         };
-        registry.register("sessions", "Session records in memory", metrics.records.clone());
-        registry.register("session_lookups", "Session look-ups", metrics.lookups.clone());
+        registry.register(
+            "sessions",
+            "Session records in memory",
+            metrics.records.clone(),
+        );
+        registry.register(
+            "session_lookups",
+            "Session look-ups",
+            metrics.lookups.clone(),
+        );
         registry.register(
             "session_store_commands",
             "Commands to the shared session store, by result",
@@ -59,7 +71,11 @@ impl SessionMetrics {
 
     /// Counts a session look-up.
     pub fn lookup(&self, result: &'static str) {
-        match self.frequent_lookups.iter().find(|(name, _)| *name == result) {
+        match self
+            .frequent_lookups
+            .iter()
+            .find(|(name, _)| *name == result)
+        {
             Some((_, counter)) => counter.inc(),
             None => self.lookups.get_or_create(&ResultLabels { result }).inc(),
         };

@@ -131,7 +131,11 @@ impl SignIn {
 
     /// As which version the shared store has it, from where it comes.
     pub fn at_version(self, version: u64) -> SignIn {
-        SignIn { version: AtomicU64::new(version), told: AtomicU64::new(version), ..self }
+        SignIn {
+            version: AtomicU64::new(version),
+            told: AtomicU64::new(version),
+            ..self
+        }
     }
 
     /// When it began by the wall clock, in seconds: what was ended before is another.
@@ -154,7 +158,12 @@ impl SignIn {
     ) -> SignIn {
         let window = Window::restore(now, settings.idle, left);
         let (proved, asked) = (AtomicU64::new(proved.0), AtomicU64::new(proved.0));
-        SignIn { window, proved, asked, ..SignIn::begin(key, principal, tokens, now, settings) }
+        SignIn {
+            window,
+            proved,
+            asked,
+            ..SignIn::begin(key, principal, tokens, now, settings)
+        }
     }
 
     /// The same, but not valid for group and owner rules until the provider has confirmed the
@@ -163,7 +172,10 @@ impl SignIn {
     /// another system's token, which is checked by itself.
     pub fn requiring_proof(self) -> SignIn {
         let can_be = self.tokens.refresh_token.load().is_some() && !self.tokens.is_for_token();
-        SignIn { needs_proof: AtomicBool::new(can_be), ..self }
+        SignIn {
+            needs_proof: AtomicBool::new(can_be),
+            ..self
+        }
     }
 
     /// Whether it waits for such a proof.
@@ -295,7 +307,10 @@ impl SignIn {
         // together.
         let sooner = millis(recheck) / 10 * u64::from(self.key.spread()) / 256;
         now.0 >= asked.saturating_add(millis(recheck) - sooner)
-            && self.asked.compare_exchange(asked, now.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            && self
+                .asked
+                .compare_exchange(asked, now.0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// For who is about to ask for another proof; `None` while somebody else does: a token that
@@ -312,7 +327,11 @@ impl SignIn {
 
     /// Whether the proof is older than this.
     pub fn is_proof_old(&self, now: Moment, recheck: Duration) -> bool {
-        now.0 >= self.asked.load(Ordering::Relaxed).saturating_add(millis(recheck))
+        now.0
+            >= self
+                .asked
+                .load(Ordering::Relaxed)
+                .saturating_add(millis(recheck))
     }
 
     /// A token of the console has proved the person again.
@@ -332,18 +351,37 @@ impl SignIn {
             minted.apps.insert(app.clone());
         }
         // Brought anew it is still one.
-        minted.sessions.retain(|other| other.upgrade().is_some_and(|other| other.key != session.key));
-        let same = |other: &Weak<AppSession>| other.upgrade().is_some_and(|other| other.is_for(app, place));
-        let too_many = minted.sessions.iter().filter(|session| same(session)).count() >= MOST_OF_ONE;
+        minted.sessions.retain(|other| {
+            other
+                .upgrade()
+                .is_some_and(|other| other.key != session.key)
+        });
+        let same = |other: &Weak<AppSession>| {
+            other
+                .upgrade()
+                .is_some_and(|other| other.is_for(app, place))
+        };
+        let too_many = minted
+            .sessions
+            .iter()
+            .filter(|session| same(session))
+            .count()
+            >= MOST_OF_ONE;
         let oldest = if too_many {
-            minted.sessions.iter().position(same).and_then(|at| minted.sessions.remove(at))
+            minted
+                .sessions
+                .iter()
+                .position(same)
+                .and_then(|at| minted.sessions.remove(at))
         } else if minted.sessions.len() >= MOST_SESSIONS {
             minted.sessions.pop_front()
         } else {
             None
         };
         minted.sessions.push_back(Arc::downgrade(session));
-        oldest.and_then(|oldest| oldest.upgrade()).map(|oldest| oldest.key)
+        oldest
+            .and_then(|oldest| oldest.upgrade())
+            .map(|oldest| oldest.key)
     }
 
     /// The apps on paths that were given a cookie, so that sign-out can take it away.
@@ -357,8 +395,17 @@ impl SignIn {
         let person = self.principal.load();
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
-        let ProviderTokens { id_token, refresh_token, arvados, session_id: _, console: _ } = &self.tokens;
-        let refresh = refresh_token.load().as_ref().map_or(0, |token| token.expose().len());
+        let ProviderTokens {
+            id_token,
+            refresh_token,
+            arvados,
+            session_id: _,
+            console: _,
+        } = &self.tokens;
+        let refresh = refresh_token
+            .load()
+            .as_ref()
+            .map_or(0, |token| token.expose().len());
         let tokens = token(id_token) + refresh + token(arvados);
         // The groups stand twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
@@ -403,7 +450,16 @@ impl AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
         let elsewhere = (place != Place::Site).then(|| Box::new(place));
         let (ended, used) = (AtomicBool::new(false), AtomicU32::new(0));
-        AppSession { key, app, elsewhere, sign_in, window, ended, used, begun: 0 }
+        AppSession {
+            key,
+            app,
+            elsewhere,
+            sign_in,
+            window,
+            ended,
+            used,
+            begun: 0,
+        }
     }
 
     /// When it began by the wall clock, in seconds.
@@ -440,7 +496,10 @@ impl AppSession {
         (idle, left): (Duration, Left),
     ) -> AppSession {
         let window = Window::restore(now, idle, left);
-        AppSession { window, ..AppSession::begin(key, at, sign_in, now, idle) }
+        AppSession {
+            window,
+            ..AppSession::begin(key, at, sign_in, now, idle)
+        }
     }
 
     /// Milliseconds until it ends if it is not used, and until it ends whatever happens.

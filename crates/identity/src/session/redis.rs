@@ -57,7 +57,11 @@ const ABSENT_FOR: u64 = 5_000;
 /// Ids of one client that no record is stored for. A browser that comes back after its sessions are
 /// over presents a few, and there may be many behind one address; one that makes them up presents
 /// thousands.
-const UNKNOWN: Quota = Quota { burst: 256, refill: 30, at_once: 256 };
+const UNKNOWN: Quota = Quota {
+    burst: 256,
+    refill: 30,
+    at_once: 256,
+};
 /// Such records that are remembered.
 const MAX_ABSENT: u64 = 100_000;
 
@@ -157,7 +161,10 @@ impl Redis {
             metrics,
             lifetime: millis(lifetime),
             endings: endings::Endings::new(),
-            absent: Cache::builder().max_capacity(MAX_ABSENT).eviction_policy(EvictionPolicy::lru()).build(),
+            absent: Cache::builder()
+                .max_capacity(MAX_ABSENT)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             limit: LookupLimit::new(UNKNOWN, clock.clone()),
             clock,
             lookups: Semaphore::new(MAX_LOOKUPS),
@@ -179,9 +186,18 @@ impl Redis {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn save_sign_in(&self, sign_in: &SignIn) -> Result<(Told, Vec<RecordKey>), StoreError> {
-        let (now, wall, version) = (self.clock.now(), self.clock.wall_seconds(), sign_in.version());
-        let Some(written) = WrittenSignIn::of(sign_in) else { return Ok((Told::Missing, Vec::new())) };
+    pub async fn save_sign_in(
+        &self,
+        sign_in: &SignIn,
+    ) -> Result<(Told, Vec<RecordKey>), StoreError> {
+        let (now, wall, version) = (
+            self.clock.now(),
+            self.clock.wall_seconds(),
+            sign_in.version(),
+        );
+        let Some(written) = WrittenSignIn::of(sign_in) else {
+            return Ok((Told::Missing, Vec::new()));
+        };
         let left = sign_in.time_left(now);
         let stored = StoredSignIn {
             sign_in: written,
@@ -191,8 +207,15 @@ impl Redis {
             proved: wall.saturating_sub(seconds(now.0.saturating_sub(sign_in.proved().0))),
         };
         let is_new = !sign_in.window().is_told();
-        let told =
-            self.save(Table::SignIns, sign_in.key(), version, &stored, (left, sign_in.begun())).await?;
+        let told = self
+            .save(
+                Table::SignIns,
+                sign_in.key(),
+                version,
+                &stored,
+                (left, sign_in.begun()),
+            )
+            .await?;
         if let Told::Left(idle, stored) = told {
             // Of a newer one that stands there nothing was replaced, and what we have is not told.
             if stored == version {
@@ -200,7 +223,11 @@ impl Redis {
             }
             sign_in.window().extend(now, idle);
         }
-        let over = if is_new { self.index(sign_in).await? } else { Vec::new() };
+        let over = if is_new {
+            self.index(sign_in).await?
+        } else {
+            Vec::new()
+        };
         Ok((told, over))
     }
 
@@ -210,8 +237,20 @@ impl Redis {
     /// See [`StoreError`].
     pub async fn save_app(&self, session: &AppSession) -> Result<Told, StoreError> {
         let (now, begun) = (self.clock.now(), session.begun());
-        let stored = StoredApp { app: WrittenApp::of(session), sign_in: session.sign_in().key().0, begun };
-        let told = self.save(Table::Apps, session.key(), 1, &stored, (session.time_left(now), begun)).await?;
+        let stored = StoredApp {
+            app: WrittenApp::of(session),
+            sign_in: session.sign_in().key().0,
+            begun,
+        };
+        let told = self
+            .save(
+                Table::Apps,
+                session.key(),
+                1,
+                &stored,
+                (session.time_left(now), begun),
+            )
+            .await?;
         if let Told::Left(idle, _) = told {
             session.window().extend(now, idle);
         }
@@ -229,7 +268,11 @@ impl Redis {
         let sealed = self.sealed(record)?;
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.save.key(record);
-        call.key(tombstone).arg(version).arg(sealed).arg(to_live(left)).arg(begun);
+        call.key(tombstone)
+            .arg(version)
+            .arg(sealed)
+            .arg(to_live(left))
+            .arg(begun);
         let (left, stored): (i64, u64) = self.link.script(&call).await?;
         Ok(told(left, stored))
     }
@@ -239,14 +282,22 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that there is
     /// none.
-    pub async fn load_sign_in(&self, key: RecordKey) -> Result<Option<(StoredSignIn, Left)>, StoreError> {
-        let Some((stored, idle, ended)) = self.load::<StoredSignIn>(Table::SignIns, key).await? else {
+    pub async fn load_sign_in(
+        &self,
+        key: RecordKey,
+    ) -> Result<Option<(StoredSignIn, Left)>, StoreError> {
+        let Some((stored, idle, ended)) = self.load::<StoredSignIn>(Table::SignIns, key).await?
+        else {
             return Ok(None);
         };
         let ended = ended.max(self.ended(&key));
         let absolute = stored.ends.saturating_sub(self.clock.wall_seconds());
-        let absolute = u64::try_from(absolute).unwrap_or(0).min(self.lifetime / 1000) * 1000;
-        let counts = stored.sign_in.key() == key && stored.begun > ended && idle > 0 && absolute > 0;
+        let absolute = u64::try_from(absolute)
+            .unwrap_or(0)
+            .min(self.lifetime / 1000)
+            * 1000;
+        let counts =
+            stored.sign_in.key() == key && stored.begun > ended && idle > 0 && absolute > 0;
         Ok(counts.then_some((stored, Left { idle, absolute })))
     }
 
@@ -258,7 +309,9 @@ impl Redis {
         let Some((stored, idle, _)) = self.load::<StoredApp>(Table::Apps, key).await? else {
             return Ok(None);
         };
-        let Some((app, _)) = stored.app.read() else { return Ok(None) };
+        let Some((app, _)) = stored.app.read() else {
+            return Ok(None);
+        };
         let ended = self.app_ended(&app).await?;
         let counts = stored.app.key() == key && idle > 0 && stored.begun > ended;
         Ok(counts.then_some((stored, idle)))
@@ -273,7 +326,9 @@ impl Redis {
     /// missing.
     pub async fn are_stored(&self, wanted: &[(Table, RecordKey)]) -> Result<Vec<bool>, StoreError> {
         let now = self.clock.now();
-        let Ok(_lookup) = self.lookups.try_acquire() else { return Err(StoreError::Away) };
+        let Ok(_lookup) = self.lookups.try_acquire() else {
+            return Err(StoreError::Away);
+        };
         let mut commands = redis::pipe();
         for (table, key) in wanted {
             // A tombstone counts too: it says for certain that there is nothing more to find.
@@ -293,7 +348,9 @@ impl Redis {
     /// Whether a record was missing a moment ago.
     pub fn is_known_missing(&self, key: &RecordKey) -> bool {
         let now = self.clock.now();
-        self.absent.get(key).is_some_and(|asked| now.0 < asked.0.saturating_add(ABSENT_FOR))
+        self.absent
+            .get(key)
+            .is_some_and(|asked| now.0 < asked.0.saturating_add(ABSENT_FOR))
     }
 
     /// How many unknown ids each client may present.
@@ -312,7 +369,9 @@ impl Redis {
             return Ok(None);
         }
         // Whoever sends made-up cookies does not keep the others from the store.
-        let Ok(_lookup) = self.lookups.try_acquire() else { return Err(StoreError::Away) };
+        let Ok(_lookup) = self.lookups.try_acquire() else {
+            return Err(StoreError::Away);
+        };
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.load.key(record);
         call.key(tombstone);
@@ -332,17 +391,29 @@ impl Redis {
         let opened = self.keys.open(Purpose::Sessions, &sealed).ok();
         let Some(record) = opened.and_then(|plain| serde_json::from_slice(&plain).ok()) else {
             self.metrics.store("foreign");
-            tracing::warn!(session = key.short(), "cannot decrypt a record in the session store");
+            tracing::warn!(
+                session = key.short(),
+                "cannot decrypt a record in the session store"
+            );
             return Ok(None);
         };
-        Ok(Some((record, u64::try_from(ttl).unwrap_or(0).saturating_sub(GRACE), ended)))
+        Ok(Some((
+            record,
+            u64::try_from(ttl).unwrap_or(0).saturating_sub(GRACE),
+            ended,
+        )))
     }
 
     /// Tells of use here, and learns of use elsewhere.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn touch(&self, table: Table, key: RecordKey, left: Left) -> Result<Told, StoreError> {
+    pub async fn touch(
+        &self,
+        table: Table,
+        key: RecordKey,
+        left: Left,
+    ) -> Result<Told, StoreError> {
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.touch.key(record);
         call.key(tombstone).arg(to_live(left));
@@ -380,7 +451,10 @@ impl Redis {
     /// This replica puts back what it has in memory: until it has, nobody is to believe that
     /// something is not there.
     pub async fn says_that_it_tells(&self) {
-        let _ = self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await;
+        let _ = self
+            .link
+            .command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR))
+            .await;
     }
 
     /// Tells the other replicas.
@@ -388,7 +462,10 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn announce(&self, what: &Announcement) -> Result<(), StoreError> {
-        self.link.command::<i64>(cmd("PUBLISH").arg(CHANNEL).arg(what.to_string())).await.map(|_| ())
+        self.link
+            .command::<i64>(cmd("PUBLISH").arg(CHANNEL).arg(what.to_string()))
+            .await
+            .map(|_| ())
     }
 
     /// Whether the store has been up for long enough to be believed that something is not there:
@@ -400,7 +477,9 @@ impl Redis {
         // While it was away replicas may have taken sign-ins that they have not told yet, and all
         // have lost it, perhaps.
         if self.is_back.load(Relaxed) {
-            self.link.command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR)).await?;
+            self.link
+                .command::<()>(cmd("SET").arg(TELLING).arg(1).arg("PX").arg(TELLING_FOR))
+                .await?;
             self.is_back.store(false, Relaxed);
         }
         let epoch: Option<i64> = self.link.command(cmd("GET").arg(EPOCH)).await?;
@@ -411,7 +490,10 @@ impl Redis {
         let (seconds, micros): (i64, i64) = self.link.command(&cmd("TIME")).await?;
         let now = seconds.saturating_mul(1000).saturating_add(micros / 1000);
         let Some(epoch) = epoch else {
-            let begins: Option<String> = self.link.command(cmd("SET").arg(EPOCH).arg(now).arg("NX")).await?;
+            let begins: Option<String> = self
+                .link
+                .command(cmd("SET").arg(EPOCH).arg(now).arg("NX"))
+                .await?;
             self.tell_all_again();
             if begins.is_some() {
                 tracing::info!("the session store is empty; sessions in memory are stored again");
@@ -425,7 +507,12 @@ impl Redis {
             self.tell_all_again();
         }
         let old = now.saturating_sub(epoch) >= i64::try_from(SETTLES).unwrap_or(i64::MAX);
-        let settled = old && self.link.command::<Option<i64>>(cmd("GET").arg(TELLING)).await?.is_none();
+        let settled = old
+            && self
+                .link
+                .command::<Option<i64>>(cmd("GET").arg(TELLING))
+                .await?
+                .is_none();
         if settled {
             *self.epoch.lock().unwrap_or_else(PoisonError::into_inner) = Some(epoch);
         }
@@ -434,7 +521,9 @@ impl Redis {
 
     fn sealed(&self, record: &impl Serialize) -> Result<String, StoreError> {
         let plain = serde_json::to_vec(record).map_err(|_| StoreError::Foreign)?;
-        self.keys.seal(Purpose::Sessions, &plain).map_err(|_| StoreError::Away)
+        self.keys
+            .seal(Purpose::Sessions, &plain)
+            .map_err(|_| StoreError::Away)
     }
 }
 
@@ -454,7 +543,10 @@ fn names(table: Table, key: RecordKey) -> (String, String) {
         },
         key.hex(),
     );
-    (format!("ludgate:{of}:{{{key}}}"), format!("ludgate:x:{{{key}}}"))
+    (
+        format!("ludgate:{of}:{{{key}}}"),
+        format!("ludgate:x:{{{key}}}"),
+    )
 }
 
 fn revoked(app: &AppId) -> String {
@@ -469,7 +561,10 @@ fn told(left: i64, version: u64) -> Told {
     match left {
         ENDED => Told::Ended,
         MISSING => Told::Missing,
-        left => Told::Left(u64::try_from(left).unwrap_or(0).saturating_sub(GRACE), version),
+        left => Told::Left(
+            u64::try_from(left).unwrap_or(0).saturating_sub(GRACE),
+            version,
+        ),
     }
 }
 

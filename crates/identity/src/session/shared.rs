@@ -77,15 +77,24 @@ impl Sessions {
         left: Left,
     ) -> Option<Arc<SignIn>> {
         let (now, wall) = (self.now(), self.clock().wall_seconds());
-        let age = u64::try_from(wall.saturating_sub(stored.proved)).unwrap_or(0).saturating_mul(1000);
+        let age = u64::try_from(wall.saturating_sub(stored.proved))
+            .unwrap_or(0)
+            .saturating_mul(1000);
         let proved = Moment(now.0.saturating_sub(age));
         let (version, begun) = (stored.version, stored.begun);
         let (person, tokens) = stored.sign_in.read();
-        let known = self.sign_in_by_key(&key).filter(|sign_in| !sign_in.is_ended());
+        let known = self
+            .sign_in_by_key(&key)
+            .filter(|sign_in| !sign_in.is_ended());
         let refresh = tokens.refresh_token.load_full();
         let sign_in = match known {
             Some(known) => known,
-            None => self.begin_brought(key, (person.clone(), tokens), (left, proved), (begun, version)),
+            None => self.begin_brought(
+                key,
+                (person.clone(), tokens),
+                (left, proved),
+                (begun, version),
+            ),
         };
         // Of two who bring it at once one may have read it before it changed.
         if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
@@ -105,8 +114,14 @@ impl Sessions {
     ///
     /// # Errors
     /// [`Away`] when it cannot be asked for.
-    pub async fn bring_all_of(&self, subject: Option<&str>, session: Option<&str>) -> Result<(), Away> {
-        let Some(redis) = self.redis() else { return Ok(()) };
+    pub async fn bring_all_of(
+        &self,
+        subject: Option<&str>,
+        session: Option<&str>,
+    ) -> Result<(), Away> {
+        let Some(redis) = self.redis() else {
+            return Ok(());
+        };
         // An emptied store may not have been told yet whose they are.
         if !redis.is_settled().await? {
             return Err(Away);
@@ -135,7 +150,10 @@ impl Sessions {
         session: Option<&str>,
     ) -> Result<usize, Away> {
         let ended = self.end_by_provider(subject, session);
-        if let Err(away) = self.bring_all_of(subject.filter(|_| session.is_none()), session).await {
+        if let Err(away) = self
+            .bring_all_of(subject.filter(|_| session.is_none()), session)
+            .await
+        {
             if let Some(redis) = self.redis() {
                 redis.owe((subject.map(str::to_owned), session.map(str::to_owned)));
             }
@@ -148,7 +166,9 @@ impl Sessions {
     pub(super) async fn end_what_is_owed(&self, redis: &Redis) {
         for (subject, session) in redis.owed() {
             // Owed again when it fails again.
-            let _ = self.end_by_provider_everywhere(subject.as_deref(), session.as_deref()).await;
+            let _ = self
+                .end_by_provider_everywhere(subject.as_deref(), session.as_deref())
+                .await;
         }
     }
 
@@ -169,7 +189,9 @@ impl Sessions {
             Ok((told, over)) => {
                 match told {
                     Told::Ended => self.end_here(sign_in),
-                    Told::Left(_, stored) if stored > sign_in.version() => self.reread(sign_in).await,
+                    Told::Left(_, stored) if stored > sign_in.version() => {
+                        self.reread(sign_in).await
+                    }
                     Told::Left(..) | Told::Missing => {}
                 }
                 for key in over {
@@ -206,7 +228,9 @@ impl Sessions {
 
     /// The right to ask the provider about somebody: of all replicas one has it.
     pub async fn take_turn(&self, sign_in: &Arc<SignIn>) -> Turn {
-        let Some(redis) = self.redis() else { return Turn::Ours(None) };
+        let Some(redis) = self.redis() else {
+            return Turn::Ours(None);
+        };
         match self.turn_at(redis, sign_in).await {
             Ok(turn) => turn,
             Err(StoreError::Away | StoreError::Foreign) => Turn::Away,
@@ -218,7 +242,9 @@ impl Sessions {
         if redis.is_young() || !redis.is_settled().await? {
             return Ok(Turn::Away);
         }
-        let Some(lock) = redis.lock(sign_in.key()).await? else { return Ok(Turn::Theirs) };
+        let Some(lock) = redis.lock(sign_in.key()).await? else {
+            return Ok(Turn::Theirs);
+        };
         // Read under the lock: what another replica stored before it gave it back is there.
         match redis.load_sign_in(sign_in.key()).await? {
             Some((stored, left)) => {
@@ -260,11 +286,22 @@ impl Sessions {
     ///
     /// # Errors
     /// [`Away`] when others cannot be asked; it is used here then.
-    pub async fn first_use(&self, token: &str, kept_for: std::time::Duration) -> Result<bool, Away> {
-        if !self.used.entry(RecordKey::of_name(token)).or_insert(()).is_fresh() {
+    pub async fn first_use(
+        &self,
+        token: &str,
+        kept_for: std::time::Duration,
+    ) -> Result<bool, Away> {
+        if !self
+            .used
+            .entry(RecordKey::of_name(token))
+            .or_insert(())
+            .is_fresh()
+        {
             return Ok(false);
         }
-        let Some(redis) = self.redis() else { return Ok(true) };
+        let Some(redis) = self.redis() else {
+            return Ok(true);
+        };
         Ok(redis.is_first(token, millis(kept_for)).await?)
     }
 
@@ -278,7 +315,10 @@ impl Sessions {
 
     /// Ends what another replica had revoked while there was no connection.
     pub(super) async fn end_what_was_revoked(&self, redis: &Redis) {
-        let apps: HashSet<AppId> = self.every_app().map(|session| session.app().clone()).collect();
+        let apps: HashSet<AppId> = self
+            .every_app()
+            .map(|session| session.app().clone())
+            .collect();
         for app in apps {
             match redis.app_ended(&app).await {
                 Ok(i64::MIN) | Err(StoreError::Foreign) => {}
@@ -333,11 +373,24 @@ impl Sessions {
         if let Some(redis) = self.redis()
             && let Ok(Some(stored)) = redis.take_ticket::<StoredTicket>(key).await
         {
-            let sign_in = self.bring_sign_in(redis, RecordKey(stored.sign_in)).await.ok().flatten();
+            let sign_in = self
+                .bring_sign_in(redis, RecordKey(stored.sign_in))
+                .await
+                .ok()
+                .flatten();
             let (place_of, app) = (stored.place.read(), AppId::of_record(&stored.app));
-            if let (Some(place_of), Some(app), Some(bind)) = (place_of, app, BindHash::new(&stored.bind)) {
+            if let (Some(place_of), Some(app), Some(bind)) =
+                (place_of, app, BindHash::new(&stored.bind))
+            {
                 let sign_in = sign_in.ok_or(NoTicket::SignedOut)?;
-                let ticket = Ticket { place: place_of, app, bind, sign_in, target: stored.target, made: now };
+                let ticket = Ticket {
+                    place: place_of,
+                    app,
+                    bind,
+                    sign_in,
+                    target: stored.target,
+                    made: now,
+                };
                 return ticket.check(place, bind_cookies, now);
             }
         }
@@ -350,7 +403,10 @@ impl Sessions {
         match Announcement::read(text) {
             Some(Announcement::Ended(key, when)) => {
                 redis.was_ended(key, when);
-                if let Some(sign_in) = self.sign_in_by_key(&key).filter(|sign_in| sign_in.begun() <= when) {
+                if let Some(sign_in) = self
+                    .sign_in_by_key(&key)
+                    .filter(|sign_in| sign_in.begun() <= when)
+                {
                     self.end_here(&sign_in);
                 }
             }

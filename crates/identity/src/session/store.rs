@@ -98,7 +98,12 @@ pub struct Sessions {
 
 impl Sessions {
     /// An empty store.
-    pub fn new(settings: Settings, clock: Clock, alarm: Alarm, metrics: Arc<SessionMetrics>) -> Sessions {
+    pub fn new(
+        settings: Settings,
+        clock: Clock,
+        alarm: Alarm,
+        metrics: Arc<SessionMetrics>,
+    ) -> Sessions {
         Sessions {
             sign_ins: Cache::builder()
                 .max_capacity(settings.sign_in_bytes)
@@ -115,7 +120,10 @@ impl Sessions {
             apps: AppSessions::new(settings.app_session_bytes),
             people: Mutex::default(),
             tickets: Tickets::new(),
-            used: Cache::builder().max_capacity(MAX_USED).eviction_policy(EvictionPolicy::lru()).build(),
+            used: Cache::builder()
+                .max_capacity(MAX_USED)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             lapsed: Lapsed::default(),
             settings,
             clock,
@@ -133,7 +141,10 @@ impl Sessions {
     /// The same, shared with replicas.
     #[must_use]
     pub fn sharing(self, redis: Redis) -> Sessions {
-        Sessions { redis: Some(redis), ..self }
+        Sessions {
+            redis: Some(redis),
+            ..self
+        }
     }
 
     /// What replicas share, if they do.
@@ -159,17 +170,23 @@ impl Sessions {
     ) -> Option<Live> {
         let mut presented = 0;
         let sign_in_keys: [Option<RecordKey>; 4] = {
-            let mut keys = sign_in_cookies.inspect(|_| presented += 1).filter_map(RecordKey::of);
+            let mut keys = sign_in_cookies
+                .inspect(|_| presented += 1)
+                .filter_map(RecordKey::of);
             std::array::from_fn(|_| keys.next())
         };
         let matches_sign_in = |session: &AppSession| match presented {
             0 => *place != Place::Site || session.sign_in().tokens.is_for_token(),
             _ => sign_in_keys.contains(&Some(session.sign_in().key())),
         };
-        let session =
-            only(app_cookies.filter_map(RecordKey::of).filter_map(|key| self.apps.get(&key)).filter(
-                |session| session.is_for(app, place) && session.is_live(now) && matches_sign_in(session),
-            ));
+        let session = only(
+            app_cookies
+                .filter_map(RecordKey::of)
+                .filter_map(|key| self.apps.get(&key))
+                .filter(|session| {
+                    session.is_for(app, place) && session.is_live(now) && matches_sign_in(session)
+                }),
+        );
         if let Some(session) = session {
             self.metrics.lookup("app");
             return Some(Live::App(session));
@@ -181,7 +198,8 @@ impl Sessions {
                 .filter_map(|key| self.sign_ins.get(key))
                 .filter(|sign_in| sign_in.is_live(now)),
         );
-        self.metrics.lookup(if sign_in.is_some() { "sign_in" } else { "none" });
+        self.metrics
+            .lookup(if sign_in.is_some() { "sign_in" } else { "none" });
         sign_in.map(Live::SignIn)
     }
 
@@ -243,15 +261,30 @@ impl Sessions {
         (begun, version): (i64, u64),
     ) -> Arc<SignIn> {
         let now = self.clock.now();
-        let brought = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, proved));
+        let brought = SignIn::restore(
+            key,
+            (principal, tokens),
+            now,
+            &self.settings,
+            (left, proved),
+        );
         let brought = brought.begun_at(begun).at_version(version);
         let is_fresh = self.is_fresh(proved);
-        let brought = Arc::new(if is_fresh { brought } else { brought.requiring_proof() });
-        let kept = self.sign_ins.entry(key).and_compute_with(|found| match found {
-            Some(found) if !found.value().is_ended() => Op::Nop,
-            Some(_) | None => Op::Put(brought.clone()),
+        let brought = Arc::new(if is_fresh {
+            brought
+        } else {
+            brought.requiring_proof()
         });
-        let kept = kept.into_entry().map_or_else(|| brought.clone(), |entry| entry.into_value());
+        let kept = self
+            .sign_ins
+            .entry(key)
+            .and_compute_with(|found| match found {
+                Some(found) if !found.value().is_ended() => Op::Nop,
+                Some(_) | None => Op::Put(brought.clone()),
+            });
+        let kept = kept
+            .into_entry()
+            .map_or_else(|| brought.clone(), |entry| entry.into_value());
         if Arc::ptr_eq(&kept, &brought) {
             self.make_room_for(&kept);
         }
@@ -345,7 +378,10 @@ impl Sessions {
     pub fn app_sessions_by_sign_in(&self) -> HashMap<RecordKey, Vec<Arc<AppSession>>> {
         let mut sessions: HashMap<RecordKey, Vec<Arc<AppSession>>> = HashMap::new();
         for session in self.apps.iter() {
-            sessions.entry(session.sign_in().key()).or_default().push(session);
+            sessions
+                .entry(session.sign_in().key())
+                .or_default()
+                .push(session);
         }
         sessions
     }
@@ -359,7 +395,11 @@ impl Sessions {
         tokens: ProviderTokens,
     ) -> Arc<SignIn> {
         // What is over must not be found in place of what begins.
-        if let Some(old) = self.sign_ins.get(&key).filter(|old| !old.is_live(self.clock.now())) {
+        if let Some(old) = self
+            .sign_ins
+            .get(&key)
+            .filter(|old| !old.is_live(self.clock.now()))
+        {
             self.end_here(&old);
         }
         // Of many who come with one token at once, one begins, and all get that one.
@@ -376,7 +416,9 @@ impl Sessions {
 
     /// The live sign-in of a token.
     pub fn find_for_token(&self, key: &RecordKey, now: Moment) -> Option<Arc<SignIn>> {
-        self.sign_ins.get(key).filter(|sign_in| sign_in.is_live(now))
+        self.sign_ins
+            .get(key)
+            .filter(|sign_in| sign_in.is_live(now))
     }
 
     /// How long a proof of who somebody is holds before it is asked for again.
@@ -394,8 +436,11 @@ impl Sessions {
     ) -> Option<(NewId, Arc<AppSession>)> {
         let id = NewId::random().ok()?;
         let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session = AppSession::begin(id.key(), (app.clone(), *place), sign_in.clone(), now, idle);
-        let session = self.apps.insert(Arc::new(session.begun_at(self.clock.wall_seconds())));
+        let session =
+            AppSession::begin(id.key(), (app.clone(), *place), sign_in.clone(), now, idle);
+        let session = self
+            .apps
+            .insert(Arc::new(session.begun_at(self.clock.wall_seconds())));
         self.forget_app(sign_in.note_session(&session));
         Some((id, session))
     }
@@ -418,7 +463,9 @@ impl Sessions {
 
     /// Whether any sign-in would still count at that moment, were it not used until then.
     pub fn any_live_at(&self, moment: Moment) -> bool {
-        self.sign_ins.iter().any(|(_, sign_in)| sign_in.is_live(moment))
+        self.sign_ins
+            .iter()
+            .any(|(_, sign_in)| sign_in.is_live(moment))
     }
 
     /// How many records are held, expired ones included. Does moka's housekeeping: for
@@ -435,7 +482,12 @@ impl Sessions {
         let mut seen = 0;
         for session in self.apps.iter() {
             if !session.is_live(self.clock.now()) {
-                self.lapse(session.key(), session.sign_in(), session.window(), session.is_ended());
+                self.lapse(
+                    session.key(),
+                    session.sign_in(),
+                    session.window(),
+                    session.is_ended(),
+                );
                 self.apps.remove(&session.key());
             }
             seen += 1;
@@ -446,7 +498,12 @@ impl Sessions {
         }
         for (_, sign_in) in &self.sign_ins {
             if !sign_in.is_live(self.clock.now()) {
-                self.lapse(sign_in.key(), &sign_in, sign_in.window(), sign_in.is_ended());
+                self.lapse(
+                    sign_in.key(),
+                    &sign_in,
+                    sign_in.window(),
+                    sign_in.is_ended(),
+                );
                 self.forget(&sign_in);
             }
             seen += 1;
@@ -458,7 +515,9 @@ impl Sessions {
         let now = self.clock.now();
         self.tickets.sweep(now);
         self.sweep_people(now);
-        self.metrics.records.set(i64::try_from(self.count()).unwrap_or(i64::MAX));
+        self.metrics
+            .records
+            .set(i64::try_from(self.count()).unwrap_or(i64::MAX));
     }
 }
 

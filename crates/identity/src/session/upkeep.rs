@@ -102,9 +102,17 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
     };
     let (mut told, mut sign_ins) = (true, Vec::new());
     for (seen, sign_in) in sessions.every().enumerate() {
-        let (window, live) = (sign_in.window(), sign_in.is_live(now) && sign_in.tokens.console.is_none());
+        let (window, live) = (
+            sign_in.window(),
+            sign_in.is_live(now) && sign_in.tokens.console.is_none(),
+        );
         let changed = !sign_in.is_told();
-        if live && is_meant(changed || window.is_due(now, pace), changed || window.is_ahead()) {
+        if live
+            && is_meant(
+                changed || window.is_due(now, pace),
+                changed || window.is_ahead(),
+            )
+        {
             sign_ins.push(sign_in);
         }
         if seen % BATCH == 0 {
@@ -114,7 +122,11 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
     for some in sign_ins.chunks(BATCH) {
         say_so(redis, which).await;
         let some = some.iter().cloned();
-        let done = all_of(some.map(|sign_in| tell_sign_in(sessions, redis, sign_in)), AT_ONCE).await;
+        let done = all_of(
+            some.map(|sign_in| tell_sign_in(sessions, redis, sign_in)),
+            AT_ONCE,
+        )
+        .await;
         told &= done.into_iter().all(|told| told);
     }
     let mut apps = Vec::new();
@@ -131,7 +143,11 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
     for some in apps.chunks(BATCH) {
         say_so(redis, which).await;
         let some = some.iter().cloned();
-        let done = all_of(some.map(|session| tell_app(sessions, redis, session)), AT_ONCE).await;
+        let done = all_of(
+            some.map(|session| tell_app(sessions, redis, session)),
+            AT_ONCE,
+        )
+        .await;
         told &= done.into_iter().all(|told| told);
     }
     told
@@ -150,7 +166,10 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
         return sign_in.is_told() || sign_in.is_ended();
     }
     let now = sessions.now();
-    match redis.touch(Table::SignIns, sign_in.key(), sign_in.time_left(now)).await {
+    match redis
+        .touch(Table::SignIns, sign_in.key(), sign_in.time_left(now))
+        .await
+    {
         Ok(Told::Left(idle, version)) => {
             sign_in.window().extend(now, idle);
             match version.cmp(&sign_in.version()) {
@@ -178,7 +197,10 @@ async fn tell_app(sessions: &Sessions, redis: &Redis, session: Arc<AppSession>) 
         return session.window().is_told() || session.is_ended();
     }
     let now = sessions.now();
-    match redis.touch(Table::Apps, session.key(), session.time_left(now)).await {
+    match redis
+        .touch(Table::Apps, session.key(), session.time_left(now))
+        .await
+    {
         Ok(Told::Left(idle, _)) => session.window().extend(now, idle),
         Ok(Told::Missing | Told::Ended) => {
             session.window().forget_told();

@@ -20,12 +20,20 @@ struct Used {
 impl Usage {
     /// The use of one live session.
     pub fn new(sessions: Arc<Sessions>, live: Live, clock: Clock) -> Usage {
-        Usage(Rc::new(Used { sessions, live, clock }))
+        Usage(Rc::new(Used {
+            sessions,
+            live,
+            clock,
+        }))
     }
 
     /// It was used now.
     pub fn touch(&self) {
-        let Used { sessions, live, clock } = &*self.0;
+        let Used {
+            sessions,
+            live,
+            clock,
+        } = &*self.0;
         sessions.touch(live, clock.now());
     }
 

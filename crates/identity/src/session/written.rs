@@ -71,8 +71,10 @@ pub struct Left {
 impl Left {
     /// What is left when so many milliseconds have passed; `None`: nothing.
     pub fn after(self, passed: u64) -> Option<Left> {
-        let left =
-            Left { idle: self.idle.checked_sub(passed)?, absolute: self.absolute.checked_sub(passed)? };
+        let left = Left {
+            idle: self.idle.checked_sub(passed)?,
+            absolute: self.absolute.checked_sub(passed)?,
+        };
         (left.idle > 0 && left.absolute > 0).then_some(left)
     }
 }
@@ -81,12 +83,19 @@ impl WrittenSignIn {
     /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked
     /// at, and begins anew by itself wherever that comes next.
     pub fn of(sign_in: &SignIn) -> Option<WrittenSignIn> {
-        let ProviderTokens { id_token, refresh_token, session_id, arvados, console } = &sign_in.tokens;
+        let ProviderTokens {
+            id_token,
+            refresh_token,
+            session_id,
+            arvados,
+            console,
+        } = &sign_in.tokens;
         if console.is_some() {
             return None;
         }
         let person = sign_in.principal();
-        let text = |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
+        let text =
+            |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
         Some(WrittenSignIn {
             key: sign_in.key().0,
             person: WrittenPerson {
@@ -94,12 +103,19 @@ impl WrittenSignIn {
                 name: person.display_name.to_string(),
                 email: person.email.as_deref().map(str::to_owned),
                 preferred_username: person.preferred_username.as_deref().map(str::to_owned),
-                groups: person.groups().iter().map(|group| group.as_str().to_owned()).collect(),
+                groups: person
+                    .groups()
+                    .iter()
+                    .map(|group| group.as_str().to_owned())
+                    .collect(),
                 is_admin: person.is_admin,
                 arvados_user: person.arvados_user.as_deref().map(str::to_owned),
             },
             id_token: text(id_token),
-            refresh_token: refresh_token.load().as_ref().map(|token| token.expose().to_owned()),
+            refresh_token: refresh_token
+                .load()
+                .as_ref()
+                .map(|token| token.expose().to_owned()),
             session_id: session_id.as_deref().map(str::to_owned),
             arvados: text(arvados),
         })
@@ -112,10 +128,26 @@ impl WrittenSignIn {
 
     /// Who it is of, and the tokens.
     pub fn read(self) -> (Arc<Principal>, ProviderTokens) {
-        let WrittenPerson { subject, name, email, preferred_username, groups, is_admin, arvados_user } =
-            self.person;
-        let groups = groups.iter().filter_map(|group| GroupName::new(group)).collect();
-        let claims = PersonClaims { subject, name: Some(name), email, preferred_username, groups };
+        let WrittenPerson {
+            subject,
+            name,
+            email,
+            preferred_username,
+            groups,
+            is_admin,
+            arvados_user,
+        } = self.person;
+        let groups = groups
+            .iter()
+            .filter_map(|group| GroupName::new(group))
+            .collect();
+        let claims = PersonClaims {
+            subject,
+            name: Some(name),
+            email,
+            preferred_username,
+            groups,
+        };
         let mut person = Principal::new(claims, &[]);
         person.is_admin = is_admin;
         person.arvados_user = arvados_user.map(Into::into);
@@ -135,7 +167,11 @@ impl WrittenApp {
     /// Of an app session.
     pub fn of(session: &AppSession) -> WrittenApp {
         let (app, place) = (session.app().to_string(), WrittenPlace::of(session.place()));
-        WrittenApp { key: session.key().0, app, place }
+        WrittenApp {
+            key: session.key().0,
+            app,
+            place,
+        }
     }
 
     /// The key it was written under.

@@ -24,16 +24,27 @@ const KEEP: Duration = Duration::from_secs(15);
 /// A stream that lasts until the listener goes, or falls too far behind.
 pub fn answer(room: &Room) -> Answer {
     let (past, news) = room.join();
-    let feed = Feed { greeted: false, past, news, keep: interval_at(Instant::now() + KEEP, KEEP) };
+    let feed = Feed {
+        greeted: false,
+        past,
+        news,
+        keep: interval_at(Instant::now() + KEEP, KEEP),
+    };
     let chunks = stream::unfold(feed, |mut feed| async move {
         let chunk = feed.next().await?;
         Some((Ok::<_, Infallible>(Frame::data(chunk)), feed))
     });
     let mut answer = Response::new(StreamBody::new(chunks).boxed_unsync());
     let headers = answer.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
     answer
 }
 
@@ -78,9 +89,16 @@ mod tests {
         let room = Room::new();
         room.post("ada", "hello");
         let mut body = answer(&room).into_body();
-        let mut chunk = async || body.frame().await.map(|frame| frame.unwrap().into_data().unwrap());
+        let mut chunk = async || {
+            body.frame()
+                .await
+                .map(|frame| frame.unwrap().into_data().unwrap())
+        };
         assert_eq!(chunk().await.unwrap(), ": welcome\n\n");
-        assert_eq!(chunk().await.unwrap(), "data: {\"who\":\"ada\",\"text\":\"hello\"}\n\n");
+        assert_eq!(
+            chunk().await.unwrap(),
+            "data: {\"who\":\"ada\",\"text\":\"hello\"}\n\n"
+        );
         for _ in 0..100 {
             room.post("ada", "too fast");
         }

@@ -29,7 +29,10 @@ pub struct Room {
 impl Room {
     /// A room in which nothing was said.
     pub fn new() -> Room {
-        Room { past: Mutex::new(VecDeque::with_capacity(KEPT)), news: broadcast::Sender::new(BEHIND) }
+        Room {
+            past: Mutex::new(VecDeque::with_capacity(KEPT)),
+            news: broadcast::Sender::new(BEHIND),
+        }
     }
 
     /// Says something to everybody. `false`: it was empty or too long, and nobody heard it.
@@ -69,10 +72,16 @@ mod tests {
         }
         let (past, mut news) = room.join();
         assert_eq!(past.len(), 50);
-        assert_eq!(past.front().unwrap().as_str(), r#"{"who":"ada","text":"10"}"#);
+        assert_eq!(
+            past.front().unwrap().as_str(),
+            r#"{"who":"ada","text":"10"}"#
+        );
         assert!(news.try_recv().is_err());
         room.post("bob", "new");
-        assert_eq!(news.try_recv().unwrap().as_str(), r#"{"who":"bob","text":"new"}"#);
+        assert_eq!(
+            news.try_recv().unwrap().as_str(),
+            r#"{"who":"bob","text":"new"}"#
+        );
     }
 
     #[test]

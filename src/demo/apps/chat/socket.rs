@@ -41,7 +41,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> Answer {
     let Ok(answer) = create_response_with_body(&request, page::nothing) else {
         let mut answer = page::plain(StatusCode::UPGRADE_REQUIRED, "This is for WebSockets.\n");
-        answer.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        answer
+            .headers_mut()
+            .insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         return answer;
     };
     // From the gateway and before the first frame: whoever talks cannot choose the name.
@@ -113,7 +115,10 @@ async fn deliver<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 fn close(code: CloseCode, why: &'static str) -> Option<CloseFrame> {
-    Some(CloseFrame { code, reason: why.into() })
+    Some(CloseFrame {
+        code,
+        reason: why.into(),
+    })
 }
 
 /// What the other side did wrong, if it was that.
@@ -164,13 +169,22 @@ mod tests {
 
     async fn join(address: SocketAddr, who: &'static str) -> WebSocketStream<TcpStream> {
         let mut request = format!("ws://{address}/ws").into_client_request().unwrap();
-        request.headers_mut().insert(visitor::PREFERRED_USERNAME, HeaderValue::from_static(who));
+        request
+            .headers_mut()
+            .insert(visitor::PREFERRED_USERNAME, HeaderValue::from_static(who));
         let stream = TcpStream::connect(address).await.unwrap();
         client_async(request, stream).await.unwrap().0
     }
 
     async fn hear(socket: &mut WebSocketStream<TcpStream>) -> String {
-        socket.next().await.unwrap().unwrap().into_text().unwrap().to_string()
+        socket
+            .next()
+            .await
+            .unwrap()
+            .unwrap()
+            .into_text()
+            .unwrap()
+            .to_string()
     }
 
     async fn close_code(socket: &mut WebSocketStream<TcpStream>) -> CloseCode {
@@ -185,7 +199,9 @@ mod tests {
     async fn everybody_hears_everybody_under_the_name_the_gateway_told() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         let mut ada = join(address, "ada").await;
-        ada.send(Message::text(r#"{"who":"bob","text":"hi"}"#)).await.unwrap();
+        ada.send(Message::text(r#"{"who":"bob","text":"hi"}"#))
+            .await
+            .unwrap();
         let first = r#"{"who":"ada","text":"{\"who\":\"bob\",\"text\":\"hi\"}"}"#;
         assert_eq!(hear(&mut ada).await, first);
 
@@ -202,7 +218,10 @@ mod tests {
     async fn what_is_no_short_text_ends_the_connection_with_the_reason() {
         let address = start(Sample::Chat, LAUNCHER).await.unwrap();
         for (message, code) in [
-            (Message::text("x".repeat(MESSAGE_LIMIT + 1)), CloseCode::Size),
+            (
+                Message::text("x".repeat(MESSAGE_LIMIT + 1)),
+                CloseCode::Size,
+            ),
             (Message::text("x".repeat(300_000)), CloseCode::Size),
             (Message::binary(vec![1, 2, 3]), CloseCode::Unsupported),
         ] {
@@ -213,7 +232,10 @@ mod tests {
         }
         // The room goes on.
         let mut socket = join(address, "ada").await;
-        socket.send(Message::text("x".repeat(MESSAGE_LIMIT))).await.unwrap();
+        socket
+            .send(Message::text("x".repeat(MESSAGE_LIMIT)))
+            .await
+            .unwrap();
         assert!(hear(&mut socket).await.contains("xxx"));
     }
 

@@ -57,7 +57,10 @@ pub async fn accept(listener: TcpListener, inner: Arc<Inner>) {
 }
 
 async fn serve(stream: TcpStream, inner: Arc<Inner>) {
-    let Ok(stream) = TlsAcceptor::from(Arc::clone(&inner.authority.server)).accept(stream).await else {
+    let Ok(stream) = TlsAcceptor::from(Arc::clone(&inner.authority.server))
+        .accept(stream)
+        .await
+    else {
         return;
     };
     inner.handshakes.fetch_add(1, Ordering::SeqCst);
@@ -65,15 +68,24 @@ async fn serve(stream: TcpStream, inner: Arc<Inner>) {
         let inner = Arc::clone(&inner);
         async move { answer(&request, &inner).await }
     });
-    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), answers).await;
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), answers)
+        .await;
 }
 
 /// An error closes the connection without an answer.
-async fn answer(request: &Request<Incoming>, inner: &Inner) -> Result<Response<Full<Bytes>>, &'static str> {
+async fn answer(
+    request: &Request<Incoming>,
+    inner: &Inner,
+) -> Result<Response<Full<Bytes>>, &'static str> {
     let token = token_of(request);
     let call = Call {
         method: request.method().to_string(),
-        path_and_query: request.uri().path_and_query().map_or("/", |p| p.as_str()).to_owned(),
+        path_and_query: request
+            .uri()
+            .path_and_query()
+            .map_or("/", |p| p.as_str())
+            .to_owned(),
         token: token.clone(),
     };
     inner.calls.lock().expect("no panic").push(call);
@@ -83,21 +95,34 @@ async fn answer(request: &Request<Incoming>, inner: &Inner) -> Result<Response<F
         Some(Fault::Close) => Err("closed as asked"),
         Some(Fault::Status(code)) => {
             let status = StatusCode::from_u16(code).expect("a status");
-            Ok(error(status, status.canonical_reason().unwrap_or("an error")))
+            Ok(error(
+                status,
+                status.canonical_reason().unwrap_or("an error"),
+            ))
         }
         Some(Fault::Garbage) => Ok(respond(StatusCode::OK, r#"{"uuid": "zzzzz-dz6"#.to_owned())),
         Some(Fault::Redirect) => {
             let mut response = respond(StatusCode::FOUND, String::new());
-            response.headers_mut().insert(LOCATION, ELSEWHERE.parse().expect("a path"));
+            response
+                .headers_mut()
+                .insert(LOCATION, ELSEWHERE.parse().expect("a path"));
             Ok(response)
         }
         None => {
             let records = inner.records.lock().expect("no panic");
             let path = request.uri().path();
-            Ok(match look_up(&records, request.method(), path, request.uri().query(), token.as_deref()) {
-                Ok(found) => respond(StatusCode::OK, found.to_string()),
-                Err((status, text)) => error(status, &text),
-            })
+            Ok(
+                match look_up(
+                    &records,
+                    request.method(),
+                    path,
+                    request.uri().query(),
+                    token.as_deref(),
+                ) {
+                    Ok(found) => respond(StatusCode::OK, found.to_string()),
+                    Err((status, text)) => error(status, &text),
+                },
+            )
         }
     }
 }
@@ -105,7 +130,9 @@ async fn answer(request: &Request<Incoming>, inner: &Inner) -> Result<Response<F
 /// The schemes are written exactly so; the API knows no others and no other spelling.
 fn token_of(request: &Request<Incoming>) -> Option<String> {
     let value = request.headers().get(AUTHORIZATION)?.to_str().ok()?;
-    let token = value.strip_prefix("Bearer ").or_else(|| value.strip_prefix("OAuth2 "))?;
+    let token = value
+        .strip_prefix("Bearer ")
+        .or_else(|| value.strip_prefix("OAuth2 "))?;
     Some(token.to_owned())
 }
 
@@ -117,8 +144,10 @@ fn look_up(
     token: Option<&str>,
 ) -> Result<Value, Refusal> {
     let no_endpoint = |status| (status, "API endpoint not found".to_owned());
-    let mut segments =
-        path.strip_prefix("/arvados/v1/").ok_or_else(|| no_endpoint(StatusCode::NOT_FOUND))?.split('/');
+    let mut segments = path
+        .strip_prefix("/arvados/v1/")
+        .ok_or_else(|| no_endpoint(StatusCode::NOT_FOUND))?
+        .split('/');
     let kind = segments.next().and_then(Kind::of_path);
     let (Some(kind), uuid, None) = (kind, segments.next(), segments.next()) else {
         return Err(no_endpoint(StatusCode::NOT_FOUND));
@@ -136,7 +165,9 @@ fn look_up(
         (Kind::User, Some("current")) => Some(user),
         (_, Some(uuid)) => records.get(kind, uuid).filter(readable),
         (_, None) => {
-            return query.list(kind, records.all(kind).iter().filter(readable)).map_err(bad_parameter);
+            return query
+                .list(kind, records.all(kind).iter().filter(readable))
+                .map_err(bad_parameter);
         }
     };
     let found = found.ok_or_else(|| (StatusCode::NOT_FOUND, "Path not found".to_owned()))?;
@@ -149,15 +180,20 @@ fn error(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     let error_token = format!("{}+{}", chrono::Utc::now().timestamp(), &random_text(8));
     let body = json!({ "errors": [format!("{text} ({id})")], "error_token": error_token });
     let mut response = respond(status, body.to_string());
-    response.headers_mut().insert("x-request-id", id.parse().expect("a text"));
+    response
+        .headers_mut()
+        .insert("x-request-id", id.parse().expect("a text"));
     response
 }
 
 fn respond(status: StatusCode, body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, "application/json; charset=utf-8".parse().expect("a media type"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        "application/json; charset=utf-8"
+            .parse()
+            .expect("a media type"),
+    );
     response
 }

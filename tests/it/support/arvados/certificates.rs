@@ -34,7 +34,10 @@ impl Authority {
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &issuer).expect("a certificate");
         let server = server(certificate.der().clone(), &key);
-        Authority { pem: issuer.pem(), server }
+        Authority {
+            pem: issuer.pem(),
+            server,
+        }
     }
 }
 
@@ -51,15 +54,24 @@ impl SelfSigned {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.serial_number = Some(SerialNumber::from_slice(random_text(16).as_bytes()));
         let key = rsa_key();
-        let certificate = params.self_signed(key).expect("a certificate").der().clone();
-        SelfSigned { server: server(certificate.clone(), key), certificate }
+        let certificate = params
+            .self_signed(key)
+            .expect("a certificate")
+            .der()
+            .clone();
+        SelfSigned {
+            server: server(certificate.clone(), key),
+            certificate,
+        }
     }
 }
 
 /// One key for all gateways of this process: RSA as crunch-run has it, and slow to make.
 fn rsa_key() -> &'static KeyPair {
     static KEY: OnceLock<KeyPair> = OnceLock::new();
-    KEY.get_or_init(|| KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("an RSA key"))
+    KEY.get_or_init(|| {
+        KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).expect("an RSA key")
+    })
 }
 
 fn server(certificate: CertificateDer<'static>, key: &KeyPair) -> Arc<ServerConfig> {

@@ -91,10 +91,16 @@ impl Door {
         let (alive, dead) = watch::channel(());
         tokio::spawn(until(dead.clone(), async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(until(dead.clone(), Arc::clone(&self).serve(stream, dead.clone())));
+                tokio::spawn(until(
+                    dead.clone(),
+                    Arc::clone(&self).serve(stream, dead.clone()),
+                ));
             }
         }));
-        ContainerGateway { address, _alive: alive }
+        ContainerGateway {
+            address,
+            _alive: alive,
+        }
     }
 
     async fn serve(self: Arc<Door>, stream: TcpStream, dead: watch::Receiver<()>) {
@@ -103,7 +109,12 @@ impl Door {
             _ => &self.own,
         };
         let _ = stream.set_nodelay(true);
-        let Ok(stream) = TlsAcceptor::from(Arc::clone(&shown.server)).accept(stream).await else { return };
+        let Ok(stream) = TlsAcceptor::from(Arc::clone(&shown.server))
+            .accept(stream)
+            .await
+        else {
+            return;
+        };
         self.handshakes.fetch_add(1, Ordering::SeqCst);
         let answers = service_fn(|request| {
             let (door, dead) = (Arc::clone(&self), dead.clone());
@@ -122,25 +133,49 @@ impl Door {
 
     /// The checks in the order of crunch-run's. Before the caller has proved itself, nothing is
     /// proved to it.
-    async fn answer(&self, request: Request<Incoming>, dead: watch::Receiver<()>) -> Response<Body> {
-        let given = |name| request.headers().get(name).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        dead: watch::Receiver<()>,
+    ) -> Response<Body> {
+        let given = |name| {
+            request
+                .headers()
+                .get(name)
+                .and_then(|v| v.to_str().ok())
+                .unwrap_or_default()
+        };
         let meant_for = given(CONTAINER);
         if meant_for != self.container {
             let own = &self.container;
-            let text = format!("misdirected request: meant for {meant_for:?}, received by {own:?}\n");
+            let text =
+                format!("misdirected request: meant for {meant_for:?}, received by {own:?}\n");
             return refusal(StatusCode::BAD_GATEWAY, text);
         }
         let authorization = given(AUTHORIZATION).to_owned();
         if authorization != keyed_hash(&self.key, &self.own.certificate) {
-            return refusal(StatusCode::UNAUTHORIZED, format!("bad {AUTHORIZATION} header\n"));
+            return refusal(
+                StatusCode::UNAUTHORIZED,
+                format!("bad {AUTHORIZATION} header\n"),
+            );
         }
         let mut response = match given(PORT) {
             "" => refusal(StatusCode::NOT_FOUND, "path not found\n".to_owned()),
-            port => match port.parse().ok().and_then(|port: u16| self.ports.get(&port)) {
+            port => match port
+                .parse()
+                .ok()
+                .and_then(|port: u16| self.ports.get(&port))
+            {
                 Some(app) => relay(request, *app, dead).await.unwrap_or_else(|error| {
-                    refusal(StatusCode::BAD_GATEWAY, format!("the app at this port: {error}\n"))
+                    refusal(
+                        StatusCode::BAD_GATEWAY,
+                        format!("the app at this port: {error}\n"),
+                    )
                 }),
-                None => refusal(StatusCode::BAD_GATEWAY, format!("nobody listens at port {port}\n")),
+                None => refusal(
+                    StatusCode::BAD_GATEWAY,
+                    format!("nobody listens at port {port}\n"),
+                ),
             },
         };
         response.headers_mut().remove(PROOF);
@@ -167,15 +202,23 @@ impl Door {
 /// HMAC-SHA256 in small hexadecimal digits.
 fn keyed_hash(key: &str, message: &[u8]) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()), message);
-    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    tag.as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn refusal(status: StatusCode, text: String) -> Response<Body> {
     let body = Full::from(text).map_err(|never| match never {}).boxed();
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response.headers_mut().insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    response
+        .headers_mut()
+        .insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }
 
@@ -189,7 +232,11 @@ async fn relay(
     let own = [AUTHORIZATION, PROOF, CONTAINER, PORT];
     // Written anew instead of removed, because a removal changes the order of the others.
     let mut headers = HeaderMap::new();
-    for (name, value) in request.headers().iter().filter(|(name, _)| !own.contains(name)) {
+    for (name, value) in request
+        .headers()
+        .iter()
+        .filter(|(name, _)| !own.contains(name))
+    {
         headers.append(name, value.clone());
     }
     *request.headers_mut() = headers;
@@ -201,13 +248,17 @@ async fn relay(
         .handshake(TokioIo::new(stream))
         .await?;
     let connection = connection.with_upgrades();
-    tokio::spawn(until(dead.clone(), async { connection.await.unwrap_or_default() }));
+    tokio::spawn(until(dead.clone(), async {
+        connection.await.unwrap_or_default()
+    }));
     let mut response = sender.send_request(request).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let far = hyper::upgrade::on(&mut response);
         tokio::spawn(until(dead, async {
             if let (Ok(near), Ok(far)) = tokio::join!(near, far) {
-                let _ = tokio::io::copy_bidirectional(&mut TokioIo::new(near), &mut TokioIo::new(far)).await;
+                let _ =
+                    tokio::io::copy_bidirectional(&mut TokioIo::new(near), &mut TokioIo::new(far))
+                        .await;
             }
         }));
     }

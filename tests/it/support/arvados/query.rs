@@ -66,7 +66,11 @@ impl Query {
     }
 
     /// The list object over the records that may be read.
-    pub fn list<'a>(&self, kind: Kind, readable: impl Iterator<Item = &'a Record>) -> Result<Value, String> {
+    pub fn list<'a>(
+        &self,
+        kind: Kind,
+        readable: impl Iterator<Item = &'a Record>,
+    ) -> Result<Value, String> {
         let mut found = Vec::new();
         for record in readable {
             self.check_select(&record.fields)?;
@@ -104,9 +108,14 @@ impl Query {
 
     /// `kind` is given even when it was not asked for.
     fn selected(&self, fields: &Fields) -> Fields {
-        let wanted =
-            |name: &str| self.select.is_empty() || name == "kind" || self.select.iter().any(|s| s == name);
-        fields.iter().filter(|(name, _)| wanted(name)).map(|(n, v)| (n.clone(), v.clone())).collect()
+        let wanted = |name: &str| {
+            self.select.is_empty() || name == "kind" || self.select.iter().any(|s| s == name)
+        };
+        fields
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .map(|(n, v)| (n.clone(), v.clone()))
+            .collect()
     }
 
     fn compare(&self, a: &Fields, b: &Fields) -> Ordering {
@@ -115,7 +124,11 @@ impl Query {
             let order = compare(&value(a), &value(b));
             if *down { order.reverse() } else { order }
         };
-        self.order.iter().map(by).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        self.order
+            .iter()
+            .map(by)
+            .find(|order| order.is_ne())
+            .unwrap_or(Ordering::Equal)
     }
 }
 
@@ -123,15 +136,23 @@ impl Filter {
     fn fits(&self, fields: &Fields) -> Result<bool, String> {
         let value = match self.attribute.split_once('.') {
             // Hashes can be searched one key deep.
-            Some((name, key)) => fields.get(name).map(|hash| hash.get(key).unwrap_or(&Value::Null)),
+            Some((name, key)) => fields
+                .get(name)
+                .map(|hash| hash.get(key).unwrap_or(&Value::Null)),
             None => fields.get(&self.attribute),
         };
-        let value = value.ok_or_else(|| format!("Invalid attribute '{}' in filter", self.attribute))?;
+        let value =
+            value.ok_or_else(|| format!("Invalid attribute '{}' in filter", self.attribute))?;
         let is_one_of = || {
             let operands = self.operand.as_array();
             operands
                 .map(|operands| operands.contains(value))
-                .ok_or_else(|| format!("Invalid operand type for '{}' operator in filters", self.operator))
+                .ok_or_else(|| {
+                    format!(
+                        "Invalid operand type for '{}' operator in filters",
+                        self.operator
+                    )
+                })
         };
         match self.operator.as_str() {
             "=" => Ok(value == &self.operand),
@@ -147,12 +168,16 @@ impl Filter {
 fn compare(a: &Value, b: &Value) -> Ordering {
     match (a.as_str(), b.as_str()) {
         (Some(a), Some(b)) => a.cmp(b),
-        _ => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
+        _ => a
+            .as_f64()
+            .partial_cmp(&b.as_f64())
+            .unwrap_or(Ordering::Equal),
     }
 }
 
 fn filters(text: &str) -> Result<Vec<Filter>, String> {
-    let conditions: Vec<Value> = serde_json::from_str(text).map_err(|_| "filters is not a JSON array")?;
+    let conditions: Vec<Value> =
+        serde_json::from_str(text).map_err(|_| "filters is not a JSON array")?;
     let condition = |condition: &Value| match condition.as_array().map(Vec::as_slice) {
         Some([Value::String(attribute), Value::String(operator), operand]) => Ok(Filter {
             attribute: attribute.clone(),

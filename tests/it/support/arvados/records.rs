@@ -68,11 +68,17 @@ pub struct Record {
 
 impl Record {
     pub fn text(&self, name: &str) -> &str {
-        self.fields.get(name).and_then(Value::as_str).unwrap_or_default()
+        self.fields
+            .get(name)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     fn flag(&self, name: &str) -> bool {
-        self.fields.get(name).and_then(Value::as_bool).unwrap_or_default()
+        self.fields
+            .get(name)
+            .and_then(Value::as_bool)
+            .unwrap_or_default()
     }
 }
 
@@ -87,8 +93,11 @@ pub struct Records {
 
 impl Records {
     pub fn new() -> Records {
-        let mut records =
-            Records { tables: BTreeMap::new(), tokens: BTreeMap::new(), root_token: random_text(50) };
+        let mut records = Records {
+            tables: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            root_token: random_text(50),
+        };
         records.add_user(SYSTEM_USER.to_owned(), "root", true);
         records
     }
@@ -111,13 +120,19 @@ impl Records {
         if let Value::Object(own) = own {
             fields.extend(own);
         }
-        self.tables.entry(kind).or_default().push(Record { fields, readers: BTreeSet::new() });
+        self.tables.entry(kind).or_default().push(Record {
+            fields,
+            readers: BTreeSet::new(),
+        });
         uuid
     }
 
     pub fn add_user(&mut self, uuid: String, name: &str, is_admin: bool) {
         let mut letters = name.chars();
-        let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+        let first = letters
+            .next()
+            .map(|c| c.to_uppercase().collect::<String>())
+            .unwrap_or_default();
         let first = format!("{first}{}", letters.as_str());
         let own = json!({
             "email": format!("{name}@example.com"), "username": name, "first_name": first,
@@ -131,14 +146,17 @@ impl Records {
     /// A token of this user: (its v2 form, its v1 form).
     pub fn add_token(&mut self, user: &str) -> (String, String) {
         let (uuid, secret) = (new_uuid("gj3su"), random_text(50));
-        self.tokens.insert(secret.clone(), (uuid.clone(), user.to_owned()));
+        self.tokens
+            .insert(secret.clone(), (uuid.clone(), user.to_owned()));
         (format!("v2/{uuid}/{secret}"), secret)
     }
 
     /// Takes a token away, in whichever form it is given.
     pub fn revoke(&mut self, token: &str) {
         let secret = token.split('/').nth(2).unwrap_or(token);
-        self.tokens.remove(secret).unwrap_or_else(|| panic!("no such token: {token}"));
+        self.tokens
+            .remove(secret)
+            .unwrap_or_else(|| panic!("no such token: {token}"));
     }
 
     /// Whose token this is; none for what is wrong, expired or revoked.
@@ -147,7 +165,10 @@ impl Records {
             return self.get(Kind::User, SYSTEM_USER);
         }
         if let Some(name) = provider_subject(token) {
-            return self.all(Kind::User).iter().find(|user| user.text("username") == name);
+            return self
+                .all(Kind::User)
+                .iter()
+                .find(|user| user.text("username") == name);
         }
         let Some(v2) = token.strip_prefix("v2/") else {
             let (_, user) = self.tokens.get(token)?;
@@ -158,12 +179,16 @@ impl Records {
         let (own_uuid, user) = self.tokens.get(secret)?;
         // A fourth part names the container that the token was made for; it is good while that
         // runs.
-        let still_good = container.and_then(|uuid| self.get(Kind::Container, uuid)).is_none_or(is_under_way);
+        let still_good = container
+            .and_then(|uuid| self.get(Kind::Container, uuid))
+            .is_none_or(is_under_way);
         (own_uuid == uuid && still_good).then(|| self.get(Kind::User, user))?
     }
 
     pub fn get(&self, kind: Kind, uuid: &str) -> Option<&Record> {
-        self.all(kind).iter().find(|record| record.text("uuid") == uuid)
+        self.all(kind)
+            .iter()
+            .find(|record| record.text("uuid") == uuid)
     }
 
     pub fn all(&self, kind: Kind) -> &[Record] {
@@ -179,11 +204,19 @@ impl Records {
         change: impl Fn(&mut Record),
     ) -> usize {
         let mut changed = 0;
-        for record in self.tables.entry(kind).or_default().iter_mut().filter(|record| fits(record)) {
+        for record in self
+            .tables
+            .entry(kind)
+            .or_default()
+            .iter_mut()
+            .filter(|record| fits(record))
+        {
             changed += 1;
             change(record);
             record.fields.insert("etag".into(), new_etag().into());
-            record.fields.insert("modified_at".into(), timestamp().into());
+            record
+                .fields
+                .insert("modified_at".into(), timestamp().into());
         }
         changed
     }
@@ -204,7 +237,9 @@ impl Records {
             return false;
         }
         let reader = user.text("uuid");
-        user.flag("is_admin") || record.readers.contains(reader) || self.may_always(reader, kind, record)
+        user.flag("is_admin")
+            || record.readers.contains(reader)
+            || self.may_always(reader, kind, record)
     }
 
     fn may_always(&self, reader: &str, kind: Kind, record: &Record) -> bool {
@@ -218,12 +253,18 @@ impl Records {
                 .any(|request| submitted(request) || was_allowed(request)),
             Kind::ContainerRequest => {
                 submitted(record)
-                    || self.get(Kind::Container, record.text("container_uuid")).is_some_and(was_allowed)
+                    || self
+                        .get(Kind::Container, record.text("container_uuid"))
+                        .is_some_and(was_allowed)
             }
-            Kind::Link => [Kind::ContainerRequest, Kind::Container].iter().any(|kind| {
-                let head = self.get(*kind, record.text("head_uuid"));
-                head.is_some_and(|head| was_allowed(head) || self.may_always(reader, *kind, head))
-            }),
+            Kind::Link => [Kind::ContainerRequest, Kind::Container]
+                .iter()
+                .any(|kind| {
+                    let head = self.get(*kind, record.text("head_uuid"));
+                    head.is_some_and(|head| {
+                        was_allowed(head) || self.may_always(reader, *kind, head)
+                    })
+                }),
             Kind::User => record.text("uuid") == reader,
         }
     }
@@ -235,7 +276,9 @@ fn is_under_way(container: &Record) -> bool {
 
 /// UTC, with the nine digits that the API always writes.
 pub fn timestamp() -> String {
-    chrono::Utc::now().format("%Y-%m-%dT%H:%M:%S%.9fZ").to_string()
+    chrono::Utc::now()
+        .format("%Y-%m-%dT%H:%M:%S%.9fZ")
+        .to_string()
 }
 
 pub fn new_uuid(infix: &str) -> String {

@@ -63,9 +63,18 @@ impl Driver {
             drop::<mpsc::Sender<()>>(running);
         });
         // From here on the process is killed when something fails.
-        let mut driver = Driver { process, address: ([127, 0, 0, 1], 0).into(), silence, folder };
-        let port = timeout(DEADLINE, port).await.expect("chromedriver starts in time");
-        driver.address.set_port(port.expect("chromedriver says its port before it ends"));
+        let mut driver = Driver {
+            process,
+            address: ([127, 0, 0, 1], 0).into(),
+            silence,
+            folder,
+        };
+        let port = timeout(DEADLINE, port)
+            .await
+            .expect("chromedriver starts in time");
+        driver
+            .address
+            .set_port(port.expect("chromedriver says its port before it ends"));
         driver
     }
 
@@ -75,11 +84,18 @@ impl Driver {
 
     /// The value that a command is answered with; any other answer fails the test.
     pub async fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
-        self.asked(method, path, body).await.unwrap_or_else(|refused| panic!("{refused}"))
+        self.asked(method, path, body)
+            .await
+            .unwrap_or_else(|refused| panic!("{refused}"))
     }
 
     /// The value that a command is answered with, or what stands in its way.
-    pub async fn asked(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, String> {
+    pub async fn asked(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, String> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let command = format!("WebDriver {method} {path} {body}");
         let request = format!(
@@ -102,7 +118,9 @@ impl Driver {
         if answer.status() != 200 {
             // The rest of an error is a stack trace of chromedriver.
             let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-            let message = said["value"]["message"].as_str().map_or_else(|| answer.text(), str::to_owned);
+            let message = said["value"]["message"]
+                .as_str()
+                .map_or_else(|| answer.text(), str::to_owned);
             return Err(format!("{command}: {}: {message}", answer.start));
         }
         Ok(answer.json()["value"].take())
@@ -124,7 +142,11 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let ids = self.processes().into_iter().map(|id| id.to_string());
-        let _ = Command::new("kill").arg("-KILL").args(ids).stderr(Stdio::null()).status();
+        let _ = Command::new("kill")
+            .arg("-KILL")
+            .args(ids)
+            .stderr(Stdio::null())
+            .status();
         let _ = self.process.wait();
         // The folder is removed after this; nobody may write in it any more.
         if self.silence.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
@@ -140,7 +162,9 @@ pub fn runs(id: u32) -> bool {
 
 /// Every process of the machine with its parent's id, without those that have ended.
 fn running() -> Vec<(u32, u32)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     ids.filter_map(|id: u32| {
         // `id (name) state parent …`, where the name may hold anything.
@@ -156,5 +180,10 @@ fn running() -> Vec<(u32, u32)> {
 /// Of `ChromeDriver was started successfully on port 4444.`
 fn port_in(line: &[u8]) -> Option<u16> {
     let line = String::from_utf8_lossy(line);
-    line.trim_end().strip_suffix('.')?.rsplit_once("successfully on port ")?.1.parse().ok()
+    line.trim_end()
+        .strip_suffix('.')?
+        .rsplit_once("successfully on port ")?
+        .1
+        .parse()
+        .ok()
 }

@@ -23,12 +23,30 @@ pub enum Answer {
 
 /// Answers that stand as they are.
 const FIXED: [(&str, &str); 13] = [
-    ("/odd/reason", "HTTP/1.1 299 Quite All Right (for now)\r\nContent-Length: 0\r\n\r\n"),
-    ("/odd/no-reason", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok"),
-    ("/odd/teapot", "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 5\r\n\r\nshort"),
-    ("/odd/599", "HTTP/1.1 599 Beyond\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"),
-    ("/odd/gateway", "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nown"),
-    ("/odd/created", "HTTP/1.1 201 Created\r\nLocation: ../made/7?x=%2F#top\r\nContent-Length: 0\r\n\r\n"),
+    (
+        "/odd/reason",
+        "HTTP/1.1 299 Quite All Right (for now)\r\nContent-Length: 0\r\n\r\n",
+    ),
+    (
+        "/odd/no-reason",
+        "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\nok",
+    ),
+    (
+        "/odd/teapot",
+        "HTTP/1.1 418 I'm a teapot\r\nContent-Length: 5\r\n\r\nshort",
+    ),
+    (
+        "/odd/599",
+        "HTTP/1.1 599 Beyond\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n",
+    ),
+    (
+        "/odd/gateway",
+        "HTTP/1.1 502 Bad Gateway\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nown",
+    ),
+    (
+        "/odd/created",
+        "HTTP/1.1 201 Created\r\nLocation: ../made/7?x=%2F#top\r\nContent-Length: 0\r\n\r\n",
+    ),
     (
         "/odd/away",
         "HTTP/1.1 301 Moved Permanently\r\nLocation: https://other.example:8443//a?b#c\r\nContent-Length: 0\r\n\r\n",
@@ -37,8 +55,14 @@ const FIXED: [(&str, &str); 13] = [
         "/odd/plain-http",
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1/console/apps/x/\r\nContent-Length: 0\r\n\r\n",
     ),
-    ("/odd/nothing", "HTTP/1.1 204 No Content\r\nX-Empty:\r\n\r\n"),
-    ("/odd/reset", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n"),
+    (
+        "/odd/nothing",
+        "HTTP/1.1 204 No Content\r\nX-Empty:\r\n\r\n",
+    ),
+    (
+        "/odd/reset",
+        "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n",
+    ),
     (
         "/odd/until-the-end",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nits end is the end of the connection",
@@ -75,14 +99,26 @@ pub fn answer(request: &Message) -> Answer {
     let whole = match (method, path) {
         ("POST", "/go") => return Answer::Go(message("204 No Content", "", None)),
         ("POST", "/login") => signed_in_now(request),
-        (_, "/login") => message("200 OK", "Content-Type: text/html\r\n", Some(b"<form method=post>")),
+        (_, "/login") => message(
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            Some(b"<form method=post>"),
+        ),
         (_, "/" | "/home") if !is_signed_in(request) => {
             let to = format!("Location: /login?next={path}\r\nCache-Control: no-store\r\n");
             message("302 Found", &to, Some(b""))
         }
-        (_, "/home") => message("200 OK", "Content-Type: text/html\r\n", Some(b"<h1>Welcome</h1>")),
+        (_, "/home") => message(
+            "200 OK",
+            "Content-Type: text/html\r\n",
+            Some(b"<h1>Welcome</h1>"),
+        ),
         (_, "/ws") if is_signed_in(request) => return websocket(request),
-        (_, "/ws") => message("401 Unauthorized", "X-Why: no session\r\n", Some(b"who are you?")),
+        (_, "/ws") => message(
+            "401 Unauthorized",
+            "X-Why: no session\r\n",
+            Some(b"who are you?"),
+        ),
         (_, "/upload") => uploaded(request),
         (_, "/files/data") => file(request),
         (_, "/files/stream") => stream(),
@@ -92,14 +128,24 @@ pub fn answer(request: &Message) -> Answer {
         (_, path) if path.starts_with("/api/") => api(request, method),
         _ => match fixed {
             Some((_, answer)) => answer.as_bytes().to_vec(),
-            None => message("200 OK", "Content-Type: text/plain\r\n", Some(request.start.as_bytes())),
+            None => message(
+                "200 OK",
+                "Content-Type: text/plain\r\n",
+                Some(request.start.as_bytes()),
+            ),
         },
     };
-    Answer::Whole(if method == "HEAD" { head_of(whole) } else { whole })
+    Answer::Whole(if method == "HEAD" {
+        head_of(whole)
+    } else {
+        whole
+    })
 }
 
 fn message(status: &str, headers: &str, body: Option<&[u8]>) -> Vec<u8> {
-    let length = body.map(|body| format!("Content-Length: {}\r\n", body.len())).unwrap_or_default();
+    let length = body
+        .map(|body| format!("Content-Length: {}\r\n", body.len()))
+        .unwrap_or_default();
     let head = format!("HTTP/1.1 {status}\r\n{headers}{length}\r\n");
     [head.as_bytes(), body.unwrap_or_default()].concat()
 }
@@ -113,7 +159,9 @@ fn head_of(mut answer: Vec<u8>) -> Vec<u8> {
 
 /// A byte of a pattern that has no short period in sizes that buffers have.
 pub fn pattern(range: std::ops::Range<usize>) -> Vec<u8> {
-    range.map(|at| (at % 251) as u8 ^ (at >> 16) as u8).collect()
+    range
+        .map(|at| (at % 251) as u8 ^ (at >> 16) as u8)
+        .collect()
 }
 
 fn signed_in_now(request: &Message) -> Vec<u8> {
@@ -121,8 +169,11 @@ fn signed_in_now(request: &Message) -> Vec<u8> {
     let next = next.map_or_else(|| "/".to_owned(), |(_, next)| next.into_owned());
     let mut headers = format!("Location: {next}\r\n");
     for name in SECRETS {
-        headers += &format!("Set-Cookie: {name}=eyJ.{name}-CANARY; path=/; httponly; SameSite=Lax\r\n");
-        headers += &format!("Set-Cookie: {name}.sig=Z2k-{name}-CANARY; path=/; httponly; SameSite=Lax\r\n");
+        headers +=
+            &format!("Set-Cookie: {name}=eyJ.{name}-CANARY; path=/; httponly; SameSite=Lax\r\n");
+        headers += &format!(
+            "Set-Cookie: {name}.sig=Z2k-{name}-CANARY; path=/; httponly; SameSite=Lax\r\n"
+        );
     }
     message("302 Found", &headers, Some(b"Redirecting"))
 }
@@ -145,12 +196,20 @@ fn websocket(request: &Message) -> Answer {
 }
 
 fn sum(bytes: &[u8]) -> String {
-    digest::digest(&digest::SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    digest::digest(&digest::SHA256, bytes)
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn uploaded(request: &Message) -> Vec<u8> {
     let text = format!("{} {}", request.body.len(), sum(&request.body));
-    message("200 OK", "Content-Type: text/plain\r\n", Some(text.as_bytes()))
+    message(
+        "200 OK",
+        "Content-Type: text/plain\r\n",
+        Some(text.as_bytes()),
+    )
 }
 
 /// It has credentials of its own, which it tells apart by itself.
@@ -161,14 +220,16 @@ fn api(request: &Message, method: &str) -> Vec<u8> {
         None if is_signed_in(request) => ("200 OK", "the session"),
         None => ("401 Unauthorized", "nobody"),
     };
-    let body = serde_json::json!({ "method": method, "who": who, "sum": sum(&request.body) }).to_string();
+    let body =
+        serde_json::json!({ "method": method, "who": who, "sum": sum(&request.body) }).to_string();
     let more = "Content-Type: application/json\r\nWWW-Authenticate: Bearer realm=\"console\"\r\n";
     message(status, more, Some(body.as_bytes()))
 }
 
 fn file(request: &Message) -> Vec<u8> {
-    let headers =
-        format!("ETag: {ETAG}\r\nAccept-Ranges: bytes\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n");
+    let headers = format!(
+        "ETag: {ETAG}\r\nAccept-Ranges: bytes\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT\r\n"
+    );
     if request.header("if-none-match").as_deref() == Some(ETAG) {
         return message("304 Not Modified", &headers, None);
     }
@@ -195,10 +256,16 @@ fn chunk(bytes: &[u8]) -> Vec<u8> {
 
 /// In chunks of one byte, and of more than any buffer holds.
 fn stream() -> Vec<u8> {
-    let mut out =
-        message("200 OK", "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n", None);
+    let mut out = message(
+        "200 OK",
+        "Content-Type: application/octet-stream\r\nTransfer-Encoding: chunked\r\n",
+        None,
+    );
     let mut at = 0;
-    for size in [1, 2, 4095, 4096, 16_385, 100_003, 1_000_003].into_iter().cycle() {
+    for size in [1, 2, 4095, 4096, 16_385, 100_003, 1_000_003]
+        .into_iter()
+        .cycle()
+    {
         let end = FILE.min(at + size);
         out.extend(chunk(&pattern(at..end)));
         at = end;
@@ -212,19 +279,34 @@ fn stream() -> Vec<u8> {
 
 fn held() -> Answer {
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {FILE}\r\n\r\n");
-    Answer::Held([head.as_bytes(), &pattern(0..FILE / 2)].concat(), pattern(FILE / 2..FILE))
+    Answer::Held(
+        [head.as_bytes(), &pattern(0..FILE / 2)].concat(),
+        pattern(FILE / 2..FILE),
+    )
 }
 
 fn events() -> Answer {
-    let more =
-        "Content-Type: text/event-stream\r\nCache-Control: no-transform\r\nTransfer-Encoding: chunked\r\n";
-    let first = [message("200 OK", more, None), chunk(b"retry: 10\nid: 1\ndata: one\n\n")].concat();
-    Answer::Held(first, [chunk(b": a comment\n\nevent: x\ndata: two\n\n"), b"0\r\n\r\n".to_vec()].concat())
+    let more = "Content-Type: text/event-stream\r\nCache-Control: no-transform\r\nTransfer-Encoding: chunked\r\n";
+    let first = [
+        message("200 OK", more, None),
+        chunk(b"retry: 10\nid: 1\ndata: one\n\n"),
+    ]
+    .concat();
+    Answer::Held(
+        first,
+        [
+            chunk(b": a comment\n\nevent: x\ndata: two\n\n"),
+            b"0\r\n\r\n".to_vec(),
+        ]
+        .concat(),
+    )
 }
 
 /// More than an app may set, and some that have no name.
 fn many_cookies() -> Vec<u8> {
-    let mut headers: String = (0..80).map(|n| format!("Set-Cookie: c{n}=1; Path=/\r\n")).collect();
+    let mut headers: String = (0..80)
+        .map(|n| format!("Set-Cookie: c{n}=1; Path=/\r\n"))
+        .collect();
     headers += "Set-Cookie: nameless; Path=/\r\nSet-Cookie: =nameless too\r\nSet-Cookie: =ludgate=stolen\r\n";
     headers += "Set-Cookie: __Host-ludgate\r\n";
     message("200 OK", &headers, Some(b"ok"))

@@ -33,7 +33,12 @@ pub fn frame(first: u8, mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {
     }
     out.extend(mask.into_iter().flatten());
     let mask = mask.unwrap_or_default();
-    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
+    out.extend(
+        payload
+            .iter()
+            .zip(mask.iter().cycle())
+            .map(|(byte, key)| byte ^ key),
+    );
     out
 }
 
@@ -46,16 +51,26 @@ async fn read<S: AsyncRead + Unpin>(reader: &mut Reader<S>) -> io::Result<(u8, V
         127 => reader.exactly(8).await?,
         short => vec![short],
     };
-    let length = extended.iter().fold(0, |length: usize, byte| length << 8 | usize::from(*byte));
+    let length = extended
+        .iter()
+        .fold(0, |length: usize, byte| length << 8 | usize::from(*byte));
     if second & 0x7f >= 126 {
         raw.extend_from_slice(&extended);
     }
-    let mask = if second & 0x80 == 0 { vec![0; 4] } else { reader.exactly(4).await? };
+    let mask = if second & 0x80 == 0 {
+        vec![0; 4]
+    } else {
+        reader.exactly(4).await?
+    };
     if second & 0x80 != 0 {
         raw.extend_from_slice(&mask);
     }
     let masked = reader.exactly(length).await?;
-    let payload = masked.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key).collect();
+    let payload = masked
+        .iter()
+        .zip(mask.iter().cycle())
+        .map(|(byte, key)| byte ^ key)
+        .collect();
     raw.extend_from_slice(&masked);
     Ok((first, payload, raw))
 }

@@ -30,13 +30,20 @@ pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
     let mut reader = Reader::new(read);
     while let Ok(Some(message)) = reader.message(false).await {
         let request = Request::of(message.target());
-        let call = Call { asked: request.asked, target: message.target().to_owned() };
+        let call = Call {
+            asked: request.asked,
+            target: message.target().to_owned(),
+        };
         // Before it is counted: who waits for the count may end the watch at once.
         let ended = inner.ended.subscribe();
         inner.calls.lock().expect("no panic").push(call);
         let fault = inner.next_fault(request.asked);
         inner.called.send_replace(());
-        if inner.answer(&request, fault, ended, &mut write).await.is_err() {
+        if inner
+            .answer(&request, fault, ended, &mut write)
+            .await
+            .is_err()
+        {
             return;
         }
     }
@@ -45,20 +52,37 @@ pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
 impl Request {
     fn of(target: &str) -> Request {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let query: HashMap<String, String> =
-            url::form_urlencoded::parse(query.as_bytes()).into_owned().collect();
+        let query: HashMap<String, String> = url::form_urlencoded::parse(query.as_bytes())
+            .into_owned()
+            .collect();
         let segments: Vec<&str> = path.split('/').collect();
         let (version, namespace, plural) = match segments.as_slice() {
-            ["", "apis", "primehub.io", version, "namespaces", namespace, "phapplications"] => {
-                (*version, *namespace, Some(APPS))
-            }
-            ["", "apis", "discovery.k8s.io", version, "namespaces", namespace, "endpointslices"] => {
-                (*version, *namespace, Some(SLICES))
-            }
+            [
+                "",
+                "apis",
+                "primehub.io",
+                version,
+                "namespaces",
+                namespace,
+                "phapplications",
+            ] => (*version, *namespace, Some(APPS)),
+            [
+                "",
+                "apis",
+                "discovery.k8s.io",
+                version,
+                "namespaces",
+                namespace,
+                "endpointslices",
+            ] => (*version, *namespace, Some(SLICES)),
             _ => ("", "", None),
         };
         let asked = match plural {
-            Some(plural) if query.get("watch").is_some_and(|watch| watch == "true" || watch == "1") => {
+            Some(plural)
+                if query
+                    .get("watch")
+                    .is_some_and(|watch| watch == "true" || watch == "1") =>
+            {
                 Asked::Watch(plural)
             }
             Some(plural) if query.contains_key("continue") => Asked::Page(plural),
@@ -105,7 +129,10 @@ impl Inner {
             Some(Fault::Hang) => return std::future::pending().await,
             Some(Fault::Hold(permits)) => {
                 let permit = timeout(PATIENCE, permits.acquire_owned()).await;
-                permit.map_err(io::Error::other)?.map_err(io::Error::other)?.forget();
+                permit
+                    .map_err(io::Error::other)?
+                    .map_err(io::Error::other)?
+                    .forget();
             }
             Some(Fault::HangInside | Fault::Reset) if !matches!(request.asked, Asked::Watch(_)) => {
                 let (code, body) = self.look_up(request);
@@ -138,14 +165,23 @@ impl Inner {
     fn look_up(&self, request: &Request) -> (u16, Value) {
         let found = match request.asked {
             Asked::List(plural) | Asked::Page(plural) if self.serves(request) => {
-                let limit =
-                    request.number("limit").map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
+                let limit = request
+                    .number("limit")
+                    .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
                 let token = request.query.get("continue").map(String::as_str);
-                let page =
-                    self.store.lock().expect("no panic").page(plural, &request.namespace, limit, token);
+                let page = self.store.lock().expect("no panic").page(
+                    plural,
+                    &request.namespace,
+                    limit,
+                    token,
+                );
                 return page.map_or_else(|| (410, status(410)), |page| (200, page));
             }
-            Asked::Discovery => self.store.lock().expect("no panic").discovery(&request.path),
+            Asked::Discovery => self
+                .store
+                .lock()
+                .expect("no panic")
+                .discovery(&request.path),
             Asked::List(_) | Asked::Page(_) | Asked::Watch(_) | Asked::Else => None,
         };
         found.map_or_else(|| (404, status(404)), |found| (200, found))
@@ -176,7 +212,11 @@ impl Inner {
         }
         let mut spoil = fault;
         loop {
-            let news = self.store.lock().expect("no panic").after(plural, &request.namespace, version);
+            let news =
+                self.store
+                    .lock()
+                    .expect("no panic")
+                    .after(plural, &request.namespace, version);
             let Some((events, until)) = news else {
                 chunk(write, &format!("{}\n", error_event(410))).await?;
                 return write.write_all(b"0\r\n\r\n").await;
@@ -224,11 +264,26 @@ pub fn error_event(code: u16) -> Value {
 
 fn status(code: u16) -> Value {
     let (reason, message) = match code {
-        403 => ("Forbidden", "phapplications.primehub.io is forbidden: User \"it\" cannot list resource"),
-        404 => ("NotFound", "the server could not find the requested resource"),
-        410 => ("Expired", "The resourceVersion for the provided watch or list is too old."),
-        429 => ("TooManyRequests", "too many requests, please try again later"),
-        503 => ("ServiceUnavailable", "the server is currently unable to handle the request"),
+        403 => (
+            "Forbidden",
+            "phapplications.primehub.io is forbidden: User \"it\" cannot list resource",
+        ),
+        404 => (
+            "NotFound",
+            "the server could not find the requested resource",
+        ),
+        410 => (
+            "Expired",
+            "The resourceVersion for the provided watch or list is too old.",
+        ),
+        429 => (
+            "TooManyRequests",
+            "too many requests, please try again later",
+        ),
+        503 => (
+            "ServiceUnavailable",
+            "the server is currently unable to handle the request",
+        ),
         _ => ("InternalError", "Internal error occurred"),
     };
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "reason": reason, "code": code })
@@ -240,7 +295,11 @@ async fn json_answer(write: &mut OwnedWriteHalf, code: u16, body: &Value) -> io:
 
 fn written(code: u16, body: &Value) -> Vec<u8> {
     let body = body.to_string();
-    let wait = if matches!(code, 429 | 503) { "Retry-After: 3600\r\n" } else { "" };
+    let wait = if matches!(code, 429 | 503) {
+        "Retry-After: 3600\r\n"
+    } else {
+        ""
+    };
     let length = body.len();
     format!("HTTP/1.1 {code} As Scripted\r\nContent-Type: application/json\r\n{wait}Content-Length: {length}\r\n\r\n{body}")
         .into_bytes()
@@ -250,5 +309,7 @@ async fn chunk(write: &mut OwnedWriteHalf, text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());
     }
-    write.write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes()).await
+    write
+        .write_all(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes())
+        .await
 }

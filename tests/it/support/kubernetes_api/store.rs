@@ -46,25 +46,40 @@ impl Store {
 
     pub fn put(&mut self, plural: &'static str, namespace: &str, mut object: Value) {
         self.version += 1;
-        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let name = object["metadata"]["name"]
+            .as_str()
+            .expect("a name")
+            .to_owned();
         object["metadata"]["namespace"] = namespace.into();
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
-        let before = self.objects.insert((plural, namespace.to_owned(), name), object.clone());
-        let what = if before.is_some() { "MODIFIED" } else { "ADDED" };
+        let before = self
+            .objects
+            .insert((plural, namespace.to_owned(), name), object.clone());
+        let what = if before.is_some() {
+            "MODIFIED"
+        } else {
+            "ADDED"
+        };
         self.happened(plural, namespace, what, object);
     }
 
     pub fn delete(&mut self, plural: &'static str, namespace: &str, name: &str) {
         self.version += 1;
         let key = (plural, namespace.to_owned(), name.to_owned());
-        let mut object = self.objects.remove(&key).unwrap_or_else(|| panic!("no {key:?}"));
+        let mut object = self
+            .objects
+            .remove(&key)
+            .unwrap_or_else(|| panic!("no {key:?}"));
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         self.happened(plural, namespace, "DELETED", object);
     }
 
     pub fn get(&self, plural: &'static str, namespace: &str, name: &str) -> Value {
         let key = (plural, namespace.to_owned(), name.to_owned());
-        self.objects.get(&key).unwrap_or_else(|| panic!("no {key:?}")).clone()
+        self.objects
+            .get(&key)
+            .unwrap_or_else(|| panic!("no {key:?}"))
+            .clone()
     }
 
     pub fn compact(&mut self) {
@@ -86,7 +101,10 @@ impl Store {
             None => {
                 let of_kind = |(key, _): &(&Key, &Value)| key.0 == plural && key.1 == namespace;
                 let all = self.objects.iter().filter(of_kind);
-                (self.version, all.map(|(_, object)| object.clone()).collect())
+                (
+                    self.version,
+                    all.map(|(_, object)| object.clone()).collect(),
+                )
             }
         };
         let rest = items.split_off(limit.min(items.len()));
@@ -106,13 +124,22 @@ impl Store {
 
     /// What happened to objects of a kind after a version, and until when that is everything;
     /// `None` when that is no longer known.
-    pub fn after(&self, plural: &'static str, namespace: &str, version: u64) -> Option<(Vec<Event>, u64)> {
+    pub fn after(
+        &self,
+        plural: &'static str,
+        namespace: &str,
+        version: u64,
+    ) -> Option<(Vec<Event>, u64)> {
         if version < self.compacted {
             return None;
         }
-        let fits =
-            |event: &&Event| event.version > version && event.kind.0 == plural && event.kind.1 == namespace;
-        Some((self.history.iter().filter(fits).cloned().collect(), self.version))
+        let fits = |event: &&Event| {
+            event.version > version && event.kind.0 == plural && event.kind.1 == namespace
+        };
+        Some((
+            self.history.iter().filter(fits).cloned().collect(),
+            self.version,
+        ))
     }
 
     /// `/apis` and what is below it, but for objects.
@@ -122,7 +149,11 @@ impl Store {
         let list = |group_version: &str, resources: Value| json!({ "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources });
         if path == "/apis" {
             let group = |name: &str, versions: Vec<Value>| json!({ "name": name, "preferredVersion": versions[0].clone(), "versions": versions });
-            let slices = self.slice_versions.iter().map(|version| of("discovery.k8s.io", version)).collect();
+            let slices = self
+                .slice_versions
+                .iter()
+                .map(|version| of("discovery.k8s.io", version))
+                .collect();
             let groups = [
                 group("primehub.io", vec![of("primehub.io", "v1alpha1")]),
                 group("discovery.k8s.io", slices),
@@ -131,18 +162,24 @@ impl Store {
         }
         let (group, version) = path.strip_prefix("/apis/")?.split_once('/')?;
         match group {
-            "primehub.io" if version == "v1alpha1" => {
-                Some(list("primehub.io/v1alpha1", resource(APPS, "PhApplication")))
-            }
-            "discovery.k8s.io" if self.slice_versions.contains(&version) => {
-                Some(list(&format!("{group}/{version}"), resource(SLICES, "EndpointSlice")))
-            }
+            "primehub.io" if version == "v1alpha1" => Some(list(
+                "primehub.io/v1alpha1",
+                resource(APPS, "PhApplication"),
+            )),
+            "discovery.k8s.io" if self.slice_versions.contains(&version) => Some(list(
+                &format!("{group}/{version}"),
+                resource(SLICES, "EndpointSlice"),
+            )),
             _ => None,
         }
     }
 
     fn happened(&mut self, plural: &'static str, namespace: &str, what: &str, object: Value) {
         let line = json!({ "type": what, "object": object });
-        self.history.push(Event { version: self.version, kind: (plural, namespace.to_owned()), line });
+        self.history.push(Event {
+            version: self.version,
+            kind: (plural, namespace.to_owned()),
+            line,
+        });
     }
 }

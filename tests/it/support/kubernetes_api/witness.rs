@@ -15,8 +15,10 @@ pub struct Witness<T> {
 impl<T: Send + 'static> Witness<T> {
     /// Writes this fact down now and whenever something is published.
     pub fn of(world: &World, fact: impl Fn(&Snapshot) -> T + Send + 'static) -> Witness<T> {
-        let (catalog, mut alarm) =
-            (world.running.gateway.catalog.clone(), world.running.gateway.alarm.listen());
+        let (catalog, mut alarm) = (
+            world.running.gateway.catalog.clone(),
+            world.running.gateway.alarm.listen(),
+        );
         let seen = Arc::new(Mutex::new(vec![fact(&catalog.load())]));
         let noted = seen.clone();
         let task = tokio::spawn(async move {

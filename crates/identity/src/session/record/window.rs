@@ -29,7 +29,10 @@ pub struct Window {
 impl Window {
     /// Opens now.
     pub fn open(now: Moment, idle: Duration, absolute_deadline: u64) -> Window {
-        let left = Left { idle: millis(idle), absolute: absolute_deadline.saturating_sub(now.0) };
+        let left = Left {
+            idle: millis(idle),
+            absolute: absolute_deadline.saturating_sub(now.0),
+        };
         Window::restore(now, idle, left)
     }
 
@@ -59,7 +62,10 @@ impl Window {
     /// What is left of it.
     pub fn left(&self, now: Moment) -> Left {
         let left = |deadline: u64| deadline.saturating_sub(now.0);
-        Left { idle: left(self.idle_deadline.load(Relaxed)), absolute: left(self.absolute_deadline) }
+        Left {
+            idle: left(self.idle_deadline.load(Relaxed)),
+            absolute: left(self.absolute_deadline),
+        }
     }
 
     /// Whether it is open.

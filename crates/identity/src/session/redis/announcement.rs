@@ -34,12 +34,18 @@ impl Announcement {
         match word {
             "ended" => {
                 let (key, when) = rest.split_once(' ')?;
-                Some(Announcement::Ended(RecordKey::of_hex(key)?, when.parse().ok()?))
+                Some(Announcement::Ended(
+                    RecordKey::of_hex(key)?,
+                    when.parse().ok()?,
+                ))
             }
             "changed" => RecordKey::of_hex(rest).map(Announcement::Changed),
             "app" => {
                 let (when, app) = rest.split_once(' ')?;
-                Some(Announcement::EndedApp(AppId::of_record(app)?, when.parse().ok()?))
+                Some(Announcement::EndedApp(
+                    AppId::of_record(app)?,
+                    when.parse().ok()?,
+                ))
             }
             "emptied" => Some(Announcement::Emptied),
             _ => None,

@@ -52,8 +52,14 @@ enum Ending {
 impl Endings {
     pub(super) fn new() -> Endings {
         Endings {
-            ended: Cache::builder().max_capacity(MAX_ENDED).eviction_policy(EvictionPolicy::lru()).build(),
-            apps: Cache::builder().max_capacity(MAX_APPS).eviction_policy(EvictionPolicy::lru()).build(),
+            ended: Cache::builder()
+                .max_capacity(MAX_ENDED)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+            apps: Cache::builder()
+                .max_capacity(MAX_APPS)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             unsent: Mutex::default(),
             owed: Mutex::default(),
             waiting: Notify::new(),
@@ -84,14 +90,21 @@ impl Redis {
         // The clock of the replica where it began may be ahead of ours.
         let when = self.clock.wall_seconds().max(begun.unwrap_or(i64::MIN));
         self.was_ended(key, when);
-        self.endings.later(key, Ending::SignIn { when, again: false });
+        self.endings
+            .later(key, Ending::SignIn { when, again: false });
     }
 
     /// Ends all sessions of an app that began until now.
     pub fn end_app(&self, app: &AppId) {
         let when = self.clock.wall_seconds();
         self.app_was_ended(app, when);
-        self.endings.later(RecordKey::of_name(app.as_str()), Ending::App { app: app.clone(), when });
+        self.endings.later(
+            RecordKey::of_name(app.as_str()),
+            Ending::App {
+                app: app.clone(),
+                when,
+            },
+        );
     }
 
     /// An app session made room for another of its sign-in.
@@ -104,7 +117,10 @@ impl Redis {
     /// a later one.
     pub fn begins(&self, key: &RecordKey) -> i64 {
         let now = self.clock.wall_seconds();
-        self.endings.ended.get(key).map_or(now, |ended| now.max(ended.saturating_add(1)))
+        self.endings
+            .ended
+            .get(key)
+            .map_or(now, |ended| now.max(ended.saturating_add(1)))
     }
 
     /// It was ended at that second, wherever.
@@ -141,7 +157,11 @@ impl Redis {
 
     /// Somebody is to be signed out as soon as the store says which sign-ins are theirs.
     pub fn owe(&self, owed: Owed) {
-        let mut all = self.endings.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .endings
+            .owed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if all.len() < MAX_OWED && !all.contains(&owed) {
             all.push(owed);
         }
@@ -149,13 +169,29 @@ impl Redis {
 
     /// Who is; they are not afterwards.
     pub fn owed(&self) -> Vec<Owed> {
-        mem::take(&mut *self.endings.owed.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(
+            &mut *self
+                .endings
+                .owed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// Whether something could not be told, or somebody not be signed out.
     pub fn owes(&self) -> bool {
-        let unsent = self.endings.unsent.lock().unwrap_or_else(PoisonError::into_inner);
-        !unsent.is_empty() || !self.endings.owed.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+        let unsent = self
+            .endings
+            .unsent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        !unsent.is_empty()
+            || !self
+                .endings
+                .owed
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
     }
 
     /// There is something to tell.
@@ -165,17 +201,36 @@ impl Redis {
 
     /// A store that forgot has forgotten what was ended, too.
     pub fn tell_endings_again(&self) {
-        let oldest = self.clock.wall_seconds().saturating_sub_unsigned(self.lifetime / 1000);
-        for (key, when) in self.endings.ended.iter().filter(|(_, when)| *when >= oldest) {
-            let unsent =
-                self.endings.unsent.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&key);
+        let oldest = self
+            .clock
+            .wall_seconds()
+            .saturating_sub_unsigned(self.lifetime / 1000);
+        for (key, when) in self
+            .endings
+            .ended
+            .iter()
+            .filter(|(_, when)| *when >= oldest)
+        {
+            let unsent = self
+                .endings
+                .unsent
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains_key(&key);
             if !unsent {
-                self.endings.later(*key, Ending::SignIn { when, again: true });
+                self.endings
+                    .later(*key, Ending::SignIn { when, again: true });
             }
         }
         for (app, when) in self.endings.apps.iter().filter(|(_, when)| *when >= oldest) {
             let key = RecordKey::of_name(app.as_str());
-            self.endings.later(key, Ending::App { app: AppId::clone(&app), when });
+            self.endings.later(
+                key,
+                Ending::App {
+                    app: AppId::clone(&app),
+                    when,
+                },
+            );
         }
         // For what waits already.
         self.endings.waiting.notify_one();
@@ -189,15 +244,34 @@ impl Redis {
             return;
         }
         let unsent: Vec<(RecordKey, Ending)> = {
-            let unsent = self.endings.unsent.lock().unwrap_or_else(PoisonError::into_inner);
-            unsent.iter().map(|(key, ending)| (*key, ending.clone())).collect()
+            let unsent = self
+                .endings
+                .unsent
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            unsent
+                .iter()
+                .map(|(key, ending)| (*key, ending.clone()))
+                .collect()
         };
-        all_of(unsent.into_iter().map(|(key, ending)| self.tell(key, ending)), AT_ONCE).await;
+        all_of(
+            unsent
+                .into_iter()
+                .map(|(key, ending)| self.tell(key, ending)),
+            AT_ONCE,
+        )
+        .await;
     }
 
     /// Tells of one sign-in now, for whoever waits for it to have ended everywhere.
     pub async fn tell_ending_of(&self, key: RecordKey) {
-        let unsent = self.endings.unsent.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let unsent = self
+            .endings
+            .unsent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key)
+            .cloned();
         if let Some(ending) = unsent {
             self.tell(key, ending).await;
         }
@@ -216,19 +290,26 @@ impl Redis {
                 let mut call = self.scripts.revoke.key(revoked(app));
                 call.arg(when).arg(kept_for);
                 self.link.script::<i64>(&call).await?;
-                self.announce(&Announcement::EndedApp(app.clone(), *when)).await
+                self.announce(&Announcement::EndedApp(app.clone(), *when))
+                    .await
             }
             Ending::SignIn { when, again } => {
                 let (record, tombstone) = names(Table::SignIns, key);
                 let mut call = self.scripts.end.key(record);
-                call.key(tombstone).arg(when).arg(kept_for).arg(i32::from(*again));
+                call.key(tombstone)
+                    .arg(when)
+                    .arg(kept_for)
+                    .arg(i32::from(*again));
                 let when: i64 = self.link.script(&call).await?;
                 self.was_ended(key, when);
                 self.announce(&Announcement::Ended(key, when)).await
             }
             Ending::Session => {
                 let (record, _) = names(Table::Apps, key);
-                self.link.command::<i64>(cmd("DEL").arg(record)).await.map(|_| ())
+                self.link
+                    .command::<i64>(cmd("DEL").arg(record))
+                    .await
+                    .map(|_| ())
             }
         }
     }

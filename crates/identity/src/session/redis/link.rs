@@ -6,8 +6,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwapOption;
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, ProtocolVersion, PushInfo, PushKind,
-    RedisConnectionInfo, RedisError, ScriptInvocation, ServerErrorKind, Value, aio::MultiplexedConnection,
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, ProtocolVersion, PushInfo,
+    PushKind, RedisConnectionInfo, RedisError, ScriptInvocation, ServerErrorKind, Value,
+    aio::MultiplexedConnection,
 };
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{
@@ -111,7 +112,11 @@ impl Link {
     /// No connection yet; see [`Link::keep`].
     pub fn new(settings: Settings, metrics: Arc<SessionMetrics>) -> Link {
         metrics.store_up.set(0);
-        Link { settings, current: ArcSwapOption::empty(), metrics }
+        Link {
+            settings,
+            current: ArcSwapOption::empty(),
+            metrics,
+        }
     }
 
     /// Runs one command.
@@ -121,7 +126,8 @@ impl Link {
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
         let live = self.live()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, command.query_async(&mut connection)).await
+        self.judged(&live, command.query_async(&mut connection))
+            .await
     }
 
     /// Runs several commands in one round trip. They need not touch one slot of a cluster.
@@ -131,17 +137,22 @@ impl Link {
     pub async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
         let live = self.live()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, commands.query_async(&mut connection)).await
+        self.judged(&live, commands.query_async(&mut connection))
+            .await
     }
 
     /// Runs a script, which the server is given when it does not know it.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn script<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, StoreError> {
+    pub async fn script<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, StoreError> {
         let live = self.live()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, script.invoke_async(&mut connection)).await
+        self.judged(&live, script.invoke_async(&mut connection))
+            .await
     }
 
     /// Whether there is one now.
@@ -191,7 +202,11 @@ impl Link {
     /// Of a connection that has failed nobody is to wait for another answer.
     fn lose(&self, live: &Arc<Live>) {
         // Perhaps there is another by now: that one has done nothing.
-        self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, live)));
+        self.current.rcu(|current| {
+            current
+                .clone()
+                .filter(|current| !Arc::ptr_eq(current, live))
+        });
         live.lost.notify_one();
     }
 
@@ -200,18 +215,29 @@ impl Link {
     pub async fn keep(&self, tell: impl Fn(News)) {
         let (mut pause, mut told) = (PAUSE, false);
         loop {
-            match time::timeout(DEADLINE, self.connect()).await.unwrap_or_else(|_| Err(timed_out())) {
+            match time::timeout(DEADLINE, self.connect())
+                .await
+                .unwrap_or_else(|_| Err(timed_out()))
+            {
                 Ok((connection, pushes)) => {
                     tracing::info!(store = ?self.settings.address, "connected to the session store");
                     self.metrics.store_up.set(1);
                     told = false;
-                    let (live, began) = (Arc::new(Live { connection, lost: Notify::new() }), Instant::now());
+                    let (live, began) = (
+                        Arc::new(Live {
+                            connection,
+                            lost: Notify::new(),
+                        }),
+                        Instant::now(),
+                    );
                     self.current.store(Some(live.clone()));
                     tell(News::Connected);
                     follow(&live, pushes, &tell).await;
                     self.current.store(None);
                     self.metrics.store_up.set(0);
-                    tracing::warn!("lost the connection to the session store; sessions in memory stay valid");
+                    tracing::warn!(
+                        "lost the connection to the session store; sessions in memory stay valid"
+                    );
                     // One that is lost as soon as it is there is not tried without end.
                     if began.elapsed() >= LONGEST_PAUSE {
                         pause = PAUSE;
@@ -242,8 +268,14 @@ impl Link {
                 match tls {
                     None => self.greet(stream).await,
                     Some(tls) => {
-                        let name = ServerName::try_from(host.clone()).map_err(std::io::Error::other)?;
-                        self.greet(TlsConnector::from(tls.clone()).connect(name, stream).await?).await
+                        let name =
+                            ServerName::try_from(host.clone()).map_err(std::io::Error::other)?;
+                        self.greet(
+                            TlsConnector::from(tls.clone())
+                                .connect(name, stream)
+                                .await?,
+                        )
+                        .await
                     }
                 }
             }
@@ -255,7 +287,12 @@ impl Link {
         &self,
         stream: S,
     ) -> Result<(MultiplexedConnection, mpsc::UnboundedReceiver<PushInfo>), RedisError> {
-        let Settings { user, password, database, address: _ } = &self.settings;
+        let Settings {
+            user,
+            password,
+            database,
+            address: _,
+        } = &self.settings;
         let mut who = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)
             .set_db(*database)
@@ -271,7 +308,8 @@ impl Link {
             .set_push_sender(push)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        let (mut connection, driver) = MultiplexedConnection::new_with_config(&who, stream, config).await?;
+        let (mut connection, driver) =
+            MultiplexedConnection::new_with_config(&who, stream, config).await?;
         tokio::spawn(driver);
         // A server that still loads greets, and answers nothing else.
         takes_writes(&mut connection).await?;
@@ -308,7 +346,13 @@ async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell
 /// Whether it works: one that takes no writes is a copy of what is elsewhere, and not to be
 /// believed about what is not there.
 async fn takes_writes(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
-    redis::cmd("SET").arg(ALIVE).arg(1).arg("PX").arg(ALIVE_FOR).query_async(connection).await
+    redis::cmd("SET")
+        .arg(ALIVE)
+        .arg(1)
+        .arg("PX")
+        .arg(ALIVE_FOR)
+        .query_async(connection)
+        .await
 }
 
 /// Whether another server is to be asked: this one takes no writes, or serves nothing now. A new
@@ -317,8 +361,13 @@ fn is_of_another_server(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};
     let kind = error.kind();
     // A script that fails says so in its own words.
-    let in_a_script = error.detail().is_some_and(|detail| detail.contains("READONLY"));
-    in_a_script || [BusyLoading, ClusterDown, MasterDown, ReadOnly].map(ErrorKind::Server).contains(&kind)
+    let in_a_script = error
+        .detail()
+        .is_some_and(|detail| detail.contains("READONLY"));
+    in_a_script
+        || [BusyLoading, ClusterDown, MasterDown, ReadOnly]
+            .map(ErrorKind::Server)
+            .contains(&kind)
 }
 
 /// Whether what stands at a key is not what we put there; all else is the server's state, not the
@@ -327,7 +376,8 @@ fn is_foreign(error: &RedisError) -> bool {
     let kind = error.kind();
     kind == ErrorKind::UnexpectedReturnType
         || (kind == ErrorKind::Extension && error.code() == Some("WRONGTYPE"))
-        || (kind == ErrorKind::Server(ServerErrorKind::ResponseError) && error.code() == Some("WRONGTYPE"))
+        || (kind == ErrorKind::Server(ServerErrorKind::ResponseError)
+            && error.code() == Some("WRONGTYPE"))
 }
 
 fn timed_out() -> RedisError {

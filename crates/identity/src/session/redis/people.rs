@@ -40,21 +40,33 @@ impl Redis {
             let (live, dead) = self.parted(all).await?;
             let room = live.len().saturating_sub(MOST_OF_ONE);
             for key in dead.iter().chain(live.iter().take(room)) {
-                self.link.command::<i64>(cmd("LREM").arg(&person).arg(0).arg(key)).await?;
+                self.link
+                    .command::<i64>(cmd("LREM").arg(&person).arg(0).arg(key))
+                    .await?;
             }
-            for key in live.iter().take(room).filter_map(|key| RecordKey::of_hex(key)) {
+            for key in live
+                .iter()
+                .take(room)
+                .filter_map(|key| RecordKey::of_hex(key))
+            {
                 self.end(key, None);
                 over.push(key);
             }
         }
         if let Some(session) = &sign_in.tokens.session_id {
             let session = of_session(session);
-            self.link.command::<i64>(cmd("SADD").arg(&session).arg(&key)).await?;
-            self.link.command::<i64>(cmd("PEXPIRE").arg(&session).arg(kept_for)).await?;
+            self.link
+                .command::<i64>(cmd("SADD").arg(&session).arg(&key))
+                .await?;
+            self.link
+                .command::<i64>(cmd("PEXPIRE").arg(&session).arg(kept_for))
+                .await?;
             let all: Vec<String> = self.link.command(cmd("SMEMBERS").arg(&session)).await?;
             if all.len() > MOST_OF_ONE {
                 for key in self.parted(all).await?.1 {
-                    self.link.command::<i64>(cmd("SREM").arg(&session).arg(key)).await?;
+                    self.link
+                        .command::<i64>(cmd("SREM").arg(&session).arg(key))
+                        .await?;
                 }
             }
         }
@@ -67,11 +79,18 @@ impl Redis {
         for key in keys {
             let there = match RecordKey::of_hex(&key) {
                 Some(of) => {
-                    self.link.command::<i64>(cmd("EXISTS").arg(names(Table::SignIns, of).0)).await? > 0
+                    self.link
+                        .command::<i64>(cmd("EXISTS").arg(names(Table::SignIns, of).0))
+                        .await?
+                        > 0
                 }
                 None => false,
             };
-            if there { live.push(key) } else { dead.push(key) }
+            if there {
+                live.push(key)
+            } else {
+                dead.push(key)
+            }
         }
         Ok((live, dead))
     }
@@ -81,9 +100,14 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn of_subject(&self, subject: &str) -> Result<Vec<RecordKey>, StoreError> {
-        let keys: Vec<String> =
-            self.link.command(cmd("LRANGE").arg(of_subject(subject)).arg(0).arg(-1)).await?;
-        Ok(keys.iter().filter_map(|key| RecordKey::of_hex(key)).collect())
+        let keys: Vec<String> = self
+            .link
+            .command(cmd("LRANGE").arg(of_subject(subject)).arg(0).arg(-1))
+            .await?;
+        Ok(keys
+            .iter()
+            .filter_map(|key| RecordKey::of_hex(key))
+            .collect())
     }
 
     /// The sign-ins of a session of the provider's; some may be over.
@@ -91,8 +115,14 @@ impl Redis {
     /// # Errors
     /// See [`StoreError`].
     pub async fn of_session(&self, session: &str) -> Result<Vec<RecordKey>, StoreError> {
-        let keys: Vec<String> = self.link.command(cmd("SMEMBERS").arg(of_session(session))).await?;
-        Ok(keys.iter().filter_map(|key| RecordKey::of_hex(key)).collect())
+        let keys: Vec<String> = self
+            .link
+            .command(cmd("SMEMBERS").arg(of_session(session)))
+            .await?;
+        Ok(keys
+            .iter()
+            .filter_map(|key| RecordKey::of_hex(key))
+            .collect())
     }
 
     /// The right to ask the provider about somebody; `None` while another replica has it.
@@ -101,9 +131,21 @@ impl Redis {
     /// See [`StoreError`].
     pub async fn lock(&self, key: RecordKey) -> Result<Option<ProofLock>, StoreError> {
         let name = format!("ludgate:l:{{{}}}", key.hex());
-        let holder = NewId::random().map_err(|_| StoreError::Away)?.as_str().to_owned();
-        let taken: Option<String> =
-            self.link.command(cmd("SET").arg(&name).arg(&holder).arg("NX").arg("PX").arg(LOCKED_FOR)).await?;
+        let holder = NewId::random()
+            .map_err(|_| StoreError::Away)?
+            .as_str()
+            .to_owned();
+        let taken: Option<String> = self
+            .link
+            .command(
+                cmd("SET")
+                    .arg(&name)
+                    .arg(&holder)
+                    .arg("NX")
+                    .arg("PX")
+                    .arg(LOCKED_FOR),
+            )
+            .await?;
         Ok(taken.map(|_| ProofLock { name, holder }))
     }
 
@@ -118,23 +160,42 @@ impl Redis {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn give_ticket(&self, key: RecordKey, ticket: &impl Serialize) -> Result<(), StoreError> {
+    pub async fn give_ticket(
+        &self,
+        key: RecordKey,
+        ticket: &impl Serialize,
+    ) -> Result<(), StoreError> {
         let sealed = self.sealed(&(key.0, ticket))?;
-        self.link.command(cmd("SET").arg(ticket_name(key)).arg(sealed).arg("PX").arg(TICKET_FOR)).await
+        self.link
+            .command(
+                cmd("SET")
+                    .arg(ticket_name(key))
+                    .arg(sealed)
+                    .arg("PX")
+                    .arg(TICKET_FOR),
+            )
+            .await
     }
 
     /// Takes it: whatever comes of it, it is gone.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn take_ticket<T: DeserializeOwned>(&self, key: RecordKey) -> Result<Option<T>, StoreError> {
-        let sealed: Option<String> = match self.link.command(cmd("GETDEL").arg(ticket_name(key))).await {
-            Err(StoreError::Foreign) => None,
-            taken => taken?,
-        };
+    pub async fn take_ticket<T: DeserializeOwned>(
+        &self,
+        key: RecordKey,
+    ) -> Result<Option<T>, StoreError> {
+        let sealed: Option<String> =
+            match self.link.command(cmd("GETDEL").arg(ticket_name(key))).await {
+                Err(StoreError::Foreign) => None,
+                taken => taken?,
+            };
         let plain = sealed.and_then(|sealed| self.keys.open(Purpose::Sessions, &sealed).ok());
-        let ticket: Option<([u8; 32], T)> = plain.and_then(|plain| serde_json::from_slice(&plain).ok());
-        Ok(ticket.filter(|(of, _)| *of == key.0).map(|(_, ticket)| ticket))
+        let ticket: Option<([u8; 32], T)> =
+            plain.and_then(|plain| serde_json::from_slice(&plain).ok());
+        Ok(ticket
+            .filter(|(of, _)| *of == key.0)
+            .map(|(_, ticket)| ticket))
     }
 
     /// Whether a token that is good once comes for the first time anywhere; `kept_for` in
@@ -144,14 +205,26 @@ impl Redis {
     /// See [`StoreError`].
     pub async fn is_first(&self, token: &str, kept_for: u64) -> Result<bool, StoreError> {
         let name = used_name(token);
-        let first: Option<String> =
-            self.link.command(cmd("SET").arg(name).arg(1).arg("NX").arg("PX").arg(kept_for)).await?;
+        let first: Option<String> = self
+            .link
+            .command(
+                cmd("SET")
+                    .arg(name)
+                    .arg(1)
+                    .arg("NX")
+                    .arg("PX")
+                    .arg(kept_for),
+            )
+            .await?;
         Ok(first.is_some())
     }
 
     /// It may come again.
     pub async fn forget_first(&self, token: &str) {
-        let _ = self.link.command::<i64>(cmd("DEL").arg(used_name(token))).await;
+        let _ = self
+            .link
+            .command::<i64>(cmd("DEL").arg(used_name(token)))
+            .await;
     }
 }
 

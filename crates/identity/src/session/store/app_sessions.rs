@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 
-use moka::{Entry, notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
+use moka::{
+    Entry, notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache,
+};
 
 use crate::session::{cookie::RecordKey, key_is_hash::KeyIsHash, record::AppSession};
 
@@ -32,15 +34,19 @@ impl AppSessions {
             .max_capacity(bytes)
             .eviction_policy(EvictionPolicy::lru())
             .weigher(|_, _| WEIGHT)
-            .eviction_listener(move |key: Arc<RecordKey>, session: Arc<AppSession>, cause| {
-                if cause != RemovalCause::Replaced {
-                    // Whoever holds it by themselves is not to go on with what nobody can find and
-                    // end any more.
-                    session.end();
-                }
-                // Another may stand under its key by now.
-                let _ = gone.pin().remove_if(&*key, |_, found| Arc::ptr_eq(found, &session));
-            })
+            .eviction_listener(
+                move |key: Arc<RecordKey>, session: Arc<AppSession>, cause| {
+                    if cause != RemovalCause::Replaced {
+                        // Whoever holds it by themselves is not to go on with what nobody can find and
+                        // end any more.
+                        session.end();
+                    }
+                    // Another may stand under its key by now.
+                    let _ = gone
+                        .pin()
+                        .remove_if(&*key, |_, found| Arc::ptr_eq(found, &session));
+                },
+            )
             .build_with_hasher(KeyIsHash);
         AppSessions { found, bound }
     }
@@ -54,14 +60,17 @@ impl AppSessions {
     /// it was ended: of many who bring one at once all get the same, and none goes on beside the
     /// one that is known here.
     pub(super) fn insert(&self, session: Arc<AppSession>) -> Arc<AppSession> {
-        let kept = self.bound.entry(session.key()).and_compute_with(|known| match known {
-            Some(known) if !known.value().is_ended() => Op::Nop,
-            Some(_) | None => {
-                // Before anybody else can see that it is there.
-                self.found.pin().insert(session.key(), session.clone());
-                Op::Put(session.clone())
-            }
-        });
+        let kept = self
+            .bound
+            .entry(session.key())
+            .and_compute_with(|known| match known {
+                Some(known) if !known.value().is_ended() => Op::Nop,
+                Some(_) | None => {
+                    // Before anybody else can see that it is there.
+                    self.found.pin().insert(session.key(), session.clone());
+                    Op::Put(session.clone())
+                }
+            });
         kept.into_entry().map_or(session, Entry::into_value)
     }
 
@@ -114,12 +123,24 @@ mod tests {
 
     fn session(sign_in: &Arc<SignIn>, key: RecordKey) -> Arc<AppSession> {
         let at = (AppId::new("hello").expect("an id"), Place::Site);
-        Arc::new(AppSession::begin(key, at, sign_in.clone(), Moment(0), Duration::from_secs(60)))
+        Arc::new(AppSession::begin(
+            key,
+            at,
+            sign_in.clone(),
+            Moment(0),
+            Duration::from_secs(60),
+        ))
     }
 
     fn sign_in() -> Arc<SignIn> {
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
-        Arc::new(SignIn::begin(key(), person, ProviderTokens::default(), Moment(0), &Settings::default()))
+        Arc::new(SignIn::begin(
+            key(),
+            person,
+            ProviderTokens::default(),
+            Moment(0),
+            &Settings::default(),
+        ))
     }
 
     fn key() -> RecordKey {
@@ -139,7 +160,10 @@ mod tests {
         sessions.keep_young(&three[0]);
         sessions.insert(session(&sign_in, key()));
         assert_eq!(sessions.count(), 3);
-        let found: Vec<_> = three.iter().map(|session| sessions.get(&session.key()).is_some()).collect();
+        let found: Vec<_> = three
+            .iter()
+            .map(|session| sessions.get(&session.key()).is_some())
+            .collect();
         assert_eq!(found, [true, false, true]);
         assert!(three[1].is_ended() && !three[0].is_ended());
         assert_eq!(sessions.found.len(), 3);
@@ -147,8 +171,10 @@ mod tests {
 
     #[test]
     fn what_is_in_use_says_so_once_a_second_also_when_no_deadline_can_move() {
-        let (at, lifetime) =
-            ((AppId::new("hello").expect("an id"), Place::Site), Settings::default().lifetime);
+        let (at, lifetime) = (
+            (AppId::new("hello").expect("an id"), Place::Site),
+            Settings::default().lifetime,
+        );
         let session = AppSession::begin(key(), at, sign_in(), Moment(0), lifetime);
         let said = [1_000, 1_500, 1_999, 2_000].map(|millis| session.touch(Moment(millis)));
         assert_eq!(said, [true, false, false, true]);
@@ -159,13 +185,31 @@ mod tests {
         let (sessions, sign_in, key) = (AppSessions::new(1 << 20), sign_in(), key());
         let (older, newer) = (session(&sign_in, key), session(&sign_in, key));
         assert!(Arc::ptr_eq(&sessions.insert(older.clone()), &older));
-        assert!(Arc::ptr_eq(&sessions.insert(newer.clone()), &older), "both get the same");
-        assert!(sessions.get(&key).is_some_and(|found| Arc::ptr_eq(&found, &older)));
+        assert!(
+            Arc::ptr_eq(&sessions.insert(newer.clone()), &older),
+            "both get the same"
+        );
+        assert!(
+            sessions
+                .get(&key)
+                .is_some_and(|found| Arc::ptr_eq(&found, &older))
+        );
         older.end();
         assert!(Arc::ptr_eq(&sessions.insert(newer.clone()), &newer));
         assert_eq!(sessions.count(), 1);
-        assert!(sessions.get(&key).is_some_and(|found| Arc::ptr_eq(&found, &newer)));
+        assert!(
+            sessions
+                .get(&key)
+                .is_some_and(|found| Arc::ptr_eq(&found, &newer))
+        );
         sessions.remove(&key);
-        assert_eq!((sessions.get(&key).is_none(), sessions.count(), sessions.found.len()), (true, 0, 0));
+        assert_eq!(
+            (
+                sessions.get(&key).is_none(),
+                sessions.count(),
+                sessions.found.len()
+            ),
+            (true, 0, 0)
+        );
     }
 }

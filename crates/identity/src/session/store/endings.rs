@@ -55,9 +55,12 @@ impl Sessions {
     /// Takes this very sign-in out of the table, and not one that has begun under the same key
     /// since.
     pub(super) fn forget(&self, sign_in: &SignIn) {
-        let _ = self.sign_ins.entry(sign_in.key()).and_compute_with(|found| match found {
-            Some(found) if std::ptr::eq(Arc::as_ptr(found.value()), sign_in) => Op::Remove,
-            Some(_) | None => Op::Nop,
-        });
+        let _ = self
+            .sign_ins
+            .entry(sign_in.key())
+            .and_compute_with(|found| match found {
+                Some(found) if std::ptr::eq(Arc::as_ptr(found.value()), sign_in) => Op::Remove,
+                Some(_) | None => Op::Nop,
+            });
     }
 }

@@ -24,7 +24,12 @@ pub(super) struct Lapsed(Cache<RecordKey, (Arc<str>, Moment)>);
 
 impl Default for Lapsed {
     fn default() -> Self {
-        Lapsed(Cache::builder().max_capacity(MOST).eviction_policy(EvictionPolicy::lru()).build())
+        Lapsed(
+            Cache::builder()
+                .max_capacity(MOST)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
+        )
     }
 }
 
@@ -33,7 +38,9 @@ impl Sessions {
     pub(super) fn lapse(&self, key: RecordKey, sign_in: &SignIn, window: &Window, is_ended: bool) {
         let until = self.until(window);
         if !is_ended && self.now() < until {
-            self.lapsed.0.insert(key, (Arc::from(&*sign_in.principal().subject), until));
+            self.lapsed
+                .0
+                .insert(key, (Arc::from(&*sign_in.principal().subject), until));
         }
     }
 
@@ -59,7 +66,11 @@ impl Sessions {
                 let counts = !session.is_ended() && now < self.until(session.window());
                 return counts.then(|| Arc::from(&*session.sign_in().principal().subject));
             }
-            self.lapsed.0.get(&key).filter(|(_, until)| now < *until).map(|(subject, _)| subject)
+            self.lapsed
+                .0
+                .get(&key)
+                .filter(|(_, until)| now < *until)
+                .map(|(subject, _)| subject)
         });
         let first = known.next()?;
         // Two people are nobody.

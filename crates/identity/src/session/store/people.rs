@@ -31,21 +31,41 @@ impl Sessions {
         let now = self.clock.now();
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = &sign_in.tokens.session_id {
-            people.by_session.entry(session.clone()).or_default().push_back(Arc::downgrade(sign_in));
+            people
+                .by_session
+                .entry(session.clone())
+                .or_default()
+                .push_back(Arc::downgrade(sign_in));
         }
-        let mine = people.by_subject.entry(sign_in.principal().subject.clone()).or_default();
+        let mine = people
+            .by_subject
+            .entry(sign_in.principal().subject.clone())
+            .or_default();
         mine.retain(|other| other.upgrade().is_some_and(|other| other.is_live(now)));
         mine.push_back(Arc::downgrade(sign_in));
-        if mine.len() > PER_PERSON { mine.pop_front().and_then(|oldest| oldest.upgrade()) } else { None }
+        if mine.len() > PER_PERSON {
+            mine.pop_front().and_then(|oldest| oldest.upgrade())
+        } else {
+            None
+        }
     }
 
     /// Ends what a person's tokens of another system have begun, in whichever browser.
     pub fn end_for_tokens_of(&self, subject: &str) {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
+            people
+                .by_subject
+                .get(subject)
+                .into_iter()
+                .flatten()
+                .filter_map(Weak::upgrade)
+                .collect()
         };
-        for sign_in in theirs.iter().filter(|sign_in| sign_in.tokens.arvados.is_some()) {
+        for sign_in in theirs
+            .iter()
+            .filter(|sign_in| sign_in.tokens.arvados.is_some())
+        {
             self.end(sign_in);
         }
     }
@@ -54,7 +74,12 @@ impl Sessions {
     pub fn of(&self, subject: &str) -> Vec<Arc<SignIn>> {
         let now = self.clock.now();
         let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-        let theirs = people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade);
+        let theirs = people
+            .by_subject
+            .get(subject)
+            .into_iter()
+            .flatten()
+            .filter_map(Weak::upgrade);
         theirs.filter(|sign_in| sign_in.is_live(now)).collect()
     }
 
@@ -68,7 +93,11 @@ impl Sessions {
                 (None, Some(subject)) => people.by_subject.get(subject),
                 (None, None) => None,
             };
-            found.into_iter().flatten().filter_map(Weak::upgrade).collect()
+            found
+                .into_iter()
+                .flatten()
+                .filter_map(Weak::upgrade)
+                .collect()
         };
         // The provider does not know sign-ins that began with another system's token. Where it
         // names a person and a session, both must fit. A sign-in that has ended is not ended again:
@@ -77,7 +106,11 @@ impl Sessions {
             let is_of = subject.is_none_or(|subject| *sign_in.principal().subject == *subject);
             sign_in.tokens.id_token.is_some() && is_of && !sign_in.is_ended()
         };
-        theirs.iter().filter(is_meant).inspect(|sign_in| self.end(sign_in)).count()
+        theirs
+            .iter()
+            .filter(is_meant)
+            .inspect(|sign_in| self.end(sign_in))
+            .count()
     }
 
     /// Ends what a person's tokens of the console have begun, in whichever browser; gives back the
@@ -85,17 +118,32 @@ impl Sessions {
     pub fn end_for_console_tokens_of(&self, subject: &str) -> Vec<AppId> {
         let theirs: Vec<Arc<SignIn>> = {
             let people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
-            people.by_subject.get(subject).into_iter().flatten().filter_map(Weak::upgrade).collect()
+            people
+                .by_subject
+                .get(subject)
+                .into_iter()
+                .flatten()
+                .filter_map(Weak::upgrade)
+                .collect()
         };
-        let by_console = theirs.iter().filter(|sign_in| sign_in.tokens.console.is_some());
-        by_console.inspect(|sign_in| self.end(sign_in)).flat_map(|sign_in| sign_in.apps()).collect()
+        let by_console = theirs
+            .iter()
+            .filter(|sign_in| sign_in.tokens.console.is_some());
+        by_console
+            .inspect(|sign_in| self.end(sign_in))
+            .flat_map(|sign_in| sign_in.apps())
+            .collect()
     }
 
     /// Forgets who has none any more.
     pub(super) fn sweep_people(&self, now: Moment) {
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         let stays = |sign_ins: &mut VecDeque<Weak<SignIn>>| {
-            sign_ins.retain(|sign_in| sign_in.upgrade().is_some_and(|sign_in| sign_in.is_live(now)));
+            sign_ins.retain(|sign_in| {
+                sign_in
+                    .upgrade()
+                    .is_some_and(|sign_in| sign_in.is_live(now))
+            });
             !sign_ins.is_empty()
         };
         people.by_subject.retain(|_, sign_ins| stays(sign_ins));

@@ -21,17 +21,41 @@ fn store() -> (Sessions, Clock, Hands) {
 }
 
 fn person(subject: &str) -> Arc<Principal> {
-    Arc::new(Principal::new(PersonClaims { subject: subject.into(), ..PersonClaims::default() }, &[]))
+    Arc::new(Principal::new(
+        PersonClaims {
+            subject: subject.into(),
+            ..PersonClaims::default()
+        },
+        &[],
+    ))
 }
 
 fn sign_in(sessions: &Sessions, subject: &str) -> (NewId, Arc<SignIn>) {
-    sessions.begin(person(subject), ProviderTokens::default()).expect("random bytes")
+    sessions
+        .begin(person(subject), ProviderTokens::default())
+        .expect("random bytes")
 }
 
-fn find(sessions: &Sessions, app: &[&str], sign_in: &[&str], id: &AppId, now: Moment) -> Option<Live> {
-    let bytes = |list: &[&str]| list.iter().map(|t| t.as_bytes().to_vec()).collect::<Vec<_>>();
+fn find(
+    sessions: &Sessions,
+    app: &[&str],
+    sign_in: &[&str],
+    id: &AppId,
+    now: Moment,
+) -> Option<Live> {
+    let bytes = |list: &[&str]| {
+        list.iter()
+            .map(|t| t.as_bytes().to_vec())
+            .collect::<Vec<_>>()
+    };
     let (app, sign_in) = (bytes(app), bytes(sign_in));
-    sessions.find(app.iter().map(Vec::as_slice), sign_in.iter().map(Vec::as_slice), id, &Place::Site, now)
+    sessions.find(
+        app.iter().map(Vec::as_slice),
+        sign_in.iter().map(Vec::as_slice),
+        id,
+        &Place::Site,
+        now,
+    )
 }
 
 fn grp() -> AppId {
@@ -42,27 +66,62 @@ fn grp() -> AppId {
 fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
     let (sessions, clock, hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session");
     hands.advance(30 * MINUTE - Duration::from_secs(1));
-    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_some());
+    assert!(
+        find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now()
+        )
+        .is_some()
+    );
     hands.advance(Duration::from_secs(1));
-    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none());
+    assert!(
+        find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now()
+        )
+        .is_none()
+    );
 }
 
 #[test]
 fn a_session_in_constant_use_ends_at_its_lifetime() {
     let (sessions, clock, hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session");
     for _ in 0..35 {
         hands.advance(20 * MINUTE);
-        let live =
-            find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).expect("in use");
+        let live = find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now(),
+        )
+        .expect("in use");
         sessions.touch(&live, clock.now());
     }
     hands.advance(20 * MINUTE);
     assert!(
-        find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none(),
+        find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now()
+        )
+        .is_none(),
         "12 h are over"
     );
 }
@@ -71,26 +130,61 @@ fn a_session_in_constant_use_ends_at_its_lifetime() {
 fn looking_is_not_using() {
     let (sessions, clock, hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session");
     for _ in 0..3 {
         hands.advance(10 * MINUTE);
-        let _ = find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now());
+        let _ = find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now(),
+        );
     }
-    assert!(find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), clock.now()).is_none());
+    assert!(
+        find(
+            &sessions,
+            &[id.as_str()],
+            &[owner_id.as_str()],
+            &grp(),
+            clock.now()
+        )
+        .is_none()
+    );
 }
 
 #[test]
 fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
     let (sessions, clock, hands) = store();
     let (sign_in_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions.mint(&owner, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session");
     hands.advance(20 * MINUTE);
-    let live = find(&sessions, &[id.as_str()], &[sign_in_id.as_str()], &grp(), clock.now()).expect("live");
+    let live = find(
+        &sessions,
+        &[id.as_str()],
+        &[sign_in_id.as_str()],
+        &grp(),
+        clock.now(),
+    )
+    .expect("live");
     sessions.touch(&live, clock.now());
     hands.advance(20 * MINUTE);
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
     sessions.end(&owner);
-    assert!(find(&sessions, &[id.as_str()], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
+    assert!(
+        find(
+            &sessions,
+            &[id.as_str()],
+            &[sign_in_id.as_str()],
+            &grp(),
+            clock.now()
+        )
+        .is_none()
+    );
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
 }
 
@@ -99,13 +193,18 @@ fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
     let (sessions, clock, _hands) = store();
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (bob_id, _bob) = sign_in(&sessions, "bob");
-    let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&alice, &grp(), &Place::Site)
+        .expect("a session");
     let now = clock.now();
     let other = AppId::new("grp2").expect("an id");
     assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
     let with_sign_in = find(&sessions, &[id.as_str()], &[alice_id.as_str()], &grp(), now);
     assert!(matches!(with_sign_in, Some(Live::App(_))));
-    assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_none(), "planted from a sibling host");
+    assert!(
+        find(&sessions, &[id.as_str()], &[], &grp(), now).is_none(),
+        "planted from a sibling host"
+    );
     let found = find(&sessions, &[id.as_str()], &[bob_id.as_str()], &grp(), now).expect("bob");
     assert!(matches!(found, Live::SignIn(person) if &*person.principal().subject == "bob"));
     assert!(find(&sessions, &[id.as_str()], &["nonsense"], &grp(), now).is_none());
@@ -130,13 +229,19 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
     let host = Place::Port(2000);
     let (id, _) = sessions.mint(&alice, &grp(), &host).expect("a session");
     let cookies = || [id.as_str().as_bytes()].into_iter();
-    assert!(sessions.find(cookies(), std::iter::empty(), &grp(), &host, now).is_some());
+    assert!(
+        sessions
+            .find(cookies(), std::iter::empty(), &grp(), &host, now)
+            .is_some()
+    );
     let tokens = ProviderTokens {
         arvados: Some(crate::model::secret::Secret::new("v2/token")),
         ..ProviderTokens::default()
     };
     let by_token = sessions.begin_for_token(RecordKey::of_token("v2/token"), person("bob"), tokens);
-    let (id, _) = sessions.mint(&by_token, &grp(), &Place::Site).expect("a session");
+    let (id, _) = sessions
+        .mint(&by_token, &grp(), &Place::Site)
+        .expect("a session");
     assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_some());
 }
 
@@ -145,13 +250,23 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
     let (sessions, clock, _hands) = store();
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (_, mallory) = sign_in(&sessions, "mallory");
-    let (id, _) = sessions.mint(&alice, &grp(), &Place::Site).expect("a session");
-    let planted: Vec<_> =
-        (0..30).filter_map(|_| sessions.mint(&mallory, &grp(), &Place::Site)).map(|(id, _)| id).collect();
+    let (id, _) = sessions
+        .mint(&alice, &grp(), &Place::Site)
+        .expect("a session");
+    let planted: Vec<_> = (0..30)
+        .filter_map(|_| sessions.mint(&mallory, &grp(), &Place::Site))
+        .map(|(id, _)| id)
+        .collect();
     let mut cookies: Vec<&str> = planted.iter().map(NewId::as_str).collect();
     assert!(find(&sessions, &cookies, &[], &grp(), clock.now()).is_none());
     cookies.push(id.as_str());
-    let found = find(&sessions, &cookies, &[alice_id.as_str()], &grp(), clock.now());
+    let found = find(
+        &sessions,
+        &cookies,
+        &[alice_id.as_str()],
+        &grp(),
+        clock.now(),
+    );
     assert!(matches!(found, Some(Live::App(session)) if session.key() == id.key()));
 }
 
@@ -171,17 +286,25 @@ async fn a_sweep_forgets_what_is_over_and_nothing_else() {
 #[test]
 fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
     let (clock, _hands) = Clock::by_hand();
-    let settings = Settings { sign_in_bytes: 4 * 1024, ..Settings::default() };
+    let settings = Settings {
+        sign_in_bytes: 4 * 1024,
+        ..Settings::default()
+    };
     let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), metrics());
     let (_, first) = sign_in(&sessions, "alice");
-    let (app_cookie, _) = sessions.mint(&first, &grp(), &Place::Site).expect("a session");
+    let (app_cookie, _) = sessions
+        .mint(&first, &grp(), &Place::Site)
+        .expect("a session");
     for n in 0..50 {
         let _ = sign_in(&sessions, &format!("bob-{n}"));
     }
     let (newest, _) = sign_in(&sessions, "carol");
     let _ = sessions.count();
     assert!(find(&sessions, &[app_cookie.as_str()], &[], &grp(), clock.now()).is_none());
-    assert!(find(&sessions, &[], &[newest.as_str()], &grp(), clock.now()).is_some(), "the newest is kept");
+    assert!(
+        find(&sessions, &[], &[newest.as_str()], &grp(), clock.now()).is_some(),
+        "the newest is kept"
+    );
 }
 
 #[test]
@@ -197,15 +320,24 @@ fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
 fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let (sessions, _, _hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let first = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
+    let first = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session")
+        .0;
     for _ in 0..1000 {
-        assert!(sessions.mint(&owner, &grp(), &Place::Site).is_some(), "and is not locked out for it");
+        assert!(
+            sessions.mint(&owner, &grp(), &Place::Site).is_some(),
+            "and is not locked out for it"
+        );
     }
     let other = AppId::new("grp2").expect("an id");
     for n in 0..1000 {
         let _ = sessions.mint(&owner, &other, &Place::Port(n));
     }
-    let last = sessions.mint(&owner, &grp(), &Place::Site).expect("a session").0;
+    let last = sessions
+        .mint(&owner, &grp(), &Place::Site)
+        .expect("a session")
+        .0;
     assert_eq!(sessions.count(), 1 + 256);
     let now = sessions.clock.now();
     let found = |id: &NewId| find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), now);
