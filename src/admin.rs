@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::{
     catalog::snapshot::{Problem, Snapshot},
     gateway::Gateway,
-    model::{access::Access, app::App, place::Place},
+    model::{access::Access, app::App, vhost::VirtualHost},
     ops::admin::{self, AdminServer, Reply},
 };
 
@@ -76,7 +76,7 @@ fn apps(gateway: &Gateway) -> Reply {
             json!({
                 "id": app.id().as_str(),
                 "path": format!("{}/", app.mount),
-                "host": app.host.map(|label| site.url(&Place::Host(label), "/")),
+                "host": app.host.map(|label| site.url(&VirtualHost::Host(label), "/")),
                 "ports": ports(&snapshot, app),
                 "upstream": app.spec.upstream.to_string(),
                 "access": app.spec.access.to_string(),
@@ -108,7 +108,7 @@ fn ports(snapshot: &Snapshot, app: &App) -> Vec<serde_json::Value> {
     let ports = snapshot.ports_of(app).map(|(label, port)| {
         json!({
             "id": port.id().as_str(),
-            "host": snapshot.site().url(&Place::Host(label), "/"),
+            "host": snapshot.site().url(&VirtualHost::Host(label), "/"),
             "upstream": port.spec.upstream.to_string(),
             "access": port.spec.access.to_string(),
         })

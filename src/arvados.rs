@@ -23,7 +23,7 @@ pub const UNKNOWN: Quota = Quota {
 
 /// Which cluster, and what lets us ask it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ArvadosSettings {
     /// The API server.
     pub api: Url,
     /// The cluster's SystemRootToken.

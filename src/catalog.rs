@@ -3,7 +3,7 @@
 
 pub mod from_arvados;
 pub mod from_kubernetes;
-pub mod here;
+pub mod lookup;
 pub mod metrics;
 pub mod snapshot;
 
@@ -12,12 +12,12 @@ use std::{net::IpAddr, sync::Arc};
 use arc_swap::ArcSwap;
 
 use crate::model::{
-    alarm::Alarm,
     app::{App, AppState, UpstreamScheme},
-    place::Place,
+    policy_changes::PolicyChanges,
+    vhost::VirtualHost,
 };
 use from_arvados::Containers;
-use here::Here;
+use lookup::Lookup;
 use metrics::CatalogMetrics;
 use snapshot::Snapshot;
 
@@ -27,7 +27,7 @@ pub struct Catalog {
     current: Arc<ArcSwap<Snapshot>>,
     /// What cannot be listed.
     containers: Option<Arc<Containers>>,
-    alarm: Alarm,
+    policy_changes: PolicyChanges,
     metrics: Arc<CatalogMetrics>,
 }
 
@@ -36,14 +36,14 @@ impl Catalog {
     pub fn new(
         first: Snapshot,
         containers: Option<Arc<Containers>>,
-        alarm: Alarm,
+        policy_changes: PolicyChanges,
         metrics: Arc<CatalogMetrics>,
     ) -> Catalog {
         let current = Arc::new(ArcSwap::from_pointee(first));
         let catalog = Catalog {
             current,
             containers,
-            alarm,
+            policy_changes,
             metrics,
         };
         catalog.count();
@@ -64,24 +64,24 @@ impl Catalog {
     pub fn publish(&self, next: Snapshot) {
         self.current.store(Arc::new(next));
         self.count();
-        self.alarm.ring();
+        self.policy_changes.notify();
     }
 
     /// What is at a place. Waits only for what must be looked up and is not known yet; `client` is
     /// who asks.
     ///
     /// Cancel safety: a look-up under way goes on, and what it finds is kept.
-    pub async fn at(&self, place: &Place, snapshot: &Snapshot, client: IpAddr) -> Here {
-        let here = snapshot.at(place);
+    pub async fn at(&self, vhost: &VirtualHost, snapshot: &Snapshot, client: IpAddr) -> Lookup {
+        let lookup = snapshot.at(vhost);
         match &self.containers {
-            Some(containers) => Box::pin(containers.beside(place, here, client)).await,
-            None => here,
+            Some(containers) => Box::pin(containers.beside(vhost, lookup, client)).await,
+            None => lookup,
         }
     }
 
     /// An app as it is published now at the place where it was reached; `None` when it is there no
     /// longer. Never waits.
-    pub fn still(&self, app: &Arc<App>, place: &Place) -> Option<Arc<App>> {
+    pub fn still(&self, app: &Arc<App>, vhost: &VirtualHost) -> Option<Arc<App>> {
         if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
             return match containers.last_known(&gateway.container, app.id()) {
                 Some(now) => now.filter(|now| now.spec.state == AppState::Running),
@@ -90,10 +90,10 @@ impl Catalog {
             };
         }
         let snapshot = self.load();
-        let found = match place {
-            Place::Site => snapshot.find(app.id().as_str()),
-            Place::Host(label) => snapshot.at_host(label),
-            Place::Port(_) => None,
+        let found = match vhost {
+            VirtualHost::Site => snapshot.find(app.id().as_str()),
+            VirtualHost::Host(label) => snapshot.at_host(label),
+            VirtualHost::Port(_) => None,
         };
         found
             .filter(|found| found.id() == app.id() && is_same_service(found, app))

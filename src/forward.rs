@@ -57,7 +57,7 @@ const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Deadlines and bounds towards apps.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ForwardSettings {
     /// Deadline for a connection, TLS included.
     pub connect: Duration,
     /// How long an app may take for a response head, unless it has a deadline of its own.
@@ -82,7 +82,7 @@ pub struct Settings {
     pub client_share: usize,
 }
 
-impl Settings {
+impl ForwardSettings {
     fn requests(&self) -> Limit {
         Limit::new(self.requests_per_app, self.client_share)
     }
@@ -92,9 +92,9 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for ForwardSettings {
     fn default() -> Self {
-        Settings {
+        ForwardSettings {
             connect: Duration::from_secs(3),
             response_head: Duration::from_secs(60),
             idle: Duration::from_secs(10),
@@ -354,7 +354,7 @@ fn relay(
     (mut response, lease): (Response<Incoming>, Lease),
     usage: Option<Usage>,
     upload: UploadState,
-    settings: &Settings,
+    settings: &ForwardSettings,
     deadline: Option<Instant>,
 ) -> Result<Forwarded, Fault> {
     let status = response.status();

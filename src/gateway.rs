@@ -38,7 +38,7 @@ use crate::{
     cluster::pod_logs::PodLogs,
     forward::{self, metrics::ForwardMetrics},
     identity::{oidc::Oidc, rechecks::Rechecks},
-    model::{alarm::Alarm, clock::Clock},
+    model::{clock::Clock, policy_changes::PolicyChanges},
     ops::line_sink::LineSink,
     session::store::Sessions,
 };
@@ -72,11 +72,11 @@ pub struct Gateway {
     /// What the forwarder counts.
     pub forward_metrics: Arc<ForwardMetrics>,
     /// Rings when streams must be judged again.
-    pub alarm: Alarm,
+    pub policy_changes: PolicyChanges,
     /// Where request lines go.
     pub log: LineSink,
     /// Deadlines towards apps.
-    pub forward: forward::Settings,
+    pub forward: forward::ForwardSettings,
     /// The runtime for everything that is not a request.
     pub control: Handle,
 }

@@ -147,7 +147,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     if method == Method::CONNECT || method == Method::TRACE || method.as_str().len() > MAX_METHOD {
         return Err(Malformed::Method);
     }
-    let place = host::check(parts, site)?;
+    let vhost = host::check(parts, site)?;
     let target = parts.uri.path_and_query().ok_or(Malformed::Target)?;
     if target.as_str().len() > MAX_TARGET {
         return Err(Malformed::TooLong);
@@ -172,7 +172,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         return Err(Malformed::Loop);
     }
     let origin = if names.origin {
-        class::origin(&parts.headers, &place, site)
+        class::origin(&parts.headers, &vhost, site)
     } else {
         Origin::Absent
     };
@@ -185,7 +185,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
             || class == RequestClass::Frame
             || class::prefers_html(&parts.headers),
         method,
-        place,
+        vhost,
         target: target.clone(),
         grpc: calls.then(|| Grpc::of(&parts.headers)).flatten(),
         class,

@@ -28,11 +28,11 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// How connections are taken.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ListenerSettings {
     /// Where to listen; port 0 takes a free one.
     pub address: SocketAddr,
     /// Plain or TLS.
-    pub tls: tls::Settings,
+    pub tls: tls::TlsSettings,
     /// Balancers whose connections begin with a PROXY protocol header; never everybody.
     pub proxy_protocol_from: Vec<IpNet>,
     /// Proxies, which may have as many connections as there are.
@@ -61,7 +61,7 @@ pub struct Settings {
     pub connections_per_client: usize,
 }
 
-impl Settings {
+impl ListenerSettings {
     /// Whether a connection from there must begin with a PROXY protocol header.
     fn is_introduced(&self, peer: SocketAddr) -> bool {
         let address = peer.ip().to_canonical();
@@ -171,10 +171,10 @@ pub(crate) mod tests {
     use super::*;
 
     /// Something to start from.
-    pub(crate) fn settings() -> Settings {
-        Settings {
+    pub(crate) fn settings() -> ListenerSettings {
+        ListenerSettings {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
-            tls: tls::Settings::Off,
+            tls: tls::TlsSettings::Off,
             proxy_protocol_from: vec![],
             trusted_proxies: vec![],
             handshake: Duration::from_secs(10),
@@ -200,7 +200,7 @@ pub(crate) mod tests {
     #[test]
     fn only_listed_peers_introduce_their_connections() {
         let networks = ["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().expect("a network"));
-        let settings = Settings {
+        let settings = ListenerSettings {
             proxy_protocol_from: networks.into(),
             ..settings()
         };

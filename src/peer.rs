@@ -18,7 +18,7 @@ const MAX_HOPS: usize = 32;
 
 /// Whose forwarded headers are believed.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct PeerSettings {
     /// Networks of proxies in front of this listener; never everybody.
     pub trusted: Vec<IpNet>,
 }
@@ -38,7 +38,7 @@ pub struct Peer {
 
 impl Peer {
     /// Describes a fresh connection.
-    pub fn new(socket: SocketAddr, settings: &Settings) -> Peer {
+    pub fn new(socket: SocketAddr, settings: &PeerSettings) -> Peer {
         let address = socket.ip().to_canonical();
         let trusted = settings.trusted.iter().any(|net| net.contains(&address));
         Peer {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn client_of(peer: &str, trusted: &[&str], lines: &[&[u8]]) -> Client {
-        let settings = Settings {
+        let settings = PeerSettings {
             trusted: trusted
                 .iter()
                 .map(|net| net.parse().expect("a network"))

@@ -40,7 +40,7 @@ use crate::{
         self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics,
         seats::Seats, tls,
     },
-    model::{alarm::Alarm, app::AppSpec, clock::Clock},
+    model::{app::AppSpec, clock::Clock, policy_changes::PolicyChanges},
     ops::{
         drain::DrainWatcher,
         http_client::CallCounter,
@@ -175,7 +175,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let mut doors = vec![(sockets, listen, peers.clone())];
     for listen in more_listeners {
         let sockets = listener::bind(listen.address, threads, listen.takeover, &mut inherited)?;
-        let peers = peer::Settings {
+        let peers = peer::PeerSettings {
             trusted: listen.trusted_proxies.clone(),
         };
         doors.push((sockets, listen, peers));
@@ -185,7 +185,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         return Err(StartError::Listen(ListenError::Unclaimed(nobodys)));
     }
     let clock = options.clock;
-    let (process, alarm) = (Process::new(), Alarm::new());
+    let (process, policy_changes) = (Process::new(), PolicyChanges::new());
     let registry = &process.registry;
     let starting = process.ready.latch("listeners");
     let output = options.log.unwrap_or_else(|| Box::new(io::stdout()));
@@ -219,18 +219,19 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             session.lifetime,
         )
     });
-    let sessions = Sessions::new(session, clock.clone(), alarm.clone(), metrics);
+    let sessions = Sessions::new(session, clock.clone(), policy_changes.clone(), metrics);
     let sessions = Arc::new(match store {
         Some(store) => sessions.sharing(store),
         None => sessions,
     });
     tokio::spawn(sessions.clone().keep_up());
     let rechecks = oidc.as_ref().map(|oidc| {
-        let (alarm, clock, control) = (alarm.clone(), clock.clone(), Handle::current());
+        let (policy_changes, clock, control) =
+            (policy_changes.clone(), clock.clone(), Handle::current());
         Arc::new(Rechecks::new(
             oidc.clone(),
             sessions.clone(),
-            alarm,
+            policy_changes,
             clock,
             control,
         ))
@@ -274,7 +275,12 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     };
     let has_cluster = cluster.is_some();
     let metrics = CatalogMetrics::register(registry);
-    let catalog = Catalog::new(snapshot, containers, alarm.clone(), Arc::new(metrics));
+    let catalog = Catalog::new(
+        snapshot,
+        containers,
+        policy_changes.clone(),
+        Arc::new(metrics),
+    );
     let own = watch::Sender::new(apps);
     if let Some((cluster, isolation)) = &cluster {
         let namespaces = &cluster.settings().namespaces;
@@ -304,7 +310,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         clock: clock.clone(),
         metrics: Arc::new(GatewayMetrics::register(registry, requests.clone())),
         forward_metrics: Arc::new(ForwardMetrics::register(registry, deadlines.clone())),
-        alarm,
+        policy_changes,
         log: lines,
         forward,
         control: Handle::current(),
@@ -341,7 +347,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let count = doors.len().max(1);
     let mut plans: Vec<Vec<Door>> = (0..threads).map(|_| Vec::new()).collect();
     for (sockets, listen, peers) in doors {
-        if let tls::Settings::On { certificates, .. } = &listen.tls {
+        if let tls::TlsSettings::On { certificates, .. } = &listen.tls {
             tokio::spawn(renew(
                 certificates.clone(),
                 gateway.clock.clone(),
@@ -506,8 +512,8 @@ struct Plan {
 struct Door {
     socket: std::net::TcpListener,
     is_shared: bool,
-    listen: listener::Settings,
-    peers: peer::Settings,
+    listen: listener::ListenerSettings,
+    peers: peer::PeerSettings,
     seats: Arc<Seats>,
 }
 

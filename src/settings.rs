@@ -36,33 +36,33 @@ use crate::{
 #[derive(Debug)]
 pub struct Settings {
     /// Where people connect.
-    pub listen: listener::Settings,
+    pub listen: listener::ListenerSettings,
     /// Where else.
-    pub more_listeners: Vec<listener::Settings>,
+    pub more_listeners: Vec<listener::ListenerSettings>,
     /// Whose forwarded headers are believed.
-    pub peers: peer::Settings,
+    pub peers: peer::PeerSettings,
     /// Where operators connect.
-    pub admin: ops::admin::Settings,
+    pub admin: ops::admin::AdminSettings,
     /// The public origin and its paths.
     pub site: Arc<Site>,
     /// The identity provider; `None`: public apps only.
-    pub identity: Option<oidc::Settings>,
+    pub identity: Option<oidc::OidcSettings>,
     /// How long sessions last.
-    pub session: session::Settings,
+    pub session: session::SessionSettings,
     /// Keys for what browsers carry.
     pub keys: Arc<KeyRing>,
     /// Deadlines towards apps.
-    pub forward: forward::Settings,
+    pub forward: forward::ForwardSettings,
     /// How long a process that is told to stop still takes connections.
     pub stop_grace: Duration,
     /// Sign-ins that one client may begin or complete at once.
     pub sign_ins: NonZeroU32,
     /// What is logged.
-    pub log: logging::Settings,
+    pub log: logging::LogSettings,
     /// The static catalogue.
     pub apps: Vec<AppSpec>,
     /// The Arvados cluster whose containers are apps.
-    pub arvados: Option<arvados::Settings>,
+    pub arvados: Option<arvados::ArvadosSettings>,
     /// The Kubernetes cluster whose PhApplications are apps.
     pub kubernetes: Option<resolve_kubernetes::Kubernetes>,
     /// What is allowed and yet worse than it could be; said at the start and by `config check`.

@@ -16,14 +16,14 @@ use std::{
 use prometheus_client::metrics::{counter::Counter, gauge::Gauge};
 use tokio::sync::Notify;
 
-use crate::model::{alarm::Alarm, clock::Clock};
+use crate::model::{clock::Clock, policy_changes::PolicyChanges};
 
 /// How often every stream is asked, whatever happens; half of what is promised, twice over.
 const ROUND: Duration = Duration::from_millis(500);
 
 /// Why a stream was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CutReason {
+pub enum RevocationReason {
     /// The session ended: sign-out, revocation, idle or lifetime.
     SessionEnded,
     /// The access rule or the person's groups no longer admit them.
@@ -32,51 +32,51 @@ pub enum CutReason {
     AppGone,
 }
 
-impl CutReason {
+impl RevocationReason {
     /// One word for the log.
     pub fn as_str(self) -> &'static str {
         match self {
-            CutReason::SessionEnded => "session_ended",
-            CutReason::NoLongerAllowed => "no_longer_allowed",
-            CutReason::AppGone => "app_gone",
+            RevocationReason::SessionEnded => "session_ended",
+            RevocationReason::NoLongerAllowed => "no_longer_allowed",
+            RevocationReason::AppGone => "app_gone",
         }
     }
 }
 
 /// What a stream waits on beside its bytes.
 #[derive(Debug, Default)]
-pub struct Cut {
-    reason: Cell<Option<CutReason>>,
-    told: Notify,
+pub struct Revocation {
+    reason: Cell<Option<RevocationReason>>,
+    revoked: Notify,
 }
 
-impl Cut {
-    /// Waits until the stream must end. Cancel safety: may be dropped and awaited again.
-    pub async fn told(&self) -> CutReason {
+impl Revocation {
+    /// Waits until the stream is revoked. Cancel safety: may be dropped and awaited again.
+    pub async fn revoked(&self) -> RevocationReason {
         loop {
             if let Some(reason) = self.reason.get() {
                 return reason;
             }
-            self.told.notified().await;
+            self.revoked.notified().await;
         }
     }
 
     /// Why, when it was told.
-    pub fn reason(&self) -> Option<CutReason> {
+    pub fn reason(&self) -> Option<RevocationReason> {
         self.reason.get()
     }
 
-    fn tell(&self, reason: CutReason) {
+    fn revoke(&self, reason: RevocationReason) {
         self.reason.set(Some(reason));
-        self.told.notify_one();
+        self.revoked.notify_one();
     }
 }
 
-type Question = Box<dyn Fn() -> Result<(), CutReason>>;
+type Question = Box<dyn Fn() -> Result<(), RevocationReason>>;
 
 struct Entry {
     may_go_on: Question,
-    cut: Rc<Cut>,
+    revocation: Rc<Revocation>,
 }
 
 /// The table of one data thread.
@@ -84,37 +84,37 @@ pub struct Streams {
     entries: RefCell<Vec<Option<Entry>>>,
     free: RefCell<Vec<usize>>,
     first: Notify,
-    listed: Gauge,
+    registered: Gauge,
     ended: Counter,
 }
 
 /// Keeps a stream in the table; dropping it takes it out.
-pub struct Listed {
+pub struct StreamGuard {
     streams: Rc<Streams>,
     index: usize,
 }
 
 impl Streams {
-    /// An empty table; `listed` counts its entries, `ended` those that were cut.
-    pub fn new(listed: Gauge, ended: Counter) -> Rc<Streams> {
+    /// An empty table; `registered` counts its entries, `ended` those that were revocation.
+    pub fn new(registered: Gauge, ended: Counter) -> Rc<Streams> {
         Rc::new(Streams {
             entries: RefCell::default(),
             free: RefCell::default(),
             first: Notify::new(),
-            listed,
+            registered,
             ended,
         })
     }
 
-    /// Lists a stream; `cut` is told when `may_go_on` says no.
-    pub fn list(
+    /// Lists a stream; `revocation` is told when `may_go_on` says no.
+    pub fn register(
         self: &Rc<Self>,
-        cut: Rc<Cut>,
-        may_go_on: impl Fn() -> Result<(), CutReason> + 'static,
-    ) -> Listed {
+        revocation: Rc<Revocation>,
+        may_go_on: impl Fn() -> Result<(), RevocationReason> + 'static,
+    ) -> StreamGuard {
         let entry = Some(Entry {
             may_go_on: Box::new(may_go_on),
-            cut,
+            revocation,
         });
         let mut entries = self.entries.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
@@ -127,9 +127,9 @@ impl Streams {
                 entries.len() - 1
             }
         };
-        self.listed.inc();
+        self.registered.inc();
         self.first.notify_one();
-        Listed {
+        StreamGuard {
             streams: self.clone(),
             index,
         }
@@ -146,8 +146,8 @@ impl Streams {
     }
 
     /// Asks every stream; never ends. Costs nothing while no stream is listed.
-    pub async fn watch(self: Rc<Self>, clock: Clock, alarm: Alarm) {
-        let mut changed = alarm.listen();
+    pub async fn watch(self: Rc<Self>, clock: Clock, policy_changes: PolicyChanges) {
+        let mut changed = policy_changes.subscribe();
         loop {
             if self.is_empty() {
                 self.first.notified().await;
@@ -165,21 +165,21 @@ impl Streams {
 
     fn ask_all(&self) {
         for entry in self.entries.borrow().iter().flatten() {
-            if entry.cut.reason().is_some() {
+            if entry.revocation.reason().is_some() {
                 continue;
             }
             if let Err(reason) = (entry.may_go_on)() {
                 self.ended.inc();
-                entry.cut.tell(reason);
+                entry.revocation.revoke(reason);
             }
         }
     }
 }
 
-impl Drop for Listed {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.streams.entries.borrow_mut()[self.index] = None;
         self.streams.free.borrow_mut().push(self.index);
-        self.streams.listed.dec();
+        self.streams.registered.dec();
     }
 }

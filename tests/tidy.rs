@@ -225,7 +225,9 @@ fn complain(what: &str, offenders: impl Iterator<Item = String>) {
 
 fn too_long(file: &File) -> Option<String> {
     let lines = file.text.lines().count();
-    let is_known = TO_BE_SPLIT.iter().any(|known| file.path == Path::new(known));
+    let is_known = TO_BE_SPLIT
+        .iter()
+        .any(|known| file.path == Path::new(known));
     (lines > MAX_LINES && !is_known).then(|| {
         format!(
             "{}: {lines} lines, {MAX_LINES} allowed",

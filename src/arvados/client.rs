@@ -9,7 +9,7 @@ use serde_json::json;
 use url::Url;
 
 use super::{
-    Settings,
+    ArvadosSettings,
     records::{ContainerRecord, LinkRecord, Page, RequestRecord, UserRecord},
 };
 use crate::{
@@ -54,7 +54,7 @@ impl Api {
     ///
     /// # Errors
     /// When the CA file holds no certificate.
-    pub fn new(settings: &Settings, calls: CallCounter) -> Result<Api, NoCertificate> {
+    pub fn new(settings: &ArvadosSettings, calls: CallCounter) -> Result<Api, NoCertificate> {
         let client = || HttpClient::new(settings.ca.as_deref(), calls.clone()).map(Arc::new);
         Ok(Api {
             base: settings.api.clone(),
@@ -64,7 +64,7 @@ impl Api {
     }
 
     /// The API as the system sees it: everything.
-    pub fn as_system(&self, settings: &Settings) -> SystemClient {
+    pub fn as_system(&self, settings: &ArvadosSettings) -> SystemClient {
         SystemClient {
             api: self.clone(),
             token: settings.root_token.clone(),

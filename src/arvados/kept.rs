@@ -281,7 +281,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use super::*;
-    use crate::model::clock::Hands;
+    use crate::model::clock::ManualClock;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -291,12 +291,12 @@ mod tests {
         asked: Arc<AtomicUsize>,
         answer: Arc<Mutex<Result<Option<u32>, Unavailable>>>,
         kept: Kept<&'static str, u32>,
-        hands: Hands,
+        manual_clock: ManualClock,
     }
 
     fn server() -> Server {
-        let (clock, hands) = Clock::by_hand();
-        hands.advance(SECOND);
+        let (clock, manual_clock) = Clock::manual();
+        manual_clock.advance(SECOND);
         let policy = Policy {
             fresh: 5 * SECOND,
             stale: 60 * SECOND,
@@ -306,7 +306,7 @@ mod tests {
             asked: Arc::default(),
             answer: Arc::new(Mutex::new(Ok(Some(1)))),
             kept: Kept::new(100, policy, clock, Handle::current()),
-            hands,
+            manual_clock,
         }
     }
 
@@ -343,7 +343,7 @@ mod tests {
         let server = server();
         let all = futures_util::future::join_all((0..1000).map(|_| server.get())).await;
         assert!(all.iter().all(|answer| *answer == Ok(Some(1))));
-        server.hands.advance(4 * SECOND);
+        server.manual_clock.advance(4 * SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
         assert_eq!(server.asked(), 1);
     }
@@ -369,7 +369,7 @@ mod tests {
         let server = server();
         let _ = server.get().await;
         server.answer(Ok(Some(2)));
-        server.hands.advance(6 * SECOND);
+        server.manual_clock.advance(6 * SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
         while server.asked() < 2 {
             tokio::task::yield_now().await;
@@ -377,7 +377,7 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(server.get().await, Ok(Some(2)));
         server.answer(Ok(Some(3)));
-        server.hands.advance(61 * SECOND);
+        server.manual_clock.advance(61 * SECOND);
         assert_eq!(server.get().await, Ok(Some(3)));
     }
 
@@ -387,9 +387,9 @@ mod tests {
         server.answer(Ok(None));
         assert_eq!(server.get().await, Ok(None));
         server.answer(Ok(Some(1)));
-        server.hands.advance(4 * SECOND);
+        server.manual_clock.advance(4 * SECOND);
         assert_eq!(server.get().await, Ok(None));
-        server.hands.advance(SECOND);
+        server.manual_clock.advance(SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
         assert_eq!(server.asked(), 2);
     }
@@ -403,15 +403,15 @@ mod tests {
         assert_eq!(server.get().await, Err(Unavailable));
         assert_eq!(server.asked(), 1, "not asked again at once");
         server.answer(Ok(Some(1)));
-        server.hands.advance(3 * SECOND);
+        server.manual_clock.advance(3 * SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
         server.answer(Err(Unavailable));
-        server.hands.advance(1800 * SECOND);
+        server.manual_clock.advance(1800 * SECOND);
         assert_eq!(server.get().await, Ok(Some(1)));
-        server.hands.advance(1900 * SECOND);
+        server.manual_clock.advance(1900 * SECOND);
         assert_eq!(server.get().await, Err(Unavailable));
         server.answer(Ok(Some(4)));
-        server.hands.advance(3 * SECOND);
+        server.manual_clock.advance(3 * SECOND);
         assert_eq!(server.get().await, Ok(Some(4)));
     }
 
@@ -424,7 +424,7 @@ mod tests {
             .await
             .expect("an answer")
             .expect("something");
-        server.hands.advance(61 * SECOND);
+        server.manual_clock.advance(61 * SECOND);
         let second = server
             .kept
             .get("key", server.ask())

@@ -14,10 +14,10 @@ use std::{
 use http::HeaderValue;
 use tokio::runtime::Handle;
 
-use super::here::Here;
+use super::lookup::Lookup;
 use crate::{
     arvados::{
-        Settings, UNKNOWN,
+        ArvadosSettings, UNKNOWN,
         client::{ApiError, SystemClient},
         kept::{Kept, Policy, Unavailable},
         proof,
@@ -29,11 +29,11 @@ use crate::{
         clock::Clock,
         container::ContainerGateway,
         lookup_limit::LookupLimit,
-        place::{HostLabel, Place},
         secret::Secret,
         uuid::{Uuid, UuidKind},
+        vhost::{HostLabel, VirtualHost},
     },
-    route::host::{Named, named},
+    route::host::{HostTarget, parse_label},
 };
 
 /// Records of each kind that are kept.
@@ -96,7 +96,7 @@ impl PartialEq for Container {
 impl Containers {
     /// Nothing was looked up yet. `timeout`: how long a container may take for a response head.
     pub fn new(
-        settings: &Settings,
+        settings: &ArvadosSettings,
         system: SystemClient,
         timeout: Duration,
         clock: Clock,
@@ -114,53 +114,53 @@ impl Containers {
         }
     }
 
-    /// What is at a place of which the snapshot knows `here`: what the snapshot has is never
+    /// What is at a place of which the snapshot knows `lookup`: what the snapshot has is never
     /// shadowed.
     ///
     /// `client` is who asks, as far as guessing is bounded.
-    pub async fn beside(&self, place: &Place, here: Here, client: IpAddr) -> Here {
-        match (&here, place) {
-            (Here::Nothing, Place::Host(label)) => match named(label) {
-                Named::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port), client).await,
-                Named::Bare(uuid) => {
+    pub async fn beside(&self, vhost: &VirtualHost, lookup: Lookup, client: IpAddr) -> Lookup {
+        match (&lookup, vhost) {
+            (Lookup::Unknown, VirtualHost::Host(label)) => match parse_label(label) {
+                HostTarget::Port(uuid, port) => self.at_uuid(uuid, Wanted::Any(port), client).await,
+                HostTarget::Bare(uuid) => {
                     self.at_uuid(uuid, Wanted::Published(DEFAULT_PORT), client)
                         .await
                 }
-                Named::Name(_) => self.at_name(*label, client).await,
-                Named::Broken => here,
+                HostTarget::Name(_) => self.at_name(*label, client).await,
+                HostTarget::Broken => lookup,
             },
-            (Here::Unassigned, Place::Port(port)) => self.at_port(*port).await,
-            (_, Place::Site | Place::Host(_) | Place::Port(_)) => here,
+            (Lookup::Unassigned, VirtualHost::Port(port)) => self.at_port(*port).await,
+            (_, VirtualHost::Site | VirtualHost::Host(_) | VirtualHost::Port(_)) => lookup,
         }
     }
 
     /// A port of a container or of a container request.
-    async fn at_uuid(&self, uuid: Uuid, port: Wanted, client: IpAddr) -> Here {
+    async fn at_uuid(&self, uuid: Uuid, port: Wanted, client: IpAddr) -> Lookup {
         let known = match uuid.kind() {
             UuidKind::Container => self.containers.is_no_guess(&uuid),
             UuidKind::ContainerRequest => self.requests.is_no_guess(&uuid),
-            UuidKind::Token | UuidKind::Other => return Here::Nothing,
+            UuidKind::Token | UuidKind::Other => return Lookup::Unknown,
         };
         self.bounded(known, client, self.port_of(uuid, port)).await
     }
 
     /// What a registered name leads to.
-    async fn at_name(&self, label: HostLabel, client: IpAddr) -> Here {
+    async fn at_name(&self, label: HostLabel, client: IpAddr) -> Lookup {
         self.bounded(self.names.is_no_guess(&label), client, async {
             let system = self.system.clone();
             let ask =
                 move || async move { found(&label, system.published_name(label.as_str()).await) };
             match self.names.get(label, ask).await {
                 Ok(Some(target)) => self.port_of(target.0, Wanted::Any(target.1)).await,
-                Ok(None) => Here::Nothing,
-                Err(Unavailable) => Here::Unavailable,
+                Ok(None) => Lookup::Unknown,
+                Err(Unavailable) => Lookup::Unavailable,
             }
         })
         .await
     }
 
     /// What a port of the range leads to.
-    async fn at_port(&self, port: u16) -> Here {
+    async fn at_port(&self, port: u16) -> Lookup {
         let ask = || {
             let system = self.system.clone();
             async move {
@@ -172,21 +172,21 @@ impl Containers {
         };
         let first = match self.ports.get((), ask).await {
             Ok(ports) => ports.and_then(|ports| ports.get(&port).copied()),
-            Err(Unavailable) => return Here::Unavailable,
+            Err(Unavailable) => return Lookup::Unavailable,
         };
         if let Some((container, inner)) = first {
-            let here = self.port_of(container, Wanted::Any(inner)).await;
+            let lookup = self.port_of(container, Wanted::Any(inner)).await;
             // Perhaps the port has another tenant since the list was read.
-            if !matches!(&here, Here::App(app) if app.spec.state == AppState::Ended) {
-                return here;
+            if !matches!(&lookup, Lookup::App(app) if app.spec.state == AppState::Ended) {
+                return lookup;
             }
         }
         match self.ports.get_fresh((), ask).await {
             Ok(ports) => match ports.and_then(|ports| ports.get(&port).copied()) {
                 Some((container, inner)) => self.port_of(container, Wanted::Any(inner)).await,
-                None => Here::Unassigned,
+                None => Lookup::Unassigned,
             },
-            Err(Unavailable) => Here::Unavailable,
+            Err(Unavailable) => Lookup::Unavailable,
         }
     }
 
@@ -210,31 +210,36 @@ impl Containers {
 
     /// Runs a look-up of something nothing is known of only while few of the client's found
     /// nothing.
-    async fn bounded(&self, known: bool, client: IpAddr, look: impl Future<Output = Here>) -> Here {
+    async fn bounded(
+        &self,
+        known: bool,
+        client: IpAddr,
+        look: impl Future<Output = Lookup>,
+    ) -> Lookup {
         if known {
             return look.await;
         }
         let Some(turn) = self.lookups.attempt(client) else {
-            return Here::Unavailable;
+            return Lookup::Unavailable;
         };
-        let here = look.await;
-        if !matches!(here, Here::Nothing) {
+        let lookup = look.await;
+        if !matches!(lookup, Lookup::Unknown) {
             turn.found();
         }
-        here
+        lookup
     }
 
-    async fn port_of(&self, uuid: Uuid, wanted: Wanted) -> Here {
+    async fn port_of(&self, uuid: Uuid, wanted: Wanted) -> Lookup {
         let container = match uuid.kind() {
             UuidKind::Container => uuid,
             UuidKind::ContainerRequest => {
                 match self.requests.get(uuid, || self.read_request(uuid)).await {
                     Ok(Some(container)) => *container,
-                    Ok(None) => return Here::Nothing,
-                    Err(Unavailable) => return Here::Unavailable,
+                    Ok(None) => return Lookup::Unknown,
+                    Err(Unavailable) => return Lookup::Unavailable,
                 }
             }
-            UuidKind::Token | UuidKind::Other => return Here::Nothing,
+            UuidKind::Token | UuidKind::Other => return Lookup::Unknown,
         };
         match self
             .containers
@@ -242,13 +247,13 @@ impl Containers {
             .await
         {
             Ok(Some(known)) => match wanted {
-                Wanted::Published(port) if known.published(port).is_none() => Here::Nothing,
+                Wanted::Published(port) if known.published(port).is_none() => Lookup::Unknown,
                 Wanted::Published(port) | Wanted::Any(port) => {
-                    Here::App(self.app(&known, container, port))
+                    Lookup::App(self.app(&known, container, port))
                 }
             },
-            Ok(None) => Here::Nothing,
-            Err(Unavailable) => Here::Unavailable,
+            Ok(None) => Lookup::Unknown,
+            Err(Unavailable) => Lookup::Unavailable,
         }
     }
 

@@ -7,15 +7,15 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::here::Here;
+use super::lookup::Lookup;
 use crate::{
     model::{
         access::GroupName,
         app::{App, AppId, AppSpec},
-        place::{HostLabel, Place},
         site::Site,
+        vhost::{HostLabel, VirtualHost},
     },
-    route::host::{Named, named},
+    route::host::{HostTarget, parse_label},
 };
 
 /// The site and its apps. Immutable; a change is a new snapshot.
@@ -162,17 +162,17 @@ impl Snapshot {
     }
 
     /// What is at a place, as far as this snapshot knows.
-    pub fn at(&self, place: &Place) -> Here {
-        match place {
-            Place::Site => Here::Site,
-            Place::Host(label) => match named(label) {
-                Named::Broken => Here::Broken,
-                Named::Port(..) | Named::Bare(_) => Here::Nothing,
-                Named::Name(_) => self
+    pub fn at(&self, vhost: &VirtualHost) -> Lookup {
+        match vhost {
+            VirtualHost::Site => Lookup::Site,
+            VirtualHost::Host(label) => match parse_label(label) {
+                HostTarget::Broken => Lookup::Malformed,
+                HostTarget::Port(..) | HostTarget::Bare(_) => Lookup::Unknown,
+                HostTarget::Name(_) => self
                     .at_host(label)
-                    .map_or(Here::Nothing, |app| Here::App(app.clone())),
+                    .map_or(Lookup::Unknown, |app| Lookup::App(app.clone())),
             },
-            Place::Port(_) => Here::Unassigned,
+            VirtualHost::Port(_) => Lookup::Unassigned,
         }
     }
 

@@ -18,7 +18,7 @@ pub fn run(args: &cli::Demo) -> u8 {
         );
         return BAD_CONFIGURATION;
     }
-    logging::start(&logging::Settings {
+    logging::start(&logging::LogSettings {
         requests: args.log_requests,
         level: "warn".into(),
     });

@@ -10,7 +10,7 @@ use crate::{
     catalog::{
         from_arvados::Containers,
         from_kubernetes::Feeder,
-        here::Here,
+        lookup::Lookup,
         snapshot::{Problem, Snapshot},
     },
     cli::{Explain, Kind},
@@ -28,9 +28,9 @@ use crate::{
         arrival::Arrival,
         caller::{Caller, Credential},
         clock::Clock,
-        place::Place,
         principal::{PersonClaims, Principal},
         site::Site,
+        vhost::VirtualHost,
     },
     ops::{http_client::CallCounter, logging},
     route::{Route, host::named, path::route},
@@ -85,11 +85,11 @@ pub fn run(args: &Explain) -> u8 {
         }
     };
     let caller = caller(args, &admin_groups);
-    let look = |place: &Place| match &containers {
-        Some(Ok(containers)) => containers.look(place, &snapshot),
+    let look = |vhost: &VirtualHost| match &containers {
+        Some(Ok(containers)) => containers.look(vhost, &snapshot),
         // Without its source nothing is known of what cannot be listed.
-        Some(Err(_)) => Here::Unavailable,
-        None => snapshot.at(place),
+        Some(Err(_)) => Lookup::Unavailable,
+        None => snapshot.at(vhost),
     };
     if let Some(Err(error)) = &containers {
         eprintln!("arvados: {error:#}");
@@ -135,7 +135,10 @@ struct Lookups {
 }
 
 impl Lookups {
-    fn new(arvados: &arvados::Settings, forward: &forward::Settings) -> anyhow::Result<Lookups> {
+    fn new(
+        arvados: &arvados::ArvadosSettings,
+        forward: &forward::ForwardSettings,
+    ) -> anyhow::Result<Lookups> {
         let runtime = tokio::runtime::Runtime::new()?;
         let api = Api::new(arvados, CallCounter::default())?;
         let (system, clock, control) = (
@@ -150,10 +153,10 @@ impl Lookups {
         })
     }
 
-    fn look(&self, place: &Place, snapshot: &Snapshot) -> Here {
+    fn look(&self, vhost: &VirtualHost, snapshot: &Snapshot) -> Lookup {
         self.runtime.block_on(self.containers.beside(
-            place,
-            snapshot.at(place),
+            vhost,
+            snapshot.at(vhost),
             Ipv4Addr::LOCALHOST.into(),
         ))
     }
@@ -176,7 +179,7 @@ pub fn explain(
     parts: &Parts,
     caller: &Caller,
     snapshot: &Snapshot,
-    look: impl FnOnce(&Place) -> Here,
+    look: impl FnOnce(&VirtualHost) -> Lookup,
 ) -> Explanation {
     let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
@@ -214,9 +217,9 @@ pub fn explain(
             };
         }
     };
-    let here = look(&arrival.place);
-    text += &steps(&arrival, caller, snapshot, &here);
-    let decision = decide::decide(&arrival, caller, snapshot, &here);
+    let lookup = look(&arrival.vhost);
+    text += &steps(&arrival, caller, snapshot, &lookup);
+    let decision = decide::decide(&arrival, caller, snapshot, &lookup);
     text += &format!("decision  {} ({})\n", decision.as_str(), decision.reason());
     text += &format!("answer    {}\n", answer(&decision));
     Explanation {
@@ -227,23 +230,23 @@ pub fn explain(
     }
 }
 
-fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> String {
+fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, lookup: &Lookup) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
-    text += &match &arrival.place {
-        Place::Site => format!(
+    text += &match &arrival.vhost {
+        VirtualHost::Site => format!(
             "route     {}\n",
             route(arrival.target.path(), snapshot.site())
         ),
-        Place::Host(label) => format!("route     host {label}: {}\n", named(label)),
-        Place::Port(port) => format!("route     port {port}\n"),
+        VirtualHost::Host(label) => format!("route     host {label}: {}\n", parse_label(label)),
+        VirtualHost::Port(port) => format!("route     port {port}\n"),
     };
     let asked_for = match (
         route(arrival.target.path(), snapshot.site()),
-        &arrival.place,
+        &arrival.vhost,
     ) {
-        (Route::App { id, .. } | Route::AppWithoutSlash { id }, Place::Site) => Some(id),
-        (_, Place::Host(label)) => Some(label.as_str()),
-        (_, Place::Site | Place::Port(_)) => None,
+        (Route::App { id, .. } | Route::AppWithoutSlash { id }, VirtualHost::Site) => Some(id),
+        (_, VirtualHost::Host(label)) => Some(label.as_str()),
+        (_, VirtualHost::Site | VirtualHost::Port(_)) => None,
     };
     let problems = snapshot
         .problems()
@@ -260,7 +263,7 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -
         };
         text += &format!("problem   {object}: {what}{kept}\n");
     }
-    if let Ok(destination) = locate(arrival, snapshot, here) {
+    if let Ok(destination) = locate(arrival, snapshot, lookup) {
         let app = &destination.app;
         text += &format!("app       {} at {}\n", app.id(), app.spec.upstream);
         text += &format!("access    {}\n", app.spec.access);

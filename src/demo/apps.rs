@@ -1,7 +1,7 @@
 //! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a
 //! loopback port.
 //!
-//! Here: which apps there are, how one is started, and which answers what. What the apps say lives
+//! Lookup: which apps there are, how one is started, and which answers what. What the apps say lives
 //! below: `page` makes answers out of the HTML files, `visitor` reads what the gateway told about
 //! the person, `whoami` and `team` fill their page, `chat` is the app with streams.
 

@@ -27,7 +27,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use super::{
-    Settings,
+    ForwardSettings,
     app_tls::Distrust,
     body::Upload,
     driven::Driven,
@@ -74,7 +74,7 @@ pub struct Opened {
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app.
-    pub place: Arc<Taken>,
+    pub slot: Arc<Taken>,
     /// What is shown and expected on it, when it leads to a container's gateway.
     pub proof: Option<Proof>,
 }
@@ -87,15 +87,15 @@ pub async fn open(
     app: &App,
     near: Near,
     tls: Option<Arc<ClientConfig>>,
-    settings: &Settings,
-    (metrics, place): (&ForwardMetrics, Taken),
+    settings: &ForwardSettings,
+    (metrics, slot): (&ForwardMetrics, Taken),
 ) -> Result<Opened, Fault> {
     let open = &metrics.upstream_connections;
     let speak = Speak {
         protocol: app.spec.protocol,
         settings,
         open,
-        place,
+        slot,
     };
     let connecting = async {
         let upstream = &app.spec.upstream;
@@ -278,10 +278,10 @@ fn proxy_header(client: SocketAddr) -> Vec<u8> {
 /// Begins to speak HTTP.
 struct Speak<'s> {
     protocol: Protocol,
-    settings: &'s Settings,
+    settings: &'s ForwardSettings,
     /// Counts connections that are open: from here on, not while one is being opened.
     open: &'s Gauge,
-    place: Taken,
+    slot: Taken,
 }
 
 impl Speak<'_> {
@@ -295,8 +295,8 @@ impl Speak<'_> {
             Protocol::Http1 => Some(InterimCount::default()),
             Protocol::Http2 => None,
         };
-        let counted = Counted::new(self.open, self.place);
-        let place = counted.place.clone();
+        let counted = Counted::new(self.open, self.slot);
+        let slot = counted.slot.clone();
         let stream = TokioIo::new(Heard {
             stream,
             heard: heard.clone(),
@@ -329,7 +329,7 @@ impl Speak<'_> {
                 tokio::task::spawn_local(drive(connection, websockets.clone()));
                 Sender::Http2(Shared {
                     sender,
-                    place: Rc::new(()),
+                    slot: Rc::new(()),
                     websockets,
                 })
             }
@@ -337,7 +337,7 @@ impl Speak<'_> {
         Ok(Opened {
             sender,
             heard,
-            place,
+            slot,
             proof,
         })
     }
@@ -450,15 +450,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
 
 struct Counted {
     open: Gauge,
-    place: Arc<Taken>,
+    slot: Arc<Taken>,
 }
 
 impl Counted {
-    fn new(open: &Gauge, place: Taken) -> Counted {
+    fn new(open: &Gauge, slot: Taken) -> Counted {
         open.inc();
         Counted {
             open: open.clone(),
-            place: Arc::new(place),
+            slot: Arc::new(slot),
         }
     }
 }

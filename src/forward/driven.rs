@@ -127,7 +127,7 @@ impl Driven {
     /// Moves the connection on, and then asks what came of it.
     pub fn poll<F: Future>(&mut self, cx: &mut Context<'_>, what: Pin<&mut F>) -> Poll<F::Output> {
         match self.turn(cx) {
-            Turned::Here => self.ask(|quiet| what.poll(quiet)),
+            Turned::Lookup => self.ask(|quiet| what.poll(quiet)),
             Turned::ByItself => what.poll(cx),
         }
     }
@@ -146,7 +146,7 @@ impl Driven {
             return Poll::Ready(frame);
         }
         match self.turn(cx) {
-            Turned::Here => self.ask(|quiet| Pin::new(body).poll_frame(quiet)),
+            Turned::Lookup => self.ask(|quiet| Pin::new(body).poll_frame(quiet)),
             Turned::ByItself => Pin::new(body).poll_frame(cx),
         }
     }
@@ -187,14 +187,14 @@ impl Driven {
             self.connection = None;
             return Turned::ByItself;
         }
-        Turned::Here
+        Turned::Lookup
     }
 }
 
 /// Who moves a connection on.
 enum Turned {
     /// We just did.
-    Here,
+    Lookup,
     /// Nobody has to.
     ByItself,
 }

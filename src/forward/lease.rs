@@ -53,7 +53,7 @@ pub struct Shared {
     /// Sends on it.
     pub sender: http2::SendRequest<Upload>,
     /// Alive while the place is taken.
-    pub place: Rc<()>,
+    pub slot: Rc<()>,
     /// Whether WebSockets may be opened on it.
     pub websockets: Rc<WebSockets>,
 }
@@ -132,7 +132,7 @@ pub struct Connection {
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app, counted for the client that uses it now.
-    pub place: Arc<Taken>,
+    pub slot: Arc<Taken>,
     /// What is shown and expected on it.
     pub proof: Option<Rc<Proof>>,
     /// Whether a request was sent on it before.

@@ -18,7 +18,7 @@ use rustls::ClientConfig;
 use tokio::sync::watch;
 
 use super::{
-    Settings,
+    ForwardSettings,
     app_tls::{self, Distrust},
     connect,
     fault::Fault,
@@ -48,7 +48,7 @@ pub struct Pool {
     /// For all containers, whose certificates say nothing.
     containers: OnceCell<Arc<ClientConfig>>,
     /// Deadlines and bounds.
-    pub settings: Settings,
+    pub settings: ForwardSettings,
     /// What is counted.
     pub metrics: Arc<ForwardMetrics>,
 }
@@ -112,19 +112,19 @@ impl Connection {
     fn is_in_use(&self) -> bool {
         match &self.sender {
             Sender::Http1(_) => false,
-            Sender::Http2(shared) => Rc::strong_count(&shared.place) > 1,
+            Sender::Http2(shared) => Rc::strong_count(&shared.slot) > 1,
         }
     }
 
     /// Another place on one that many share.
-    fn place(&self) -> Option<Connection> {
+    fn slot(&self) -> Option<Connection> {
         let Sender::Http2(shared) = &self.sender else {
             return None;
         };
         Some(Connection {
             sender: Sender::Http2(shared.clone()),
             heard: self.heard.clone(),
-            place: self.place.clone(),
+            slot: self.slot.clone(),
             proof: self.proof.clone(),
             pool: self.pool.clone(),
             metrics: self.metrics.clone(),
@@ -136,14 +136,14 @@ impl Connection {
     fn has_room(&self) -> bool {
         match &self.sender {
             Sender::Http1(driven) => driven.is_ready(),
-            Sender::Http2(shared) => Rc::strong_count(&shared.place) <= STREAMS as usize,
+            Sender::Http2(shared) => Rc::strong_count(&shared.slot) <= STREAMS as usize,
         }
     }
 }
 
 impl Pool {
     /// An empty pool.
-    pub fn new(settings: Settings, metrics: Arc<ForwardMetrics>) -> Rc<Pool> {
+    pub fn new(settings: ForwardSettings, metrics: Arc<ForwardMetrics>) -> Rc<Pool> {
         Rc::new(Pool {
             apps: RefCell::default(),
             containers: OnceCell::new(),
@@ -176,17 +176,13 @@ impl Pool {
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
             // A client over its share gets `Busy` when it tries to open a new connection.
-            Sender::Http1(_)
-                if !connection
-                    .place
-                    .pass_to(self.settings.connections(), holder) =>
-            {
+            Sender::Http1(_) if !connection.slot.pass_to(self.settings.connections(), holder) => {
                 return None;
             }
             Sender::Http1(_) => of_app.kept.remove(at),
             Sender::Http2(_) => {
                 connection.since = now;
-                Box::new(connection.place()?)
+                Box::new(connection.slot()?)
             }
         };
         connection.used_before = true;
@@ -294,22 +290,22 @@ impl Pool {
         near: Near,
         holder: Holder<'_>,
     ) -> Result<Lease, Fault> {
-        let place = app
+        let slot = app
             .load
             .take(Slot::Connection, self.settings.connections(), holder)
             .ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
-        let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, place)).await?;
+        let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, slot)).await?;
         let connect::Opened {
             sender,
             heard,
-            place,
+            slot,
             proof,
         } = opened;
         let connection = Box::new(Connection {
             sender,
             heard,
-            place,
+            slot,
             proof: proof.map(Rc::new),
             used_before: false,
             near,
@@ -318,8 +314,8 @@ impl Pool {
             timer: Timer::default(),
             since: Instant::now(),
         });
-        if let Some(place) = connection.place() {
-            self.store(app, Box::new(place));
+        if let Some(slot) = connection.slot() {
+            self.store(app, Box::new(slot));
         }
         Ok(Lease {
             connection,
@@ -339,7 +335,7 @@ impl Pool {
             Sender::Http1(driven) => {
                 driven.rest();
                 if !driven.is_closed() {
-                    connection.place.give_up();
+                    connection.slot.give_up();
                     connection.since = Instant::now();
                     self.store(&app, connection);
                 }

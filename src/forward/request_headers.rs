@@ -101,7 +101,7 @@ struct OwnOrigin<'r> {
 
 impl<'r> OwnOrigin<'r> {
     fn new(context: &Context<'r>) -> OwnOrigin<'r> {
-        let public = context.site.origin_of(&context.arrival.place);
+        let public = context.site.origin_of(&context.arrival.vhost);
         OwnOrigin {
             public,
             app: context.permit.app(),

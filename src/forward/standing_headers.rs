@@ -19,9 +19,9 @@ use crate::{
     model::{
         app::{App, AppKind},
         identity_headers::{GroupsHeader, group_value},
-        place::Place,
         principal::Principal,
         site::{ForwardedConstants, Site, WebOrigin},
+        vhost::VirtualHost,
     },
     peer::{Peer, X_FORWARDED_FOR, address_value},
 };
@@ -51,7 +51,7 @@ struct Said {
     headers: HeaderMap,
     origin: WebOrigin,
     site: Arc<Site>,
-    place: Place,
+    vhost: VirtualHost,
     /// Alone keeps the address from being another app's.
     app: Weak<App>,
     person: Option<Arc<Principal>>,
@@ -60,12 +60,12 @@ struct Said {
 
 impl Said {
     fn new(context: &Context<'_>, host: Option<&HeaderValue>) -> Said {
-        let origin = context.site.origin_of(&context.arrival.place);
+        let origin = context.site.origin_of(&context.arrival.vhost);
         Said {
             headers: make(context, host, &origin),
             origin,
             site: context.site.clone(),
-            place: context.arrival.place,
+            vhost: context.arrival.vhost,
             app: Arc::downgrade(context.permit.app()),
             person: context.permit.principal().cloned(),
             host: host.cloned(),
@@ -81,7 +81,7 @@ impl Said {
         same_person
             && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(context.permit.app()))
             && Arc::ptr_eq(&self.site, context.site)
-            && self.place == context.arrival.place
+            && self.vhost == context.arrival.vhost
             && self.host.as_ref() == host
     }
 }

@@ -23,7 +23,7 @@ use super::{frames::FrameWalk, lease::Lease};
 use crate::{
     ops::drain::DrainWatcher,
     session::usage::Usage,
-    streams::{Cut, CutReason},
+    streams::{Revocation, RevocationReason},
 };
 
 /// Bytes held per direction at most, and only while they are written: most WebSockets say nothing
@@ -67,12 +67,12 @@ const GOING_AWAY: Farewell = Farewell {
     reason: "the gateway restarts",
 };
 
-impl From<CutReason> for Farewell {
-    fn from(reason: CutReason) -> Farewell {
+impl From<RevocationReason> for Farewell {
+    fn from(reason: RevocationReason) -> Farewell {
         let reason = match reason {
-            CutReason::SessionEnded => "the session has ended",
-            CutReason::NoLongerAllowed => "this app is no longer for you",
-            CutReason::AppGone => "this app is gone",
+            RevocationReason::SessionEnded => "the session has ended",
+            RevocationReason::NoLongerAllowed => "this app is no longer for you",
+            RevocationReason::AppGone => "this app is gone",
         };
         Farewell { code: 1008, reason }
     }
@@ -133,7 +133,7 @@ pub async fn tunnel(
     client: OnUpgrade,
     (upstream, lease): (OnUpgrade, Lease),
     usage: Option<Usage>,
-    cut: &Cut,
+    revocation: &Revocation,
     mut drain: DrainWatcher,
     idle: Duration,
 ) -> Carried {
@@ -187,7 +187,7 @@ pub async fn tunnel(
                 }
                 None
             }
-            reason = cut.told() => Some(Farewell::from(reason)),
+            reason = revocation.revoked() => Some(Farewell::from(reason)),
             () = drain.stopping() => Some(GOING_AWAY),
             () = stop.silence(idle) => Some(SILENT),
         };
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_close_frame_says_why_and_is_masked_towards_an_app() {
-        let plain = Farewell::from(CutReason::SessionEnded).frame(false);
+        let plain = Farewell::from(RevocationReason::SessionEnded).frame(false);
         assert_eq!(plain[..4], [0x88, 23, 0x03, 0xf0]);
         assert_eq!(&plain[4..], b"the session has ended");
         let masked = GOING_AWAY.frame(true);

@@ -45,7 +45,7 @@ impl RequestLog {
         })
     }
 
-    /// Hands over what waits, soon after it was written; never ends.
+    /// ManualClock over what waits, soon after it was written; never ends.
     pub async fn keep_flushing(self: Rc<Self>) {
         loop {
             self.waiting.notified().await;
@@ -54,7 +54,7 @@ impl RequestLog {
         }
     }
 
-    /// Hands over what waits.
+    /// ManualClock over what waits.
     pub fn flush(&self) {
         let batch = self.batch.take();
         let lines = self.lines.replace(0);

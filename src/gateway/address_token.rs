@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 
 use crate::{
     arvados::tokens::form,
-    catalog::here::Here,
+    catalog::lookup::Lookup,
     incoming::query,
     model::{access::Access, secret::Secret},
 };
@@ -23,11 +23,11 @@ pub enum AddressToken {
 
 /// Takes the token out of a target that leads to a container, or may do so as far as anybody can
 /// say now.
-pub fn take(target: &mut PathAndQuery, here: &Here) -> Option<AddressToken> {
-    let is_public = match here {
-        Here::App(app) if app.container().is_some() => app.spec.access == Access::Public,
-        Here::Nothing | Here::Unassigned | Here::Unavailable => false,
-        Here::App(_) | Here::Site | Here::Broken => return None,
+pub fn take(target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken> {
+    let is_public = match lookup {
+        Lookup::App(app) if app.container().is_some() => app.spec.access == Access::Public,
+        Lookup::Unknown | Lookup::Unassigned | Lookup::Unavailable => false,
+        Lookup::App(_) | Lookup::Site | Lookup::Malformed => return None,
     };
     let query = target.query()?;
     let mut found: Option<AddressToken> = None;
@@ -74,7 +74,7 @@ mod tests {
     const TOKEN: &str =
         "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
 
-    fn container(access: Access) -> Here {
+    fn container(access: Access) -> Lookup {
         let uuid = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
         let gateway = ContainerGateway {
             container: uuid,
@@ -94,7 +94,7 @@ mod tests {
             access,
             Duration::from_secs(1),
         );
-        Here::App(Arc::new(App::on_host(spec)))
+        Lookup::App(Arc::new(App::on_host(spec)))
     }
 
     /// What is left, and the token.
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn elsewhere_a_query_is_left_alone() {
         let mut target = PathAndQuery::from_static("/x?api_token=T");
-        assert!(take(&mut target, &Here::Site).is_none());
+        assert!(take(&mut target, &Lookup::Site).is_none());
         assert_eq!(target, "/x?api_token=T");
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     cluster::pod_logs::Log,
     forward::body::Download,
     listener::connection::{Busy, Exchange},
-    streams::{Cut, Listed, Streams},
+    streams::{Revocation, StreamGuard, Streams},
 };
 
 /// A response that has already carried this many bytes counts as lasting.
@@ -62,11 +62,11 @@ pub struct Watch {
     /// The table of this thread.
     pub streams: Rc<Streams>,
     /// The connection's cut.
-    pub cut: Rc<Cut>,
+    pub revocation: Rc<Revocation>,
     /// What is asked.
     pub question: Question,
     /// Set once it is listed.
-    listed: Option<Listed>,
+    registered: Option<StreamGuard>,
 }
 
 impl Answer {
@@ -115,26 +115,29 @@ impl Answer {
 
 impl Watch {
     /// Nothing is asked yet.
-    pub fn new(streams: &Rc<Streams>, cut: &Rc<Cut>, question: Question) -> Watch {
+    pub fn new(streams: &Rc<Streams>, revocation: &Rc<Revocation>, question: Question) -> Watch {
         Watch {
             streams: streams.clone(),
-            cut: cut.clone(),
+            revocation: revocation.clone(),
             question,
-            listed: None,
+            registered: None,
         }
     }
 
     /// For an answer of ours.
     pub fn of(call: &Call<'_>, question: Question) -> Watch {
-        Watch::new(call.streams, call.cut, question)
+        Watch::new(call.streams, call.revocation, question)
     }
 
     /// A response becomes a stream when it has to wait for the app, or has carried much: the many
     /// small answers never touch the table.
     fn list(&mut self) {
-        if self.listed.is_none() {
+        if self.registered.is_none() {
             let question = self.question.clone();
-            self.listed = Some(self.streams.list(self.cut.clone(), move || question.ask()));
+            self.registered = Some(
+                self.streams
+                    .register(self.revocation.clone(), move || question.ask()),
+            );
         }
     }
 }
@@ -148,7 +151,7 @@ impl Drop for Answer {
             Content::Whole(_) => None,
         };
         if let (Some(watch), Some(record)) = (watch, &mut self.record)
-            && let Some(reason) = watch.cut.reason()
+            && let Some(reason) = watch.revocation.reason()
         {
             record.conclude(reason.as_str());
         }

@@ -174,7 +174,7 @@ pub struct Service {
     /// The thread.
     pub thread: Rc<DataThread>,
     /// Whose forwarded headers are believed at this listener.
-    pub peers: peer::Settings,
+    pub peers: peer::PeerSettings,
     /// Whether everything is sent on to https.
     pub redirects: bool,
 }

@@ -157,7 +157,7 @@ impl Gateway {
         if cookies_speak
             && let Some(session) = asked
                 .recognised
-                .find(headers, app.id(), &arrival.place, now)
+                .find(headers, app.id(), &arrival.vhost, now)
             && !session.sign_in().needs_proof()
         {
             self.sessions.metrics().lookup("app");
@@ -165,7 +165,7 @@ impl Gateway {
             self.recheck(&live);
             return Ok(Consulted::by_session(live, Credential::Cookie));
         }
-        let presented = cookies::scan(headers, &site.cookies, &arrival.place)?;
+        let presented = cookies::scan(headers, &site.cookies, &arrival.vhost)?;
         let found = if cookies_speak {
             self.find(&presented, asked, now).await
         } else {
@@ -192,13 +192,13 @@ impl Gateway {
         asked: &Asked<'_>,
         now: Moment,
     ) -> Result<Option<Live>, NotLoaded> {
-        let (app, place) = (asked.destination.app.id(), &asked.arrival.place);
+        let (app, vhost) = (asked.destination.app.id(), &asked.arrival.vhost);
         let find = || {
             self.sessions.find(
                 presented.app.iter(),
                 presented.sign_in.iter(),
                 app,
-                place,
+                vhost,
                 now,
             )
         };

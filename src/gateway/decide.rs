@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     authorize::{Denied, Permit, authorize},
-    catalog::{here::Here, snapshot::Snapshot},
+    catalog::{lookup::Lookup, snapshot::Snapshot},
     model::{
         access::Access,
         app::{AppKind, AppState},
@@ -21,9 +21,14 @@ use crate::{
 };
 
 /// What the request gets.
-pub fn decide(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, here: &Here) -> Decision {
-    let judged =
-        locate(arrival, snapshot, here).and_then(|destination| judge(arrival, caller, destination));
+pub fn decide(
+    arrival: &Arrival,
+    caller: &Caller,
+    snapshot: &Snapshot,
+    lookup: &Lookup,
+) -> Decision {
+    let judged = locate(arrival, snapshot, lookup)
+        .and_then(|destination| judge(arrival, caller, destination));
     match judged.and_then(reachable) {
         Ok(permit) => Decision::Forward(permit),
         Err(early) => Decision::Early(early),

@@ -32,7 +32,7 @@ use crate::{
     },
     route::Endpoint,
     session::{cookie::RecordKey, load::NotLoaded, record::SignIn, shared::Away, store::Live},
-    streams::{Cut, Streams},
+    streams::{Revocation, Streams},
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -49,7 +49,7 @@ pub struct Call<'r> {
     /// Where an answer that lasts is listed.
     pub streams: &'r Rc<Streams>,
     /// Told when an answer must end.
-    pub cut: &'r Rc<Cut>,
+    pub revocation: &'r Rc<Revocation>,
 }
 
 impl Call<'_> {
@@ -83,12 +83,12 @@ impl Call<'_> {
             Endpoint::BackchannelLogout => self.backchannel_logout(body, record).await,
             Endpoint::FrontchannelLogout => self.frontchannel_logout(record).await,
             Endpoint::Renewed => {
-                let here = self
+                let lookup = self
                     .gateway
                     .catalog
-                    .at(&self.arrival.place, self.snapshot, record.client.address)
+                    .at(&self.arrival.vhost, self.snapshot, record.client.address)
                     .await;
-                self.renewed(&here, record)
+                self.renewed(&lookup, record)
             }
             Endpoint::RenewScript => self.renew_script(),
             Endpoint::Logs => self.logs(record).await,
@@ -187,7 +187,7 @@ impl Call<'_> {
         cookies::scan(
             &self.parts.headers,
             &self.snapshot.site().cookies,
-            &self.arrival.place,
+            &self.arrival.vhost,
         )
         .ok()
     }

@@ -5,13 +5,13 @@ use http::{Method, StatusCode};
 
 use super::decision::{Early, Reason, Refusal};
 use crate::{
-    catalog::{here::Here, snapshot::Snapshot},
+    catalog::{lookup::Lookup, snapshot::Snapshot},
     incoming::{Malformed, path},
     model::{
         app::{App, Isolation},
         arrival::Arrival,
         destination::Destination,
-        place::Place,
+        vhost::VirtualHost,
     },
     route::{
         Endpoint, Route,
@@ -20,14 +20,18 @@ use crate::{
 };
 
 /// Which app the request is for, or what it gets without one.
-pub fn locate(arrival: &Arrival, snapshot: &Snapshot, here: &Here) -> Result<Destination, Early> {
-    match here {
-        Here::Site => on_the_site(arrival, snapshot),
-        Here::App(app) => on_its_host(arrival, app),
-        Here::Nothing => refuse(absent(snapshot)),
-        Here::Broken => refuse(Reason::Malformed(Malformed::Host)),
-        Here::Unassigned => refuse(Reason::Unassigned),
-        Here::Unavailable => refuse(Reason::CatalogUnavailable),
+pub fn locate(
+    arrival: &Arrival,
+    snapshot: &Snapshot,
+    lookup: &Lookup,
+) -> Result<Destination, Early> {
+    match lookup {
+        Lookup::Site => on_the_site(arrival, snapshot),
+        Lookup::App(app) => on_its_host(arrival, app),
+        Lookup::Unknown => refuse(absent(snapshot)),
+        Lookup::Malformed => refuse(Reason::Malformed(Malformed::Host)),
+        Lookup::Unassigned => refuse(Reason::Unassigned),
+        Lookup::Unavailable => refuse(Reason::CatalogUnavailable),
     }
 }
 
@@ -70,7 +74,10 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Ea
             match (app.spec.isolation, app.host) {
                 (Isolation::Host, Some(label)) => Err(Early::Redirect {
                     status: StatusCode::TEMPORARY_REDIRECT,
-                    location: site.url(&Place::Host(label), &with_query(&path[root..], arrival)),
+                    location: site.url(
+                        &VirtualHost::Host(label),
+                        &with_query(&path[root..], arrival),
+                    ),
                 }),
                 // Its host is taken by another: on the path it would share an origin it was to be
                 // kept from.

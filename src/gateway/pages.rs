@@ -13,9 +13,9 @@ use crate::{
     model::{
         access::Access,
         app::{App, AppState, Isolation},
-        place::Place,
         principal::Principal,
         site::Site,
+        vhost::VirtualHost,
     },
 };
 
@@ -229,7 +229,9 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
             title: app.title().to_owned(),
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
             href: match (app.spec.isolation, app.host) {
-                (Isolation::Host, Some(label)) => site.url(&Place::Host(label), first_page(app)),
+                (Isolation::Host, Some(label)) => {
+                    site.url(&VirtualHost::Host(label), first_page(app))
+                }
                 (Isolation::Host, None) | (Isolation::Path, _) => {
                     format!("{}{}", app.mount, first_page(app))
                 }
@@ -237,7 +239,7 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
             host: app
                 .host
                 .filter(|_| app.spec.isolation == Isolation::Path)
-                .map(|label| site.url(&Place::Host(label), first_page(app))),
+                .map(|label| site.url(&VirtualHost::Host(label), first_page(app))),
             state: (app.spec.state != AppState::Running).then(|| app.spec.state.as_str()),
             who: who(&app.spec.access),
             open: grounds(app, person.map(Arc::as_ref)).is_ok(),

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{access_log::Record, answer::Answer, endpoints::renew::with_script, pages, respond};
 use crate::{
-    model::{arrival::Arrival, place::Place, site::Site},
+    model::{arrival::Arrival, site::Site, vhost::VirtualHost},
     route::path::RENEWED,
     session::{
         keys::{KeyRing, Purpose},
-        written::WrittenPlace,
+        written::WrittenVirtualHost,
     },
 };
 
@@ -51,7 +51,8 @@ pub struct Parked {
     /// For which app.
     pub app: String,
     /// At which origin.
-    pub place: WrittenPlace,
+    #[serde(rename = "place")]
+    pub vhost: WrittenVirtualHost,
     /// Path and query there.
     pub target: String,
     /// What was typed.
@@ -83,11 +84,11 @@ impl Parked {
     }
 
     /// Opens what a page sent, if it is ours, young, and of this origin.
-    pub fn open(sealed: &str, keys: &KeyRing, place: &Place, now: i64) -> Option<Parked> {
+    pub fn open(sealed: &str, keys: &KeyRing, vhost: &VirtualHost, now: i64) -> Option<Parked> {
         let plain = keys.open(Purpose::ParkedForm, sealed).ok()?;
         let parked: Parked = serde_json::from_slice(&plain).ok()?;
         let is_young = (-SKEW..=MAX_AGE).contains(&now.saturating_sub(parked.came));
-        (is_young && parked.place.read() == Some(*place)).then_some(parked)
+        (is_young && parked.vhost.read() == Some(*vhost)).then_some(parked)
     }
 }
 
@@ -113,7 +114,7 @@ pub fn page(
         sentence,
         app,
         request_id: record.id.to_str().unwrap_or_default(),
-        action: site.url(&arrival.place, &format!("{target}{separator}{MARK}")),
+        action: site.url(&arrival.vhost, &format!("{target}{separator}{MARK}")),
         field: FIELD,
         parked: sealed,
         sign_in: RENEWED,

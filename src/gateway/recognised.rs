@@ -14,7 +14,7 @@ use http::{HeaderMap, header};
 
 use crate::{
     incoming::cookies::Presented,
-    model::{app::AppId, clock::Moment, place::Place},
+    model::{app::AppId, clock::Moment, vhost::VirtualHost},
     session::{record::AppSession, store::Live},
 };
 
@@ -31,7 +31,7 @@ impl Recognised {
         &self,
         headers: &HeaderMap,
         app: &AppId,
-        place: &Place,
+        vhost: &VirtualHost,
         now: Moment,
     ) -> Option<Arc<AppSession>> {
         let mut last = self.last.borrow_mut();
@@ -43,7 +43,7 @@ impl Recognised {
             *last = None;
         }
         let (known, session) = last.as_ref()?;
-        (session.is_for(app, place) && self.hash(headers) == Some(*known)).then(|| session.clone())
+        (session.is_for(app, vhost) && self.hash(headers) == Some(*known)).then(|| session.clone())
     }
 
     /// Notes what these cookies led to, unless it depends on more than the session itself.
@@ -74,13 +74,15 @@ mod tests {
     use crate::{
         incoming::cookies,
         model::{
-            alarm::Alarm,
             clock::Clock,
             cookie_names::CookieNames,
+            policy_changes::PolicyChanges,
             principal::{PersonClaims, Principal},
         },
         ops::metrics::Registry,
-        session::{Settings, metrics::SessionMetrics, record::ProviderTokens, store::Sessions},
+        session::{
+            SessionSettings, metrics::SessionMetrics, record::ProviderTokens, store::Sessions,
+        },
     };
 
     fn line(text: &str) -> HeaderMap {
@@ -92,9 +94,14 @@ mod tests {
 
     #[test]
     fn only_the_same_cookies_are_recognised_for_the_same_app_while_the_session_counts() {
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let metrics = SessionMetrics::register(&Registry::new()).into();
-        let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), metrics);
+        let sessions = Sessions::new(
+            SessionSettings::default(),
+            clock.clone(),
+            PolicyChanges::new(),
+            metrics,
+        );
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
         let (_, sign_in) = sessions
             .begin(person, ProviderTokens::default())
@@ -107,17 +114,18 @@ mod tests {
         let recognised = Recognised::default();
         let find = |headers: &HeaderMap, app| {
             recognised
-                .find(headers, app, &Place::Site, clock.now())
+                .find(headers, app, &VirtualHost::Site, clock.now())
                 .is_some()
         };
         let note = |text: &str, live: &Live| {
             let headers = line(text);
-            let presented = cookies::scan(&headers, &names, &Place::Site).expect("few cookies");
+            let presented =
+                cookies::scan(&headers, &names, &VirtualHost::Site).expect("few cookies");
             recognised.note(&headers, &presented, live);
         };
         assert!(!find(&line("a=1"), &grp), "nothing was noted");
         let (_, session) = sessions
-            .mint(&sign_in, &grp, &Place::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1; b=2", &Live::App(session.clone()));
         assert!(find(&line("a=1; b=2"), &grp));
@@ -130,15 +138,15 @@ mod tests {
         session.end();
         assert!(!find(&line("a=1; b=2"), &grp), "it was ended");
         let (_, session) = sessions
-            .mint(&sign_in, &grp, &Place::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1", &Live::App(session.clone()));
-        hands.advance(Duration::from_secs(31 * 60));
+        manual_clock.advance(Duration::from_secs(31 * 60));
         assert!(!find(&line("a=1"), &grp), "it was not used");
         let (_, session) = sessions
-            .mint(&sign_in, &grp, &Place::Site)
+            .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
-        let app = names.app_at(&Place::Site);
+        let app = names.app_at(&VirtualHost::Site);
         note(&format!("{app}=1; {app}=2"), &Live::App(session.clone()));
         assert!(
             !find(&line(&format!("{app}=1; {app}=2")), &grp),

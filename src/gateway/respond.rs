@@ -20,9 +20,9 @@ use crate::{
         app::{App, AppState},
         arrival::{Arrival, RequestClass},
         grpc,
-        place::Place,
         principal::Principal,
         site::Site,
+        vhost::VirtualHost,
     },
 };
 
@@ -38,7 +38,7 @@ pub struct Audience<'r> {
     /// The page stands in a frame.
     pub framed: bool,
     /// The origin it is read at; `None`: none of ours.
-    pub place: Option<Place>,
+    pub vhost: Option<VirtualHost>,
     /// What was asked for there, and where a sign-in would come back to.
     pub target: &'r str,
     /// Who asks, when known.
@@ -55,7 +55,7 @@ impl<'r> Audience<'r> {
             wants_html: arrival.wants_html,
             grpc: arrival.grpc.is_some(),
             framed: arrival.class == RequestClass::Frame,
-            place: Some(arrival.place),
+            vhost: Some(arrival.vhost),
             target: arrival.target.as_str(),
             person,
             may_reload: arrival.method == Method::GET,
@@ -69,7 +69,7 @@ impl<'r> Audience<'r> {
             wants_html,
             grpc: false,
             framed: false,
-            place: None,
+            vhost: None,
             target: "/",
             person: None,
             may_reload: false,
@@ -79,17 +79,18 @@ impl<'r> Audience<'r> {
     /// The address that begins a sign-in and comes back; whole, so that it may be followed from
     /// anywhere.
     fn start(&self) -> String {
-        let place = self.place.unwrap_or(Place::Site);
-        let back = return_to::address(&place, self.target, self.site);
-        self.site.url(&Place::Site, &pages::start(self.site, &back))
+        let vhost = self.vhost.unwrap_or(VirtualHost::Site);
+        let back = return_to::address(&vhost, self.target, self.site);
+        self.site
+            .url(&VirtualHost::Site, &pages::start(self.site, &back))
     }
 
     /// The launcher, from where the page is read.
     fn home(&self) -> String {
-        match self.place {
-            Some(Place::Site) => self.site.launcher(),
-            Some(Place::Host(_) | Place::Port(_)) | None => {
-                self.site.url(&Place::Site, &self.site.launcher())
+        match self.vhost {
+            Some(VirtualHost::Site) => self.site.launcher(),
+            Some(VirtualHost::Host(_) | VirtualHost::Port(_)) | None => {
+                self.site.url(&VirtualHost::Site, &self.site.launcher())
             }
         }
     }
@@ -314,9 +315,10 @@ pub fn explain(
             StatusCode::BAD_GATEWAY
             | StatusCode::GATEWAY_TIMEOUT
             | StatusCode::SERVICE_UNAVAILABLE => {
-                let href = audience
-                    .site
-                    .url(&audience.place.unwrap_or(Place::Site), audience.target);
+                let href = audience.site.url(
+                    &audience.vhost.unwrap_or(VirtualHost::Site),
+                    audience.target,
+                );
                 Some(Action {
                     label: "Try again",
                     href,

@@ -4,7 +4,7 @@
 use crate::{
     identity::oidc::pending::MAX_RETURN,
     incoming::{host, path},
-    model::{place::Place, site::Site},
+    model::{site::Site, vhost::VirtualHost},
     route::path::{RENEWED, on_host},
 };
 
@@ -21,15 +21,15 @@ pub fn clean(asked: Option<&str>, site: &Site) -> String {
 
 /// The address of a target at a place, as [`clean`] takes it: a path on the site, else whole; what
 /// is too long to be carried along becomes the place's root.
-pub fn address(place: &Place, target: &str, site: &Site) -> String {
-    match place {
-        Place::Site => target.to_owned(),
-        Place::Host(_) | Place::Port(_) => {
-            let whole = site.url(place, target);
+pub fn address(vhost: &VirtualHost, target: &str, site: &Site) -> String {
+    match vhost {
+        VirtualHost::Site => target.to_owned(),
+        VirtualHost::Host(_) | VirtualHost::Port(_) => {
+            let whole = site.url(vhost, target);
             if whole.len() <= MAX_RETURN {
                 whole
             } else {
-                site.url(place, "/")
+                site.url(vhost, "/")
             }
         }
     }
@@ -52,7 +52,7 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
 
 /// The place and the target of an address at another of our origins; its authority is written
 /// exactly as we write it ourselves, so that there is one reading of it.
-pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
+pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(VirtualHost, &'a str)> {
     if asked.len() > MAX_RETURN {
         return None;
     }
@@ -60,14 +60,14 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(Place, &'a str)> {
         .strip_prefix(site.origin.scheme())?
         .strip_prefix("://")?;
     let (authority, target) = rest.split_at(rest.find('/')?);
-    let place = host::place(authority.as_bytes(), site)
+    let vhost = host::vhost(authority.as_bytes(), site)
         .ok()
-        .filter(|place| *place != Place::Site)?;
-    let canonical = *site.origin_of(&place).authority == *authority;
+        .filter(|vhost| *vhost != VirtualHost::Site)?;
+    let canonical = *site.origin_of(&vhost).authority == *authority;
     let sent = without_fragment(target)?;
     let path = sent.split('?').next().unwrap_or_default();
     let is_ours = on_host(path).is_some() && sent != RENEWED;
-    (canonical && keeps_to_the_policy(sent) && !is_ours).then_some((place, target))
+    (canonical && keeps_to_the_policy(sent) && !is_ours).then_some((vhost, target))
 }
 
 /// What a server is told of an address; `None` when what stands behind `#` is nothing that a
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::model::{
         cookie_names::CookieNames,
-        place::HostLabel,
         site::{Site, WebOrigin},
+        vhost::HostLabel,
     };
 
     #[test]
@@ -191,8 +191,8 @@ mod tests {
             url::Url::parse(there).expect("a URL").host_str(),
             Some("web.svc.test")
         );
-        let place = Place::Host(HostLabel::new(b"web").expect("a label"));
-        assert_eq!(elsewhere(there, &site), Some((place, "//a?b=https://e")));
-        assert_eq!(address(&place, &long, &site), "https://web.svc.test/");
+        let vhost = VirtualHost::Host(HostLabel::new(b"web").expect("a label"));
+        assert_eq!(elsewhere(there, &site), Some((vhost, "//a?b=https://e")));
+        assert_eq!(address(&vhost, &long, &site), "https://web.svc.test/");
     }
 }

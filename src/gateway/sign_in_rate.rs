@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_client_may_so_often_and_again_after_a_while_and_another_one_is_another() {
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let rate = SignInRate::new(NonZeroU32::new(3).expect("three"), clock);
         let may = |client: &str| rate.admits(Client::at(client.parse().expect("an address")));
         for (client, same, other) in [
@@ -82,14 +82,14 @@ mod tests {
             (0..100).all(|_| rate.admits(unnamed)),
             "behind a proxy that names nobody"
         );
-        hands.advance(Duration::from_millis(99));
+        manual_clock.advance(Duration::from_millis(99));
         assert!(!may("192.0.2.1"));
-        hands.advance(Duration::from_millis(1));
+        manual_clock.advance(Duration::from_millis(1));
         assert!(
             may("192.0.2.1") && !may("192.0.2.1"),
             "one each tenth of a second"
         );
-        hands.advance(Duration::from_secs(10));
+        manual_clock.advance(Duration::from_secs(10));
         rate.sweep();
         assert_eq!(rate.limiter.len(), 0, "nothing is kept of clients at rest");
         assert!(may("192.0.2.1") && may("192.0.2.1") && may("192.0.2.1") && !may("192.0.2.1"));

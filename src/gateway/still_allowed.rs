@@ -9,12 +9,12 @@ use crate::{
     model::{
         access::Access,
         app::{App, AppKind},
-        place::Place,
         principal::Principal,
         secret::Secret,
+        vhost::VirtualHost,
     },
     session::{store::Live, usage::Usage},
-    streams::CutReason,
+    streams::RevocationReason,
 };
 
 /// What a stream is asked.
@@ -31,7 +31,7 @@ impl Question {
     ///
     /// # Errors
     /// Why it must end.
-    pub fn ask(&self) -> Result<(), CutReason> {
+    pub fn ask(&self) -> Result<(), RevocationReason> {
         match self {
             Question::App(question) => question.ask(),
             Question::Log(question) => question.ask(),
@@ -44,7 +44,7 @@ impl Question {
 pub struct StillAllowed {
     gateway: Arc<Gateway>,
     app: Arc<App>,
-    place: Place,
+    vhost: VirtualHost,
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
     token_expires: Option<i64>,
@@ -57,7 +57,7 @@ impl StillAllowed {
     pub fn new(
         gateway: Arc<Gateway>,
         permit: &Permit,
-        place: Place,
+        vhost: VirtualHost,
         usage: Option<Usage>,
         token_expires: Option<i64>,
         token: Option<Secret>,
@@ -65,7 +65,7 @@ impl StillAllowed {
         Rc::new(StillAllowed {
             gateway,
             app: permit.app().clone(),
-            place,
+            vhost,
             usage,
             principal: permit.principal().cloned(),
             token_expires,
@@ -77,39 +77,41 @@ impl StillAllowed {
     ///
     /// # Errors
     /// Why it must end.
-    pub fn ask(&self) -> Result<(), CutReason> {
+    pub fn ask(&self) -> Result<(), RevocationReason> {
         if self.app.kind == AppKind::Console {
             return Ok(());
         }
         let now = self.gateway.clock.wall_seconds();
         if self.token_expires.is_some_and(|expires| now >= expires) {
-            return Err(CutReason::SessionEnded);
+            return Err(RevocationReason::SessionEnded);
         }
         let app = self
             .gateway
             .catalog
-            .still(&self.app, &self.place)
-            .ok_or(CutReason::AppGone)?;
+            .still(&self.app, &self.vhost)
+            .ok_or(RevocationReason::AppGone)?;
         let verdict = match &self.usage {
-            Some(usage) if !usage.is_live() => return Err(CutReason::SessionEnded),
+            Some(usage) if !usage.is_live() => return Err(RevocationReason::SessionEnded),
             Some(usage) => {
                 // A stream that outlasts the proof has it renewed, as a request would.
                 self.gateway.recheck(usage.live());
                 let is_good = self.gateway.is_proof_good(usage.live().sign_in());
                 if !is_good && app.spec.access != Access::User {
-                    return Err(CutReason::SessionEnded);
+                    return Err(RevocationReason::SessionEnded);
                 }
                 grounds(&app, Some(&usage.live().sign_in().principal()))
             }
             None => match (&self.token, &self.gateway.arvados) {
                 (Some(token), Some(arvados)) => {
-                    let person = arvados.still(token).ok_or(CutReason::SessionEnded)?;
+                    let person = arvados.still(token).ok_or(RevocationReason::SessionEnded)?;
                     grounds(&app, Some(&person))
                 }
                 (_, _) => grounds(&app, self.principal.as_deref()),
             },
         };
-        verdict.map(|_| ()).map_err(|_| CutReason::NoLongerAllowed)
+        verdict
+            .map(|_| ())
+            .map_err(|_| RevocationReason::NoLongerAllowed)
     }
 }
 
@@ -170,7 +172,7 @@ impl MayRead {
         }
     }
 
-    fn ask(&self) -> Result<(), CutReason> {
+    fn ask(&self) -> Result<(), RevocationReason> {
         let gateway = &self.gateway;
         let is_over = self
             .token_expires
@@ -179,11 +181,11 @@ impl MayRead {
             live.is_live(gateway.clock.now()) && gateway.is_proof_good(live.sign_in())
         });
         if is_over || !is_live {
-            return Err(CutReason::SessionEnded);
+            return Err(RevocationReason::SessionEnded);
         }
         self.judge().map_err(|denied| match denied {
-            None => CutReason::AppGone,
-            Some(_) => CutReason::NoLongerAllowed,
+            None => RevocationReason::AppGone,
+            Some(_) => RevocationReason::NoLongerAllowed,
         })
     }
 }

@@ -17,10 +17,10 @@ use crate::{
     model::{
         app::App,
         arrival::{Arrival, RequestClass},
-        place::Place,
         site::Site,
+        vhost::VirtualHost,
     },
-    route::host::{Named, named},
+    route::host::{HostTarget, parse_label},
     session::cookie,
 };
 
@@ -56,27 +56,27 @@ impl Acquaintance {
 /// What the browser knows of this address.
 pub fn acquaintance(
     headers: &http::HeaderMap,
-    place: &Place,
+    vhost: &VirtualHost,
     app: &App,
     site: &Site,
 ) -> Acquaintance {
-    let may_change = match place {
-        Place::Site => false,
-        Place::Port(_) => true,
-        Place::Host(label) => matches!(named(label), Named::Name(_)),
+    let may_change = match vhost {
+        VirtualHost::Site => false,
+        VirtualHost::Port(_) => true,
+        VirtualHost::Host(label) => matches!(parse_label(label), HostTarget::Name(_)),
     };
     let Some(gateway) = app.container().filter(|_| may_change) else {
         return Acquaintance::Same;
     };
     let hash = digest::digest(&digest::SHA256, gateway.container.as_str().as_bytes());
     let current = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]);
-    let presented = cookies::scan(headers, &site.cookies, place)
+    let presented = cookies::scan(headers, &site.cookies, vhost)
         .unwrap_or_default()
         .tenant;
     if presented.iter().any(|known| known == current.as_bytes()) {
         return Acquaintance::Same;
     }
-    let name = site.cookies.tenant_at(place);
+    let name = site.cookies.tenant_at(vhost);
     match cookie::remember(&name, &current, REMEMBERED, site.origin.secure) {
         Some(line) if presented.is_empty() => Acquaintance::New(line),
         Some(line) => Acquaintance::Other(line),
@@ -113,7 +113,7 @@ pub fn forget(
 /// Every cookie of the request that is not ours for another address, at `/` and at every path above
 /// the request's: a browser does not say at which of them it was set.
 fn expired(headers: &http::HeaderMap, arrival: &Arrival, site: &Site) -> Vec<HeaderValue> {
-    let own = site.cookies.app_at(&arrival.place);
+    let own = site.cookies.app_at(&arrival.vhost);
     let mut names: Vec<&[u8]> = Vec::new();
     for line in headers.get_all(header::COOKIE) {
         for pair in cookies::pairs(line.as_bytes()) {

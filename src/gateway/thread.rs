@@ -42,9 +42,9 @@ use crate::{
         arrival::{Arrival, Provenance},
         destination::Destination,
         grpc::Grpc,
-        place::Place,
         principal::Principal,
         site::Site,
+        vhost::VirtualHost,
     },
     session::{cookie, store::Live, usage::Usage},
     streams::Streams,
@@ -75,7 +75,7 @@ impl DataThread {
         tokio::task::spawn_local(
             streams
                 .clone()
-                .watch(gateway.clock.clone(), gateway.alarm.clone()),
+                .watch(gateway.clock.clone(), gateway.policy_changes.clone()),
         );
         tokio::task::spawn_local(log.clone().keep_flushing());
         let forwarder = Forwarder::new(pool);
@@ -161,17 +161,17 @@ impl DataThread {
         if wire.connection.redirects {
             return detours::to_https(&arrival, site, record).into();
         }
-        let here = self
+        let lookup = self
             .gateway
             .catalog
-            .at(&arrival.place, &snapshot, record.client.address)
+            .at(&arrival.vhost, &snapshot, record.client.address)
             .await;
         // From here on nobody sees a token that stood in the address.
-        let token = address_token::take(&mut arrival.target, &here);
+        let token = address_token::take(&mut arrival.target, &lookup);
         // Nearly every request is no form at all.
         let marked =
             arrival.sends_form && self.gateway.oidc.is_some() && resume::unmark(&mut arrival);
-        match locate(&arrival, &snapshot, &here) {
+        match locate(&arrival, &snapshot, &lookup) {
             Ok(destination) => {
                 let unparked = if marked && destination.app.kind == AppKind::Hosted {
                     Box::pin(self.unpark(parts, &mut arrival, (body, site, record.client))).await
@@ -229,7 +229,7 @@ impl DataThread {
         } = located;
         let site = snapshot.site();
         record.app = Some(destination.app.clone());
-        let tenant = acquaintance(&parts.headers, &arrival.place, &destination.app, site);
+        let tenant = acquaintance(&parts.headers, &arrival.vhost, &destination.app, site);
         let sheds_token = token.is_some() && arrival.shows_address();
         if let (Acquaintance::Other(line), false) = (&tenant, sheds_token) {
             return detours::another_tenant(parts, arrival, site, line, record).into();
@@ -331,7 +331,7 @@ impl DataThread {
             parts,
             arrival,
             streams: &self.streams,
-            cut: &wire.exchange.cut,
+            revocation: &wire.exchange.revocation,
         }
     }
 
@@ -351,11 +351,13 @@ impl DataThread {
             Early::Endpoint(endpoint) => call.answer(endpoint, body, record).await,
             Early::Launcher => call.launcher(record).await,
             Early::Redirect { status, location } => respond::redirect(status, &location),
-            Early::SignIn { return_to } => match arrival.place {
-                Place::Site => {
+            Early::SignIn { return_to } => match arrival.vhost {
+                VirtualHost::Site => {
                     respond::redirect(StatusCode::FOUND, &pages::start(site, &return_to))
                 }
-                Place::Host(_) | Place::Port(_) => call.lead_to_site(&return_to, record),
+                VirtualHost::Host(_) | VirtualHost::Port(_) => {
+                    call.lead_to_site(&return_to, record)
+                }
             },
             Early::Refuse(refusal)
                 if refusal.reason == Reason::Denied(Denied::Anonymous) && arrival.sends_form =>
@@ -460,7 +462,7 @@ impl DataThread {
         let question = StillAllowed::new(
             gateway.clone(),
             permit,
-            arrival.place,
+            arrival.vhost,
             usage.clone(),
             token_expires,
             token,
@@ -469,7 +471,7 @@ impl DataThread {
         let _uploading = arrival.is_long_upload().then(|| {
             let question = question.clone();
             self.streams
-                .list(wire.exchange.cut.clone(), move || question.ask())
+                .register(wire.exchange.revocation.clone(), move || question.ask())
         });
         let outgoing = Outgoing {
             permit,
@@ -490,10 +492,14 @@ impl DataThread {
             Ok(Forwarded::Answer(response)) => {
                 let (mut head, download) = response.into_parts();
                 if head.status.is_redirection() {
-                    bare_path::learn(permit, &head, &site.origin_of(&arrival.place));
+                    bare_path::learn(permit, &head, &site.origin_of(&arrival.vhost));
                 }
                 response_headers::rewrite(&mut head.headers, permit.app(), site);
-                let watch = Watch::new(&self.streams, &wire.exchange.cut, Question::App(question));
+                let watch = Watch::new(
+                    &self.streams,
+                    &wire.exchange.revocation,
+                    Question::App(question),
+                );
                 Walked::Answered(Response::from_parts(
                     head,
                     Answer::relayed(download, Some(watch)),
@@ -542,7 +548,7 @@ impl DataThread {
         let Live::SignIn(sign_in) = live else {
             return None;
         };
-        let place = &arrival.place;
+        let vhost = &arrival.vhost;
         // A token in the address of a foreign page's request is no reason for a session in this
         // browser.
         if arrival.provenance == Provenance::Foreign {
@@ -551,11 +557,11 @@ impl DataThread {
         let (id, session) = self
             .gateway
             .sessions
-            .mint(sign_in, permit.app().id(), place)?;
+            .mint(sign_in, permit.app().id(), vhost)?;
         self.gateway.sessions.keep_app(&session).await;
         let path = format!("{}/", permit.app().mount);
         let line = cookie::set(
-            &site.cookies.app_at(place),
+            &site.cookies.app_at(vhost),
             id.as_str(),
             &path,
             site.origin.secure,

@@ -10,7 +10,7 @@ use super::{access_log::Record, answer::Answer, connection::Wire, still_allowed:
 use crate::{
     forward::{lease::Lease, tunnel::tunnel},
     session::usage::Usage,
-    streams::{Cut, Streams},
+    streams::{Revocation, Streams},
 };
 
 /// A WebSocket that both sides agreed on.
@@ -51,12 +51,12 @@ impl Tunnel {
         let (seat, drain) = (wire.connection.seat.clone(), wire.connection.drain.clone());
         let busy = wire.into_busy();
         tokio::task::spawn_local(async move {
-            let cut = Rc::new(Cut::default());
-            let _listed = streams.list(cut.clone(), move || question.ask());
-            let carried = tunnel(client, (upstream, lease), usage, &cut, drain, idle).await;
+            let revocation = Rc::new(Revocation::default());
+            let _registered = streams.register(revocation.clone(), move || question.ask());
+            let carried = tunnel(client, (upstream, lease), usage, &revocation, drain, idle).await;
             record.add_bytes(carried.down);
             drop((seat, busy));
-            if let Some(reason) = cut.reason() {
+            if let Some(reason) = revocation.reason() {
                 record.conclude(reason.as_str());
             }
         });

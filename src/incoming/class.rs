@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request:
 use super::{Malformed, names::Names};
 use crate::model::{
     arrival::{Framing, Origin, Provenance, RequestClass},
-    place::Place,
     site::Site,
+    vhost::VirtualHost,
 };
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -60,11 +60,11 @@ impl<'h> FetchMetadata<'h> {
 }
 
 /// What the Origin header says about where the request was started.
-pub fn origin(headers: &HeaderMap, place: &Place, site: &Site) -> Origin {
+pub fn origin(headers: &HeaderMap, vhost: &VirtualHost, site: &Site) -> Origin {
     let mut values = headers.get_all(header::ORIGIN).iter();
     match (values.next(), values.next()) {
         (None, _) => Origin::Absent,
-        (Some(value), None) if site.is_origin(place, value.as_bytes()) => Origin::Own,
+        (Some(value), None) if site.is_origin(vhost, value.as_bytes()) => Origin::Own,
         (Some(_), _) => Origin::Foreign,
     }
 }

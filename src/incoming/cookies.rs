@@ -9,7 +9,7 @@ use http::{HeaderMap, header};
 use super::Malformed;
 use crate::model::{
     cookie_names::{ARVADOS_TOKEN, CookieNames},
-    place::Place,
+    vhost::VirtualHost,
 };
 
 /// More cookies than this on one request to the site is a broken page or an attack.
@@ -51,8 +51,8 @@ impl<'h> Candidates<'h> {
             return;
         }
         match self.first.get_mut(self.len) {
-            Some(place) => {
-                *place = value;
+            Some(slot) => {
+                *slot = value;
                 self.len += 1;
             }
             None => self.more.push(value),
@@ -84,11 +84,11 @@ pub struct Presented<'h> {
 pub fn scan<'h>(
     headers: &'h HeaderMap,
     names: &CookieNames,
-    place: &Place,
+    vhost: &VirtualHost,
 ) -> Result<Presented<'h>, Malformed> {
     let mut found = Presented::default();
-    let (app, tenant) = (names.app_at(place), names.tenant_at(place));
-    let is_site = *place == Place::Site;
+    let (app, tenant) = (names.app_at(vhost), names.tenant_at(vhost));
+    let is_site = *vhost == VirtualHost::Site;
     let mut count = 0;
     for line in headers.get_all(header::COOKIE) {
         for pair in pairs(line.as_bytes()) {
@@ -195,7 +195,7 @@ mod tests {
             );
         }
         let names = CookieNames::new(true, "app", &[]);
-        scan(&headers, &names, &Place::Site)
+        scan(&headers, &names, &VirtualHost::Site)
             .expect("few cookies")
             .sign_in
             .iter()
@@ -244,7 +244,7 @@ mod tests {
         let line =
             HeaderValue::from_str(&format!("{planted}app=0; app=mine")).expect("a header value");
         let headers = HeaderMap::from_iter([(header::COOKIE, line)]);
-        let found = scan(&headers, &names, &Place::Site).expect("few cookies");
+        let found = scan(&headers, &names, &VirtualHost::Site).expect("few cookies");
         assert_eq!(
             (found.app.iter().count(), found.app.iter().last()),
             (51, Some(&b"mine"[..]))

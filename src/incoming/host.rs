@@ -6,19 +6,19 @@ use http::{header, request::Parts};
 
 use super::Malformed;
 use crate::model::{
-    place::{self, HostLabel, Place},
     site::{Site, WebOrigin},
+    vhost::{self, HostLabel, VirtualHost},
 };
 
 /// Checks the Host header and the authority of an absolute-form target, and says which of our
 /// origins the request arrived at.
-pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
+pub fn check(parts: &Parts, site: &Site) -> Result<VirtualHost, Malformed> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return Err(Malformed::Host);
     };
     let host = host.as_bytes();
-    let verdict = place(host, site);
+    let verdict = vhost(host, site);
     match parts.uri.authority() {
         // Absolute form (RFC 9112 section 3.2.2): allowed only where both say the same.
         Some(named) if !named.as_str().as_bytes().eq_ignore_ascii_case(host) => {
@@ -34,30 +34,30 @@ pub fn check(parts: &Parts, site: &Site) -> Result<Place, Malformed> {
 /// # Errors
 /// [`Malformed::Host`] for what is no authority, or ours at another port;
 /// [`Malformed::UnknownHost`] for somebody else's.
-pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
+pub fn vhost(host: &[u8], site: &Site) -> Result<VirtualHost, Malformed> {
     let origin = &site.origin;
     // As browsers write it; everything else is taken apart first.
     if host.eq_ignore_ascii_case(origin.authority.as_bytes()) {
-        return Ok(Place::Site);
+        return Ok(VirtualHost::Site);
     }
     let authority = Authority::read(host).ok_or(Malformed::Host)?;
     let port = authority.port.unwrap_or(origin.default_port());
-    let at_our_port = |place| {
+    let at_our_port = |vhost| {
         if port == origin.port {
-            Ok(place)
+            Ok(vhost)
         } else {
             Err(Malformed::Host)
         }
     };
     if authority.name.eq_ignore_ascii_case(origin.host.as_bytes()) {
-        return at_our_port(Place::Site);
+        return at_our_port(VirtualHost::Site);
     }
     if let Some(range) = &site.ports
         && authority.name.eq_ignore_ascii_case(range.host.as_bytes())
     {
         let inside = (range.first..=range.last).contains(&port);
         return if inside {
-            Ok(Place::Port(port))
+            Ok(VirtualHost::Port(port))
         } else {
             Err(Malformed::Host)
         };
@@ -67,7 +67,9 @@ pub fn place(host: &[u8], site: &Site) -> Result<Place, Malformed> {
         .as_ref()
         .and_then(|domain| authority.label_below(domain));
     match label {
-        Some(label) => at_our_port(Place::Host(HostLabel::new(label).ok_or(Malformed::Host)?)),
+        Some(label) => at_our_port(VirtualHost::Host(
+            HostLabel::new(label).ok_or(Malformed::Host)?,
+        )),
         None => Err(Malformed::UnknownHost),
     }
 }
@@ -108,7 +110,7 @@ impl<'h> Authority<'h> {
         let port = if port.is_empty() {
             None
         } else {
-            Some(place::port(port)?)
+            Some(vhost::port(port)?)
         };
         is_name(name).then_some(Authority { name, port })
     }
@@ -165,7 +167,11 @@ mod tests {
     fn a_host_is_ours_only_byte_for_byte() {
         let site = site();
         for ours in ["gw.test", "GW.TEST", "gw.test:443", "gw.test:"] {
-            assert_eq!(place(ours.as_bytes(), &site), Ok(Place::Site), "{ours:?}");
+            assert_eq!(
+                vhost(ours.as_bytes(), &site),
+                Ok(VirtualHost::Site),
+                "{ours:?}"
+            );
         }
         for (other, why) in [
             ("gw.test.", Malformed::Host),
@@ -190,17 +196,20 @@ mod tests {
             ("ports.test:2010", Malformed::Host),
             ("ports.test:02000", Malformed::Host),
         ] {
-            assert_eq!(place(other.as_bytes(), &site), Err(why), "{other:?}");
+            assert_eq!(vhost(other.as_bytes(), &site), Err(why), "{other:?}");
         }
         for (host, label) in [("web.svc.test", "web"), ("WEB-80.Svc.Test:443", "web-80")] {
             let label = HostLabel::new(label.as_bytes()).expect("a label");
             assert_eq!(
-                place(host.as_bytes(), &site),
-                Ok(Place::Host(label)),
+                vhost(host.as_bytes(), &site),
+                Ok(VirtualHost::Host(label)),
                 "{host:?}"
             );
         }
-        assert_eq!(place(b"Ports.test:2009", &site), Ok(Place::Port(2009)));
+        assert_eq!(
+            vhost(b"Ports.test:2009", &site),
+            Ok(VirtualHost::Port(2009))
+        );
     }
 
     #[test]

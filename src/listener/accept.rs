@@ -10,7 +10,7 @@ use tokio::{
 
 use super::metrics::ListenerMetrics;
 use super::{
-    Settings,
+    ListenerSettings,
     connection::{Arrived, Serve, connection},
     seats::Seats,
 };
@@ -44,7 +44,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 /// is shared with another process stays as it is.
 pub async fn accept(
     (listener, is_shared): (TcpListener, bool),
-    settings: Rc<Settings>,
+    settings: Rc<ListenerSettings>,
     serve: Rc<impl Serve>,
     seats: Arc<Seats>,
     metrics: Arc<ListenerMetrics>,

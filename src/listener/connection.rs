@@ -12,7 +12,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    Settings,
+    ListenerSettings,
     http::Serving,
     metrics::{ListenerMetrics, Refused},
     preface::speaks_http2,
@@ -84,7 +84,7 @@ pub struct Arrived<S> {
 /// Serves one connection to its end.
 pub async fn connection(
     arrived: Arrived<TcpStream>,
-    settings: Rc<Settings>,
+    settings: Rc<ListenerSettings>,
     serve: Rc<impl Serve>,
     metrics: Arc<ListenerMetrics>,
     drain: DrainWatcher,
@@ -112,7 +112,7 @@ pub async fn connection(
         shown,
     };
     match &settings.tls {
-        tls::Settings::Off if settings.h2c => {
+        tls::TlsSettings::Off if settings.h2c => {
             // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
             let first = Instant::now() + settings.patience.first_byte;
             match timeout_at(first, speaks_http2(stream)).await {
@@ -136,7 +136,7 @@ pub async fn connection(
                 Err(_) => metrics.deadlines.missed("first_byte"),
             }
         }
-        tls::Settings::Off => {
+        tls::TlsSettings::Off => {
             Box::pin(serving(None).http1(Arrived {
                 stream,
                 address,
@@ -144,7 +144,7 @@ pub async fn connection(
             }))
             .await
         }
-        tls::Settings::On {
+        tls::TlsSettings::On {
             config,
             certificates,
         } => {
@@ -188,7 +188,7 @@ pub async fn connection(
 /// the balancer is one.
 async fn introduced(
     mut arrived: Arrived<TcpStream>,
-    settings: &Settings,
+    settings: &ListenerSettings,
     deadline: Instant,
     metrics: &ListenerMetrics,
 ) -> Option<Arrived<TcpStream>> {

@@ -14,13 +14,13 @@ use std::{
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::streams::Cut;
+use crate::streams::Revocation;
 
 /// One request and its answer.
 #[derive(Debug, Default)]
 pub struct Exchange {
     /// Told when it must end.
-    pub cut: Rc<Cut>,
+    pub revocation: Rc<Revocation>,
     /// Since when bytes of the answer wait for the client to take them.
     offered: Cell<Option<Instant>>,
 }
@@ -129,7 +129,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
             tokio::select! {
                 biased;
                 () = task.as_mut() => {}
-                _ = exchange.cut.told() => {}
+                _ = exchange.revocation.revoked() => {}
                 () = exchange.stalled(patience) => { stalls.inc(); }
             }
         });

@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::metrics::ListenerMetrics;
 use super::{
-    Settings,
+    ListenerSettings,
     connection::{Arrived, Newcomer, Serve},
     exchange::{Exchange, Exchanges, Streams},
     pulse::{Heard, Missed, Pulse},
@@ -44,7 +44,7 @@ const HYPERS_FIELDS: usize = 100;
 /// What may happen beside the bytes of a connection.
 enum Aside {
     /// Its request may not go on.
-    Cut,
+    Revocation,
     /// Something did not come in time.
     Missed(Missed),
     /// The process stops soon.
@@ -59,7 +59,7 @@ type Asides<'c> = FuturesUnordered<Pin<Box<dyn Future<Output = Aside> + 'c>>>;
 /// What a connection serves, and how.
 pub struct Serving<'c, S> {
     /// The listener's.
-    pub settings: &'c Settings,
+    pub settings: &'c ListenerSettings,
     /// Makes the service.
     pub serve: &'c S,
     /// Counts what ends it.
@@ -120,8 +120,8 @@ impl<S: Serve> Serving<'_, S> {
         let mut connection = pin!(connection);
         let mut asides = Asides::new();
         asides.push(Box::pin(async {
-            exchange.cut.told().await;
-            Aside::Cut
+            exchange.revocation.revoked().await;
+            Aside::Revocation
         }));
         asides.push(Box::pin(missed()));
         asides.push(Box::pin(async {
@@ -157,7 +157,7 @@ impl<S: Serve> Serving<'_, S> {
                 // none: it is answered, and waited for no longer than for any first byte.
                 Ok(Some(Aside::Stopping)) if pulse.is_fresh() => pulse.leave(),
                 Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
-                Ok(Some(Aside::Cut) | None) => return,
+                Ok(Some(Aside::Revocation) | None) => return,
             }
         };
         if let Err(error) = result {

@@ -281,9 +281,9 @@ impl<S> Heard<S> {
             Refused::No => {}
             Refused::Head(given) => {
                 let rest = REFUSED.get(given..).unwrap_or_default();
-                let here = rest.len().min(buf.remaining());
-                buf.put_slice(&rest[..here]);
-                self.refused = Refused::Head(given + here);
+                let lookup = rest.len().min(buf.remaining());
+                buf.put_slice(&rest[..lookup]);
+                self.refused = Refused::Head(given + lookup);
             }
             Refused::Body => return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into())),
         }

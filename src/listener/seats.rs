@@ -17,7 +17,7 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    Settings,
+    ListenerSettings,
     metrics::{ListenerMetrics, Refused},
 };
 use crate::model::client::one_client;
@@ -43,7 +43,11 @@ pub struct Seats {
 
 impl Seats {
     /// As many as the settings say, or as there is room for.
-    pub fn new(settings: &Settings, room: usize, metrics: Arc<ListenerMetrics>) -> Arc<Seats> {
+    pub fn new(
+        settings: &ListenerSettings,
+        room: usize,
+        metrics: Arc<ListenerMetrics>,
+    ) -> Arc<Seats> {
         if room < settings.connections {
             let wanted = settings.connections;
             tracing::info!(
@@ -169,7 +173,7 @@ mod tests {
     }
 
     fn counted_seats(limit: usize, per_client: usize, registry: &Registry) -> Arc<Seats> {
-        let settings = Settings {
+        let settings = ListenerSettings {
             connections: limit,
             connections_per_client: per_client,
             trusted_proxies: vec!["10.0.0.0/8".parse().expect("a network")],

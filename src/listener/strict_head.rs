@@ -75,9 +75,9 @@ impl StrictHead {
             match self.state {
                 State::Off => return Ok(self.framing == Framing::Unsure),
                 State::Body(left) | State::Chunk(left) => {
-                    let here = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    at += here;
-                    self.state = self.state.after(left - here as u64);
+                    let lookup = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    at += lookup;
+                    self.state = self.state.after(left - lookup as u64);
                 }
                 // Nearly every head comes in one piece.
                 State::Head if self.partial.is_empty() => at = self.head_lines(bytes, at)?,

@@ -25,7 +25,7 @@ use rustls::{
 
 /// Plain HTTP or TLS.
 #[derive(Clone)]
-pub enum Settings {
+pub enum TlsSettings {
     /// Plain HTTP: loopback, or a TLS proxy in front.
     Off,
     /// TLS 1.2 and 1.3 with these certificates.
@@ -37,11 +37,11 @@ pub enum Settings {
     },
 }
 
-impl fmt::Debug for Settings {
+impl fmt::Debug for TlsSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Settings::Off => "Off",
-            Settings::On { .. } => "On",
+            TlsSettings::Off => "Off",
+            TlsSettings::On { .. } => "On",
         })
     }
 }
@@ -104,14 +104,14 @@ impl fmt::Debug for Certificates {
     }
 }
 
-impl Settings {
+impl TlsSettings {
     /// The server's side with the certificates of these files; the first is for whoever names none
     /// of the others. Clients must show a certificate of the authorities in the file `clients`, if
     /// there is one.
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn from_files(files: Vec<Files>, clients: Option<&Path>) -> Result<Settings, TlsError> {
+    pub fn from_files(files: Vec<Files>, clients: Option<&Path>) -> Result<TlsSettings, TlsError> {
         let (seen, read) = look(&files);
         let certificates = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         let certificates = Arc::new(Certificates {
@@ -130,7 +130,7 @@ impl Settings {
         if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
             config.ticketer = ticketer;
         }
-        Ok(Settings::On {
+        Ok(TlsSettings::On {
             config: Arc::new(config),
             certificates,
         })

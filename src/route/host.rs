@@ -6,13 +6,13 @@
 use std::fmt;
 
 use crate::model::{
-    place::{HostLabel, port},
     uuid::Uuid,
+    vhost::{HostLabel, port},
 };
 
 /// What a label names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named<'l> {
+pub enum HostTarget<'l> {
     /// `<uuid>-<port>`
     Port(Uuid, u16),
     /// `<uuid>` alone: its port 80, if it publishes that.
@@ -23,32 +23,32 @@ pub enum Named<'l> {
     Broken,
 }
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for HostTarget<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Named::Port(uuid, port) => write!(f, "port {port} of {uuid}"),
-            Named::Bare(uuid) => write!(f, "{uuid}"),
-            Named::Name(name) => write!(f, "name {name}"),
-            Named::Broken => f.write_str("not a valid uuid and port"),
+            HostTarget::Port(uuid, port) => write!(f, "port {port} of {uuid}"),
+            HostTarget::Bare(uuid) => write!(f, "{uuid}"),
+            HostTarget::Name(name) => write!(f, "name {name}"),
+            HostTarget::Broken => f.write_str("not a valid uuid and port"),
         }
     }
 }
 
 /// Reads a label.
-pub fn named(label: &HostLabel) -> Named<'_> {
+pub fn parse_label(label: &HostLabel) -> HostTarget<'_> {
     let text = label.as_str();
     let Some((head, rest)) = text.split_at_checked(27) else {
-        return Named::Name(text);
+        return HostTarget::Name(text);
     };
     let Some(uuid) = Uuid::new(head) else {
-        return Named::Name(text);
+        return HostTarget::Name(text);
     };
     match rest.strip_prefix('-') {
-        None if rest.is_empty() => Named::Bare(uuid),
+        None if rest.is_empty() => HostTarget::Bare(uuid),
         // Sixteen characters in the last group: a name that only looks like a uuid.
-        None => Named::Name(text),
+        None => HostTarget::Name(text),
         Some(digits) => {
-            port(digits.as_bytes()).map_or(Named::Broken, |port| Named::Port(uuid, port))
+            port(digits.as_bytes()).map_or(HostTarget::Broken, |port| HostTarget::Port(uuid, port))
         }
     }
 }
@@ -62,7 +62,7 @@ mod tests {
         let uuid = "zzzzz-dz642-xqhgmzqm1tyc3bs";
         let read = |text: &str| {
             let label = HostLabel::new(text.as_bytes()).expect("a label");
-            format!("{:?}", named(&label))
+            format!("{:?}", parse_label(&label))
         };
         assert_eq!(read(uuid), format!("Bare({uuid})"));
         assert_eq!(read(&format!("{uuid}-8888")), format!("Port({uuid}, 8888)"));

@@ -83,7 +83,7 @@ pub fn resolve(file: &File<'_>, folder: &Path) -> Option<Settings> {
     }
     let (listen, more_listeners) = listen?;
     Some(Settings {
-        peers: peer::Settings {
+        peers: peer::PeerSettings {
             trusted: listen.trusted_proxies.clone(),
         },
         listen,
@@ -248,16 +248,16 @@ fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<Stri
     fine.then_some(text)
 }
 
-fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::Settings> {
+fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::AdminSettings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
-    Some(ops::admin::Settings {
+    Some(ops::admin::AdminSettings {
         address: address?,
         token,
     })
 }
 
-fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
+fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::OidcSettings> {
     let issuer = section.required("issuer", issuer);
     let client_id = section.required("client_id", |id| {
         if id.is_empty() {
@@ -298,7 +298,7 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::Settings> {
     let ca = ca_file(section, "ca", folder);
     let audiences = section.texts("audiences");
     let client_id = client_id?;
-    Some(oidc::Settings {
+    Some(oidc::OidcSettings {
         issuer: issuer?,
         audiences: audiences.unwrap_or_else(|| vec![client_id.clone()]),
         client_id,
@@ -359,7 +359,7 @@ fn issuer(text: &str) -> Result<IssuerUrl, String> {
     Ok(issuer)
 }
 
-fn log(section: &Section<'_>) -> logging::Settings {
+fn log(section: &Section<'_>) -> logging::LogSettings {
     let level = section.text("level").unwrap_or_else(|| "info".to_owned());
     if !logging::is_level(&level) {
         section.wrong(
@@ -368,7 +368,7 @@ fn log(section: &Section<'_>) -> logging::Settings {
             Some("level = \"info\"".to_owned()),
         );
     }
-    logging::Settings {
+    logging::LogSettings {
         requests: section.switch("requests").unwrap_or(true),
         level,
     }

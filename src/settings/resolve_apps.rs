@@ -13,9 +13,9 @@ use crate::{
     model::{
         access::Access,
         app::{AppId, AppSpec, Protocol, PublishedPort, Upstream},
-        place::{self, HostLabel},
+        vhost::{self, HostLabel},
     },
-    route::{self, host::Named},
+    route::{self, host::HostTarget},
 };
 
 /// Longest icon, in bytes: a few characters, not a picture.
@@ -37,7 +37,9 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
         let label = id
             .as_ref()
             .and_then(|id| HostLabel::new(id.as_str().as_bytes()));
-        if label.is_some_and(|label| !matches!(route::host::named(&label), Named::Name(_))) {
+        if label
+            .is_some_and(|label| !matches!(route::host::parse_label(&label), HostTarget::Name(_)))
+        {
             section.wrong("id", "has the form of an Arvados uuid", None);
         }
         specs.extend(app(&section, id, folder, timeout));
@@ -125,7 +127,7 @@ fn published_ports(
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
-        let Some(port) = place::port(number.as_bytes()) else {
+        let Some(port) = vhost::port(number.as_bytes()) else {
             section.wrong(
                 "published_ports",
                 format!("{number:?} is no port from 1 to 65535"),

@@ -13,8 +13,8 @@ use crate::{
     arvados,
     model::{
         app::{AppSpec, Isolation},
-        place,
         site::{PortRange, Site, WebOrigin, is_loopback_host},
+        vhost,
     },
 };
 
@@ -59,8 +59,8 @@ pub fn port_range(
     };
     let bounds = range.split_once('-').and_then(|(first, last)| {
         Some((
-            place::port(first.as_bytes())?,
-            place::port(last.as_bytes())?,
+            vhost::port(first.as_bytes())?,
+            vhost::port(last.as_bytes())?,
         ))
     });
     let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
@@ -105,7 +105,7 @@ pub fn arvados(
     file: &File<'_>,
     site: Option<&Site>,
     folder: &Path,
-) -> Option<Option<arvados::Settings>> {
+) -> Option<Option<arvados::ArvadosSettings>> {
     if !file.has("arvados") {
         return Some(None);
     }
@@ -132,7 +132,7 @@ pub fn arvados(
     }
     let ca = ca_file(&section, "ca", folder);
     let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);
-    Some(Some(arvados::Settings {
+    Some(Some(arvados::ArvadosSettings {
         api: api?,
         root_token: root_token?,
         ca,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 use super::{file::File, values::isolation};
 use crate::{
     cluster,
-    model::{app::Isolation, place::HostLabel},
+    model::{app::Isolation, vhost::HostLabel},
 };
 
 /// A dead watch is noticed after about this long.
@@ -15,7 +15,7 @@ const WATCH: Duration = Duration::from_secs(55);
 #[derive(Clone, Debug)]
 pub struct Kubernetes {
     /// The API server and the namespaces.
-    pub cluster: cluster::Settings,
+    pub cluster: cluster::ClusterSettings,
     /// Whether apps are on their paths, or only on hosts of their own.
     pub isolation: Isolation,
     /// Whether the logs of apps' pods are served.
@@ -69,7 +69,7 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> 
             None,
         );
     }
-    let cluster = cluster::Settings {
+    let cluster = cluster::ClusterSettings {
         namespaces,
         kubeconfig,
         watch,

@@ -18,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub struct Limits {
     /// Towards apps.
-    pub forward: forward::Settings,
+    pub forward: forward::ForwardSettings,
     /// New connections are still taken for this long after SIGTERM.
     pub stop_grace: Duration,
     /// Sign-ins that one client may begin at once.
@@ -53,7 +53,7 @@ impl Limits {
         let small =
             |name, default, range| u32::try_from(count(name, default, range)).unwrap_or(u32::MAX);
         Limits {
-            forward: forward::Settings {
+            forward: forward::ForwardSettings {
                 connect: limits.positive("connect", 3 * SECOND),
                 response_head: limits.positive("response_head", MINUTE),
                 idle: limits.positive("upstream_idle", 10 * SECOND),
@@ -91,7 +91,7 @@ pub fn listen(
     file: &File<'_>,
     limits: &Limits,
     folder: &Path,
-) -> Option<(listener::Settings, Vec<listener::Settings>)> {
+) -> Option<(listener::ListenerSettings, Vec<listener::ListenerSettings>)> {
     let first = one(&file.section("listen"), limits, folder);
     if first.as_ref().is_some_and(|first| first.redirects) {
         let what = "is what the first listener cannot do: that is the one people use";
@@ -103,18 +103,18 @@ pub fn listen(
     Some((first?, others.into_iter().collect::<Option<_>>()?))
 }
 
-fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener::Settings> {
+fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener::ListenerSettings> {
     let address = address(listen, "127.0.0.1:8080");
     let clients = listen.text("client_ca").map(|file| folder.join(file));
     let tls = match listen.pairs("tls", "certificate", "key") {
-        None => Some(tls::Settings::Off),
+        None => Some(tls::TlsSettings::Off),
         Some(pairs) => {
             let files = |(certificate, key): &(String, String)| tls::Files {
                 certificate: folder.join(certificate),
                 key: folder.join(key),
             };
             let built =
-                tls::Settings::from_files(pairs.iter().map(files).collect(), clients.as_deref());
+                tls::TlsSettings::from_files(pairs.iter().map(files).collect(), clients.as_deref());
             built
                 .map_err(|error| listen.wrong("tls", error.to_string(), None))
                 .ok()
@@ -127,7 +127,7 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
     if redirects && listen.has("tls") {
         listen.wrong("redirect_to_https", "and tls are both given", None);
     }
-    Some(listener::Settings {
+    Some(listener::ListenerSettings {
         handshake: limits.handshake,
         patience: limits.patience.clone(),
         write_stall: limits.write_stall,
@@ -186,7 +186,7 @@ fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
 }
 
 /// What is allowed, but seldom meant.
-pub fn warning(listen: &listener::Settings) -> Option<String> {
+pub fn warning(listen: &listener::ListenerSettings) -> Option<String> {
     let what = "listen.proxy_protocol_from and trusted_proxies overlap: where a balancer names no client, what that client \
                 says about itself in X-Forwarded-For is believed";
     overlap(&listen.proxy_protocol_from, &listen.trusted_proxies).then(|| what.to_owned())

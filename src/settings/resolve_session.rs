@@ -24,9 +24,12 @@ const PORT: u16 = 6379;
 const MAX_DATABASE: i64 = 9999;
 
 /// Reads the section; no keys only together with a mistake.
-pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Option<KeyRing>) {
-    let default = session::Settings::default();
-    let settings = session::Settings {
+pub fn session(
+    section: &Section<'_>,
+    folder: &Path,
+) -> (session::SessionSettings, Option<KeyRing>) {
+    let default = session::SessionSettings::default();
+    let settings = session::SessionSettings {
         idle: section.positive("idle", default.idle),
         lifetime: section.positive("lifetime", default.lifetime),
         recheck: section.positive("recheck", default.recheck),
@@ -82,7 +85,7 @@ pub fn session(section: &Section<'_>, folder: &Path) -> (session::Settings, Opti
     (settings, keys)
 }
 
-fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
+fn store(section: &Section<'_>, folder: &Path) -> Option<link::RedisSettings> {
     let written = section.text("store").filter(|store| store != "memory");
     let from_file = secret_file(section, "store_file", folder);
     let (key, address) = match (written, from_file) {
@@ -121,7 +124,7 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::Settings> {
 
 /// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`.
 /// What is wrong with it never repeats it: there may be a password in it.
-fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str> {
+fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'static str> {
     let url = Url::parse(address).map_err(|_| "is no URL")?;
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must have no query and no fragment");
@@ -142,7 +145,7 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
     if url.scheme() == "redis+unix" {
         let is_path = url.host_str().is_none_or(str::is_empty) && url.path().len() > 1;
         let path = decoded(url.path())?.into();
-        let settings = link::Settings {
+        let settings = link::RedisSettings {
             address: Address::Unix(path),
             user,
             password,
@@ -187,7 +190,7 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
         port: url.port().unwrap_or(PORT),
         tls,
     };
-    Ok(link::Settings {
+    Ok(link::RedisSettings {
         address,
         user,
         password,
@@ -195,12 +198,12 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::Settings, &'static str
     })
 }
 
-fn has_tls(settings: &link::Settings) -> bool {
+fn has_tls(settings: &link::RedisSettings) -> bool {
     matches!(&settings.address, Address::Tcp { tls: Some(_), .. })
 }
 
 /// What an operator should know of it.
-pub fn warning(settings: &session::Settings) -> Option<String> {
+pub fn warning(settings: &session::SessionSettings) -> Option<String> {
     match &settings.store.as_ref()?.address {
         Address::Tcp {
             host, tls: None, ..

@@ -135,7 +135,9 @@ async fn a_client_that_begins_sign_ins_without_end_waits_and_another_one_does_no
     );
     assert_eq!(refused.json()["reason"], "too_often");
     assert_eq!(ask("127.0.0.4").await.status(), 302, "somebody else");
-    world.hands.advance(std::time::Duration::from_millis(100));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_millis(100));
     assert_eq!(
         (
             ask("127.0.0.3").await.status(),

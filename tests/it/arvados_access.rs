@@ -36,7 +36,7 @@ async fn row_18_a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody
         .allow_reading(&container.uuid, &cluster.bob.uuid);
     cluster
         .world
-        .hands
+        .manual_clock
         .advance(std::time::Duration::from_secs(10));
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");
     let answer = cluster.ask("GET", &url, Some(&cluster.bob)).await;
@@ -239,7 +239,7 @@ async fn row_46_what_has_not_started_is_503_and_what_has_ended_is_410_for_those_
         cluster.arvados.set_state(&container.uuid, state);
         cluster
             .world
-            .hands
+            .manual_clock
             .advance(std::time::Duration::from_secs(61));
         let answer = cluster.ask("GET", &url, Some(&cluster.alice)).await;
         assert_eq!(answer.status(), status, "{state}");

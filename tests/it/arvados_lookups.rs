@@ -106,7 +106,7 @@ async fn row_11_guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_
     );
     assert_eq!(cluster.ask("GET", &known, None).await.status(), 200);
     // The same wrong address again and again costs one look-up in five seconds.
-    cluster.world.hands.advance(60 * SECOND);
+    cluster.world.manual_clock.advance(60 * SECOND);
     let wrong = cluster.url("zzzzz-dz642-zzzzzzzzzzzzzzz-80", "/x");
     let before = cluster
         .arvados
@@ -149,7 +149,7 @@ async fn a_changed_record_counts_within_seconds() {
         &container.uuid,
         serde_json::json!({"80": {"access": "private"}}),
     );
-    cluster.world.hands.advance(5 * SECOND);
+    cluster.world.manual_clock.advance(5 * SECOND);
     // The first one after five seconds has the record read again; those behind it find the new one.
     let closed = async { while cluster.ask("GET", &url, None).await.status() != 401 {} };
     tokio::time::timeout(PATIENCE, closed)
@@ -187,7 +187,7 @@ async fn while_the_api_is_away_what_is_known_goes_on_and_what_is_not_is_503() {
         );
         cluster.arvados.fail(Some(fault));
         for _ in 0..4 {
-            cluster.world.hands.advance(240 * SECOND);
+            cluster.world.manual_clock.advance(240 * SECOND);
             assert_eq!(
                 alice.send("GET", &url, From::Fetch, "", b"").await.status(),
                 200,
@@ -211,7 +211,7 @@ async fn while_the_api_is_away_what_is_known_goes_on_and_what_is_not_is_503() {
             "no redirect is followed"
         );
         cluster.arvados.fail(None);
-        cluster.world.hands.advance(5 * SECOND);
+        cluster.world.manual_clock.advance(5 * SECOND);
         let found = cluster
             .ask(
                 "GET",
@@ -245,7 +245,7 @@ async fn an_api_that_hangs_holds_up_nobody_who_is_known() {
         })
     };
     // ... and the others do not notice, nor does a record that is read again meanwhile.
-    cluster.world.hands.advance(30 * SECOND);
+    cluster.world.manual_clock.advance(30 * SECOND);
     for _ in 0..10 {
         assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
     }
@@ -295,7 +295,10 @@ async fn a_tab_that_polls_a_dead_name_takes_nobody_s_look_ups_away() {
     let dead = cluster.url("dead-name", "/x");
     for _ in 0..200 {
         assert_eq!(cluster.ask("GET", &dead, None).await.status(), 404);
-        cluster.world.hands.advance(Duration::from_millis(100));
+        cluster
+            .world
+            .manual_clock
+            .advance(Duration::from_millis(100));
     }
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", container.uuid), "/x");
@@ -320,7 +323,7 @@ async fn two_threads_keep_connections_of_their_own_and_give_up_those_of_a_change
     assert!((1..=2).contains(&handshakes), "{handshakes}");
     cluster.arvados.set_state(&container.uuid, "Locked");
     cluster.arvados.set_state(&container.uuid, "Running");
-    cluster.world.hands.advance(61 * SECOND);
+    cluster.world.manual_clock.advance(61 * SECOND);
     each(40).await;
     assert!(cluster.arvados.handshakes(&container.uuid) <= handshakes + 2);
 }

@@ -422,7 +422,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
             .status(),
         200
     );
-    cluster.world.hands.advance(Duration::from_secs(30));
+    cluster.world.manual_clock.advance(Duration::from_secs(30));
     assert_eq!(
         cluster
             .ask("GET", &url, Some(&cluster.alice))
@@ -459,7 +459,7 @@ async fn row_21_a_session_made_of_a_token_ends_soon_after_the_token_and_not_beca
             .expect("verified again");
     };
     // Every five minutes, in the background, once however many ask.
-    cluster.world.hands.advance(Duration::from_secs(300));
+    cluster.world.manual_clock.advance(Duration::from_secs(300));
     for _ in 0..5 {
         assert_eq!(
             alice.send("GET", &url, From::Fetch, "", b"").await.status(),
@@ -470,7 +470,7 @@ async fn row_21_a_session_made_of_a_token_ends_soon_after_the_token_and_not_beca
     assert_eq!(verified(), 2);
     // Nobody could be asked: it goes on.
     cluster.arvados.fail(Some(Fault::Status(503)));
-    cluster.world.hands.advance(Duration::from_secs(300));
+    cluster.world.manual_clock.advance(Duration::from_secs(300));
     assert_eq!(
         alice.send("GET", &url, From::Fetch, "", b"").await.status(),
         200
@@ -483,7 +483,7 @@ async fn row_21_a_session_made_of_a_token_ends_soon_after_the_token_and_not_beca
     // The token is over: so is the session.
     cluster.arvados.fail(None);
     cluster.arvados.revoke(&cluster.alice.token_v2);
-    cluster.world.hands.advance(Duration::from_secs(300));
+    cluster.world.manual_clock.advance(Duration::from_secs(300));
     let over =
         async { while alice.send("GET", &url, From::Fetch, "", b"").await.status() != 401 {} };
     tokio::time::timeout(PATIENCE, over).await.expect("over");
@@ -658,7 +658,7 @@ async fn a_token_that_is_over_lets_nobody_in_again_while_its_session_waits_to_be
     let mut alice = cluster.visitor();
     assert_eq!(alice.open(&link).await.status(), 303);
     cluster.arvados.revoke(&cluster.alice.token_v2);
-    cluster.world.hands.advance(Duration::from_secs(30));
+    cluster.world.manual_clock.advance(Duration::from_secs(30));
     for from in [From::Navigation, From::Fetch] {
         assert_unauthorised(
             &cluster.visitor().send("GET", &link, from, "", b"").await,
@@ -701,11 +701,11 @@ async fn a_stream_opened_with_a_token_in_a_header_ends_with_the_token() {
         200
     );
     raw.reader.some().await.expect("the first event");
-    cluster.world.hands.advance(Duration::from_secs(31));
+    cluster.world.manual_clock.advance(Duration::from_secs(31));
     cluster.arvados.revoke(token);
     let rounds = async {
         loop {
-            cluster.world.hands.advance(Duration::from_secs(31));
+            cluster.world.manual_clock.advance(Duration::from_secs(31));
             tokio::task::yield_now().await;
         }
     };
@@ -738,7 +738,7 @@ async fn guessing_tokens_costs_a_bounded_number_of_calls() {
     }
     assert!(refused >= 30, "{refused}");
     assert!(cluster.arvados.calls_to("/arvados/v1/users/current") <= 40);
-    cluster.world.hands.advance(Duration::from_secs(60));
+    cluster.world.manual_clock.advance(Duration::from_secs(60));
     assert_eq!(
         cluster
             .ask("GET", &url, Some(&cluster.alice))

@@ -25,7 +25,7 @@ async fn who_cannot_prove_to_be_the_container_s_gateway_is_502_and_the_connectio
             // Only new connections meet it.
             cluster.arvados.set_state(&container.uuid, "Locked");
             cluster.arvados.set_state(&container.uuid, "Running");
-            cluster.world.hands.advance(Duration::from_secs(61));
+            cluster.world.manual_clock.advance(Duration::from_secs(61));
         }
         let before = cluster.arvados.handshakes(&container.uuid);
         for _ in 0..2 {
@@ -168,11 +168,14 @@ async fn websockets_reach_the_container_and_end_when_their_token_or_their_port_i
         101
     );
     cluster.arvados.revoke(token);
-    cluster.world.hands.advance(Duration::from_secs(300));
+    cluster.world.manual_clock.advance(Duration::from_secs(300));
     let cut = async {
         // Both clocks stand: each round of the table is told by hand.
         loop {
-            cluster.world.hands.advance(Duration::from_millis(500));
+            cluster
+                .world
+                .manual_clock
+                .advance(Duration::from_millis(500));
             raw.send(b"\x89\x80\x01\x02\x03\x04").await;
             if raw.reader.some().await.is_ok_and(|bytes| bytes.is_empty()) {
                 break;
@@ -198,7 +201,10 @@ async fn websockets_reach_the_container_and_end_when_their_token_or_their_port_i
     );
     let cut = async {
         loop {
-            cluster.world.hands.advance(Duration::from_millis(500));
+            cluster
+                .world
+                .manual_clock
+                .advance(Duration::from_millis(500));
             public.send(b"\x89\x80\x01\x02\x03\x04").await;
             if public
                 .reader

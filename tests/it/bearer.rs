@@ -223,7 +223,9 @@ async fn a_rotated_key_is_found_without_a_restart() {
     world.provider.rotate_keys(true).expect("a key");
     let token = format!("Bearer {}", world.provider.access_token("alice"));
     assert_eq!(with(&world, "/apps/usr/x", &token).await.status(), 200);
-    world.hands.advance(std::time::Duration::from_secs(31));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_secs(31));
     world.provider.rotate_keys(true).expect("a key");
     assert_eq!(
         world
@@ -259,7 +261,9 @@ async fn a_token_that_was_judged_is_judged_again_when_it_expires_when_keys_chang
     // Its key is withdrawn: known once the keys are read again, which an unknown key brings about.
     world.provider.rotate_keys(true).expect("keys");
     let newer = format!("Bearer {}", world.provider.access_token("bob"));
-    world.hands.advance(std::time::Duration::from_secs(1));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_secs(1));
     assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 200);
     assert_eq!(
         with(&world, "/apps/grp/x", &token).await.status(),
@@ -267,9 +271,13 @@ async fn a_token_that_was_judged_is_judged_again_when_it_expires_when_keys_chang
         "at once, not when it is forgotten"
     );
     // And time: ten minutes, and the minute that clocks may differ.
-    world.hands.advance(std::time::Duration::from_secs(658));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_secs(658));
     assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 200);
-    world.hands.advance(std::time::Duration::from_secs(1));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_secs(1));
     assert_eq!(with(&world, "/apps/usr/x", &newer).await.status(), 401);
 }
 

@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ludgate::listener::tls::{Files, Settings};
+use ludgate::listener::tls::{Files, TlsSettings};
 use rustls::{
     ClientConfig,
     pki_types::{CertificateDer, ServerName},
@@ -38,7 +38,7 @@ fn files(folder: &Path, file: &str) -> Files {
 
 async fn world(folder: &Path, names: &[&str]) -> World {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let tls = Settings::from_files(names.iter().map(|name| files(folder, name)).collect(), None)
+    let tls = TlsSettings::from_files(names.iter().map(|name| files(folder, name)).collect(), None)
         .expect("certificates");
     World::with("", |settings| settings.listen.tls = tls).await
 }
@@ -72,7 +72,7 @@ async fn shown(world: &World, name: &str) -> CertificateDer<'static> {
 async fn until_shown(world: &World, name: &str, wanted: &CertificateDer<'_>) {
     let found = async {
         while shown(world, name).await != *wanted {
-            world.hands.advance(Duration::from_secs(2));
+            world.manual_clock.advance(Duration::from_secs(2));
         }
     };
     tokio::time::timeout(PATIENCE, found)
@@ -91,7 +91,7 @@ async fn is_fine(world: &World) -> bool {
 async fn until_fine(world: &World, wanted: bool) {
     let found = async {
         while is_fine(world).await != wanted {
-            world.hands.advance(Duration::from_secs(2));
+            world.manual_clock.advance(Duration::from_secs(2));
         }
     };
     tokio::time::timeout(PATIENCE, found)
@@ -160,14 +160,14 @@ async fn half_written_files_change_nothing_until_they_are_whole() {
     until_fine(&world, false).await;
     assert_eq!(shown(&world, "gw.test").await, first, "half a certificate");
     std::fs::write(&certificate, &new).expect("written");
-    world.hands.advance(Duration::from_secs(2));
+    world.manual_clock.advance(Duration::from_secs(2));
     assert_eq!(
         shown(&world, "gw.test").await,
         first,
         "a certificate with the key of another"
     );
     std::fs::remove_file(&key).expect("removed");
-    world.hands.advance(Duration::from_secs(2));
+    world.manual_clock.advance(Duration::from_secs(2));
     assert_eq!(shown(&world, "gw.test").await, first, "no key");
     std::fs::copy(aside.path().join("site.key"), &key).expect("copied");
     until_shown(&world, "gw.test", &second).await;
@@ -201,7 +201,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_its_file() {
             "one.crt: the certificate and its key cannot be used",
         ),
     ] {
-        let error = Settings::from_files(vec![files], None)
+        let error = TlsSettings::from_files(vec![files], None)
             .expect_err(said)
             .to_string();
         assert!(error.contains(said), "{error}");

@@ -72,7 +72,7 @@ async fn v46_nothing_of_the_last_tenant_is_left_in_the_browser() {
 
     arvados.set_state(&first.uuid, "Complete");
     tenant().await;
-    secure.hands.advance(Duration::from_secs(61));
+    secure.manual_clock.advance(Duration::from_secs(61));
     app.script(always("text/html", "second"));
     let before = app.count();
     browser.open(page).await;

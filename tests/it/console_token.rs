@@ -146,7 +146,7 @@ async fn row_21_a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_ap
     for app in ["grp", "usr", "mine"] {
         assert_eq!(fetch(&mut browser, app).await.status(), 200);
     }
-    world.hands.advance(4 * MINUTE);
+    world.manual_clock.advance(4 * MINUTE);
     browser
         .jar
         .remove(&("accessToken".to_owned(), "/".to_owned()));
@@ -155,7 +155,7 @@ async fn row_21_a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_ap
         200,
         "known for less than recheck"
     );
-    world.hands.advance(MINUTE);
+    world.manual_clock.advance(MINUTE);
     assert_eq!(
         fetch(&mut browser, "grp").await.status(),
         401,
@@ -216,7 +216,7 @@ async fn a_stream_goes_on_as_long_as_the_token_that_proved_it_and_no_longer() {
         world.events(&browser, "grp").await,
         world.events(&browser, "usr").await,
     );
-    world.hands.advance(7 * MINUTE);
+    world.manual_clock.advance(7 * MINUTE);
     let mut probe = world.events(&browser, "usr").await;
     let silent = tokio::time::timeout(Duration::from_millis(20), grp.reader.some()).await;
     assert!(
@@ -224,7 +224,7 @@ async fn a_stream_goes_on_as_long_as_the_token_that_proved_it_and_no_longer() {
         "older than recheck, but the token still holds"
     );
     // Recheck is due again, five minutes after the probe brought the token, and the token is over.
-    world.hands.advance(5 * MINUTE);
+    world.manual_clock.advance(5 * MINUTE);
     assert!(grp.is_closed().await, "the token is over");
     for stream in [&mut usr, &mut probe] {
         let silent = tokio::time::timeout(Duration::from_millis(20), stream.reader.some()).await;

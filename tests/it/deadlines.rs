@@ -326,7 +326,7 @@ async fn half_a_handshake_is_no_connection() {
         key: folder.path().join("a.key"),
     };
     let tls =
-        ludgate::listener::tls::Settings::from_files(vec![files], None).expect("a certificate");
+        ludgate::listener::tls::TlsSettings::from_files(vec![files], None).expect("a certificate");
     let world = world(|settings| {
         settings.listen.tls = tls;
         settings.listen.handshake = SHORT;

@@ -107,7 +107,7 @@ async fn both_sides_are_told_when_the_session_ends() {
         both.client.reader.exactly(4).await.expect("a frame"),
         b"\x81\x02ok"
     );
-    both.world.hands.advance(HALF_AN_HOUR);
+    both.world.manual_clock.advance(HALF_AN_HOUR);
     assert_eq!(both.client.farewell().await, Some(1008));
     let (before, code) = close_of(&both.app.0.rest().await.expect("the end"));
     assert_eq!((before.as_slice(), code), (&b""[..], 1008));
@@ -128,7 +128,7 @@ async fn a_frame_under_way_comes_whole_and_nothing_behind_it() {
         b"\x82\x06uvw"
     );
     let ended = both.world.log.line_with("\"path\":\"/apps/own/ws\"");
-    both.world.hands.advance(HALF_AN_HOUR);
+    both.world.manual_clock.advance(HALF_AN_HOUR);
     let decided = async {
         while both.world.running.gateway.metrics.streams_cut.get() == 0 {
             tokio::task::yield_now().await;
@@ -163,7 +163,7 @@ async fn a_frame_that_never_ends_is_cut_within_two_seconds() {
         b"\x82\x06uvw"
     );
     let began = std::time::Instant::now();
-    both.world.hands.advance(HALF_AN_HOUR);
+    both.world.manual_clock.advance(HALF_AN_HOUR);
     assert!(
         both.client.reader.rest().await.expect("the end").is_empty(),
         "no Close frame in the middle of another"

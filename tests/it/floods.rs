@@ -163,7 +163,7 @@ async fn a_form_is_given_back_and_sent_while_others_flood() {
     for path in ["/oauth2/backchannel_logout", "/apps/grp/x?ludgate-resume"].repeat(4) {
         flood.spawn(async move { pour(port, path, 100, u64::MAX).await });
     }
-    world.hands.advance(Duration::from_secs(30 * 60));
+    world.manual_clock.advance(Duration::from_secs(30 * 60));
     let kind = "application/x-www-form-urlencoded";
     let more = format!("Origin: http://{}\r\nContent-Type: {kind}\r\n", world.host);
     let page = alice

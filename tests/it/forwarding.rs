@@ -52,7 +52,9 @@ async fn row_12_public_traffic_extends_no_session() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for _ in 0..3 {
-        world.hands.advance(std::time::Duration::from_secs(600));
+        world
+            .manual_clock
+            .advance(std::time::Duration::from_secs(600));
         assert_eq!(alice.fetch("/apps/pub/").await.status(), 200);
     }
     assert_eq!(alice.fetch("/apps/usr/").await.status(), 401);

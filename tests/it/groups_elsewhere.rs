@@ -74,14 +74,14 @@ async fn they_are_read_with_the_persons_token_and_again_at_recheck() {
         (1, 0)
     );
     directory.script(answer("200 OK", &json!([{"id": "friends"}])));
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     let gone = async { while alice.fetch("/apps/grp/x").await.status() != 403 {} };
     tokio::time::timeout(PATIENCE, gone)
         .await
         .expect("a group that was taken away bites");
     // A directory that is away changes nothing.
     directory.script(answer("503 Service Unavailable", &json!({})));
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     let asked = async {
         while directory.count() < 3 {
             alice.fetch("/apps/usr/x").await;
@@ -107,7 +107,7 @@ async fn the_field_that_is_the_group_is_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left() {
     let (world, directory) = world("").await;
-    let here = format!("http://{}/me?page=2", directory.address());
+    let lookup = format!("http://{}/me?page=2", directory.address());
     for wrong in [
         answer("403 Forbidden", &json!({"value": []})),
         answer("302 Found", &json!({"value": []})),
@@ -127,7 +127,7 @@ async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left(
     let before = directory.count();
     directory.script(answer(
         "200 OK",
-        &json!({"value": [{"id": "phusers"}], "@odata.nextLink": here}),
+        &json!({"value": [{"id": "phusers"}], "@odata.nextLink": lookup}),
     ));
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);

@@ -328,7 +328,9 @@ async fn a_call_ends_with_its_session_in_both_directions() {
     );
     // The token that proved her expires: the stream ends, and nothing that she sends now reaches
     // the app.
-    world.hands.advance(std::time::Duration::from_secs(11 * 60));
+    world
+        .manual_clock
+        .advance(std::time::Duration::from_secs(11 * 60));
     let ended = tokio::time::timeout(PATIENCE, answers.message())
         .await
         .expect("in time");

@@ -124,7 +124,7 @@ async fn a_ticket_replayed_late_for_another_host_or_from_another_browser_is_refu
 
     let mut alice = Origins::new(&world);
     let enter = ticket_for(&mut alice, &page, "alice").await;
-    world.hands.advance(Duration::from_secs(30));
+    world.manual_clock.advance(Duration::from_secs(30));
     assert_refused(&alice.open(&enter).await, "late");
 
     for nonsense in [

@@ -422,7 +422,7 @@ async fn a_lost_session_ends_its_own_streams_and_no_other_on_the_same_connection
         hers.frame().await.expect("an event").is_ok()
             && public.frame().await.expect("an event").is_ok()
     );
-    world.hands.advance(Duration::from_secs(31 * 60));
+    world.manual_clock.advance(Duration::from_secs(31 * 60));
     let ended = tokio::time::timeout(PATIENCE, hers.frame())
         .await
         .expect("in time");

@@ -155,7 +155,7 @@ async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
         api.count(Asked::List(APPS)),
         api.count(Asked::Watch(SLICES)),
     );
-    world.hands.advance(Duration::from_secs(100));
+    world.manual_clock.advance(Duration::from_secs(100));
     api.until_count(Asked::List(APPS), apps + 1).await;
     api.until_count(Asked::Watch(SLICES), slices + 2).await;
     until_age(&world, |age| age >= 100.0).await;

@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use http::Request;
-use ludgate::listener::tls::{Files, Settings as Tls};
+use ludgate::listener::tls::{Files, TlsSettings as Tls};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{PrivateKeyDer, ServerName},
@@ -118,11 +118,11 @@ async fn status(stream: &mut TlsStream<TcpStream>, host: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn v110_a_connection_takes_requests_for_the_names_it_was_made_for() {
-    let here = ["127.0.0.1", "a.localhost", "b.localhost"];
+    let lookup = ["127.0.0.1", "a.localhost", "b.localhost"];
     for (names, made_for, asked, expected) in [
         // A browser may send both on one connection when the certificate speaks for both.
-        (&here[..], "a.localhost", "a.localhost", 404),
-        (&here[..], "a.localhost", "b.localhost", 404),
+        (&lookup[..], "a.localhost", "a.localhost", 404),
+        (&lookup[..], "a.localhost", "b.localhost", 404),
         (&["a.localhost"][..], "a.localhost", "b.localhost", 421),
         (&["a.localhost"][..], "a.localhost", "a.localhost", 404),
         (&["127.0.0.1"][..], "127.0.0.1", "127.0.0.1", 200),

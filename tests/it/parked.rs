@@ -49,7 +49,7 @@ async fn too_late() -> (World, Browser, String) {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     let page = send(&world, &mut alice, "/apps/grp/echo?a=%20b", TYPED).await;
     assert_eq!(page.status(), 401);
     assert!(
@@ -81,7 +81,7 @@ async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_agai
         "not signed in yet: the page again"
     );
     // The page outlives the memory of whose session it was.
-    world.hands.advance(9 * MINUTE);
+    world.manual_clock.advance(9 * MINUTE);
     alice.sign_in("/apps/usr/", "alice").await;
     let sent = resume(&world, &mut alice, &sealed).await;
     assert_eq!((sent.status(), sent.text()), (200, TYPED.to_owned()));
@@ -158,7 +158,7 @@ async fn nobody_else_and_nothing_else_can_send_it() {
         401,
         "a host where she has no session: nothing is read"
     );
-    world.hands.advance(11 * MINUTE);
+    world.manual_clock.advance(11 * MINUTE);
     assert_eq!(
         resume(&world, &mut alice, &sealed).await.status(),
         400,
@@ -188,7 +188,7 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     );
     let mut alice = world.signed_in("alice").await;
     let gateway = &world.running.gateway;
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     // However the records go: still there, swept, and at last forgotten.
     assert!(is_parked(
         &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
@@ -219,7 +219,7 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
         page.status() == 401 && !is_parked(&page),
         "another site's form"
     );
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     assert!(
         !is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await),
         "a window later"
@@ -363,7 +363,7 @@ async fn an_app_that_is_not_reached_gets_it_later() {
     let app = format!("[[apps]]\nid = \"gone\"\naccess = \"user\"\nupstream = \"http://{port}\"\n");
     let world = World::with(&app, |_| {}).await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     let page = send(&world, &mut alice, "/apps/gone/x", TYPED).await;
     alice.sign_in("/apps/usr/", "alice").await;
     let again = "/apps/gone/x?ludgate-resume";
@@ -427,7 +427,7 @@ async fn on_a_host_of_its_own_too() {
     let origin = world.on_host("grp");
     let authority = origin.replace("http://", "");
     let host = origins.at(&authority);
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     let more = form(&origin, "application/x-www-form-urlencoded");
     let page = host
         .once("POST", "/echo", From::Form, &more, TYPED.as_bytes())
@@ -462,16 +462,16 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
     }
     let secure = Secure::start().await;
     let browser = Chromium::believing("MAP *.test 127.0.0.1", Some(&secure.key)).await;
-    for here in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
-        browser.open(&here).await;
+    for lookup in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
+        browser.open(&lookup).await;
         browser
-            .wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer()))
+            .wait_for_url(|url| url == lookup || url.starts_with(secure.provider.issuer()))
             .await;
-        if browser.url().await != here {
+        if browser.url().await != lookup {
             browser.click("a[href*=\"login_as=alice\"]").await;
-            browser.wait_for_url(|url| url == here).await;
+            browser.wait_for_url(|url| url == lookup).await;
         }
-        secure.hands.advance(WINDOW);
+        secure.manual_clock.advance(WINDOW);
         browser
             .run(
                 "document.body.innerHTML='<form method=post action=echo><textarea name=text>one\\n&amp;</textarea></form>';\
@@ -503,7 +503,7 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
             .count();
         assert_eq!(
             forms,
-            usize::from(here.contains("svc.test")) + 1,
+            usize::from(lookup.contains("svc.test")) + 1,
             "each came once"
         );
     }

@@ -215,10 +215,10 @@ async fn v46_a_port_that_changes_hands_has_the_browser_forget_the_last_tenant_ex
     );
 
     cluster.arvados.set_state(&first.uuid, "Complete");
-    cluster.world.hands.advance(Duration::from_secs(61));
+    cluster.world.manual_clock.advance(Duration::from_secs(61));
     assert_eq!(visitor.open(&deep).await.status(), 410, "nobody has it now");
     let second = public_at(&cluster, 20001).await;
-    cluster.world.hands.advance(Duration::from_secs(61));
+    cluster.world.manual_clock.advance(Duration::from_secs(61));
     let before = cluster.app.count();
     // What changes something is not repeated by itself.
     for (method, from) in [
@@ -287,7 +287,7 @@ async fn a_session_with_the_last_tenant_is_none_with_the_next() {
     cluster
         .publishing(&[&cluster.alice], mapped("private", 20001))
         .await;
-    cluster.world.hands.advance(Duration::from_secs(61));
+    cluster.world.manual_clock.advance(Duration::from_secs(61));
     let cleared = alice.open(&at(20001, "/x")).await;
     assert_eq!(cleared.status(), 303);
     assert!(
@@ -324,7 +324,7 @@ async fn a_registered_name_that_changes_hands_is_cleared_too_and_a_uuid_never_is
     );
     cluster.arvados.remove_link("name");
     cluster.arvados.add_link("name", &second.uuid, 80);
-    cluster.world.hands.advance(Duration::from_secs(61));
+    cluster.world.manual_clock.advance(Duration::from_secs(61));
     assert_eq!(visitor.open(&name).await.status(), 303);
     assert_eq!(visitor.open(&name).await.status(), 200);
 }
@@ -407,7 +407,7 @@ async fn a_link_with_a_token_to_a_port_that_changed_hands_clears_and_lets_in_at_
     cluster
         .publishing(&[&cluster.alice], mapped("private", 20001))
         .await;
-    cluster.world.hands.advance(Duration::from_secs(61));
+    cluster.world.manual_clock.advance(Duration::from_secs(61));
     let link = at(
         20001,
         &format!("/x?api_token={}&y", encoded(&cluster.alice.token_v2)),

@@ -10,16 +10,23 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
-    let (clock, hands) = Clock::by_hand();
+    let (clock, manual_clock) = Clock::manual();
     let (port, provider_port) = (free_port(), free_port());
     let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
         .await
         .expect("a provider");
     let issuer = format!("http://127.0.0.1:{provider_port}");
-    let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
-        let identity = settings.identity.as_mut().expect("an identity section");
-        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
-    })
+    let world = World::behind(
+        elsewhere,
+        clock.clone(),
+        manual_clock,
+        port,
+        "",
+        |settings| {
+            let identity = settings.identity.as_mut().expect("an identity section");
+            identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+        },
+    )
     .await;
     assert_eq!(
         world.browser().fetch("/apps/pub/").await.status(),
@@ -69,14 +76,14 @@ async fn a_provider_that_dies_ends_no_session() {
         .worker_threads(1)
         .build()
         .expect("a runtime");
-    let (clock, hands) = Clock::by_hand();
+    let (clock, manual_clock) = Clock::manual();
     let port = free_port();
     let starting = runtime.spawn(Provider::start(
         client(&format!("127.0.0.1:{port}")),
         clock.clone(),
     ));
     let provider = starting.await.expect("started").expect("a provider");
-    let world = World::behind(provider, clock, hands, port, "", |_| {})
+    let world = World::behind(provider, clock, manual_clock, port, "", |_| {})
         .await
         .ready()
         .await;
@@ -120,7 +127,7 @@ async fn a_group_look_up_that_fails_signs_nobody_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_time_waits_for_it() {
-    let (clock, hands) = Clock::by_hand();
+    let (clock, manual_clock) = Clock::manual();
     let port = free_port();
     let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
         .await
@@ -130,10 +137,17 @@ async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_ti
         .await
         .expect("a port");
     let issuer = format!("http://{}", listener.local_addr().expect("an address"));
-    let world = World::behind(elsewhere, clock.clone(), hands, port, "", |settings| {
-        let identity = settings.identity.as_mut().expect("an identity section");
-        identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
-    })
+    let world = World::behind(
+        elsewhere,
+        clock.clone(),
+        manual_clock,
+        port,
+        "",
+        |settings| {
+            let identity = settings.identity.as_mut().expect("an identity section");
+            identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
+        },
+    )
     .await;
     let mut browser = world.browser();
     let waiting =

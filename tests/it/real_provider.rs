@@ -175,7 +175,7 @@ async fn world(algorithm: &str) -> (World, OidcProvider) {
 async fn world_with(algorithm: &str, more: &str) -> (World, OidcProvider) {
     let port = free_port();
     let provider = OidcProvider::start(&format!("127.0.0.1:{port}"), algorithm).await;
-    let (_, hands) = ludgate::model::clock::Clock::by_hand();
+    let (_, manual_clock) = ludgate::model::clock::Clock::manual();
     let issuer = provider.issuer.clone();
     // The provider's clock is the machine's; so is the gateway's here.
     let clock = ludgate::model::clock::Clock::system();
@@ -183,7 +183,7 @@ async fn world_with(algorithm: &str, more: &str) -> (World, OidcProvider) {
     let unused = ludgate::demo::provider::Provider::start(client, clock.clone())
         .await
         .expect("a provider");
-    let world = World::behind(unused, clock, hands, port, more, |settings| {
+    let world = World::behind(unused, clock, manual_clock, port, more, |settings| {
         let identity = settings.identity.as_mut().expect("an identity section");
         identity.issuer = openidconnect::IssuerUrl::new(issuer).expect("a URL");
     })

@@ -52,7 +52,7 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
     for round in 1..=4_u64 {
-        world.hands.advance(RECHECK);
+        world.manual_clock.advance(RECHECK);
         let answers = at_once(&world, &fetch(&world, &alice, "usr"), 200).await;
         assert!(
             answers.iter().all(|answer| answer.status() == 200),
@@ -72,7 +72,7 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
         .await;
         assert_eq!(world.provider.calls("refresh"), round, "exactly one");
     }
-    world.hands.advance(RECHECK / 2);
+    world.manual_clock.advance(RECHECK / 2);
     at_once(&world, &fetch(&world, &alice, "usr"), 10).await;
     assert_eq!(world.provider.calls("refresh"), 4, "not before it is due");
     world.check_oracles().await;
@@ -104,7 +104,7 @@ async fn v68_a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_str
         "not known yet"
     );
     // Nobody sends a request: the streams themselves notice that it is time to ask.
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     assert_eq!(socket.farewell().await, Some(1008));
     assert!(events.is_closed().await);
     let quiet = tokio::time::timeout(Duration::from_millis(20), others.reader.some()).await;
@@ -121,7 +121,7 @@ async fn v68_a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_str
     world
         .provider
         .set_claim("alice", "groups", json!(["friends", "/phusers"]));
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     until("opened again", async || {
         alice.fetch("/apps/grp/x").await.status() == 200
     })
@@ -136,7 +136,7 @@ async fn a_grant_that_is_over_ends_the_sign_in_and_all_it_opened() {
     let mut alice = world.signed_in("alice").await;
     let mut socket = world.websocket(&alice, "usr").await;
     world.provider.end_grants();
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     assert_eq!(socket.farewell().await, Some(1008));
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 401);
     assert_eq!(alice.open("/apps/usr/").await.status(), 302);
@@ -149,7 +149,7 @@ async fn an_answer_about_somebody_else_ends_it_too() {
     world
         .provider
         .set_mischief(Some(Box::new(|_, claims| claims["sub"] = "mallory".into())));
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     until("ended", async || {
         alice.fetch("/apps/usr/x").await.status() == 401
     })
@@ -163,7 +163,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         .worker_threads(1)
         .build()
         .expect("a runtime");
-    let (clock, hands) = Clock::by_hand();
+    let (clock, manual_clock) = Clock::manual();
     let (port, provider_port) = (free_port(), free_port());
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
         .await
@@ -178,7 +178,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         })
     };
     let provider = starting.await.expect("started").expect("a provider");
-    let world = World::behind(provider, clock.clone(), hands, port, "", |_| {})
+    let world = World::behind(provider, clock.clone(), manual_clock, port, "", |_| {})
         .await
         .ready()
         .await;
@@ -186,7 +186,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
     let mut socket = world.websocket(&alice, "grp").await;
     runtime.shutdown_background();
     for _ in 0..6 {
-        world.hands.advance(Duration::from_secs(29 * 60));
+        world.manual_clock.advance(Duration::from_secs(29 * 60));
         assert_eq!(
             alice.fetch("/apps/grp/x").await.status(),
             200,
@@ -209,7 +209,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         .expect("the port");
     let _again = Provider::start_on(listener, client(&host), clock).expect("a provider");
     until("asked again", async || {
-        world.hands.advance(Duration::from_secs(10));
+        world.manual_clock.advance(Duration::from_secs(10));
         alice.fetch("/apps/grp/x").await.status() == 401
     })
     .await;
@@ -221,11 +221,11 @@ async fn a_page_that_only_fetches_for_twenty_windows_never_sees_a_redirect_or_a_
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for round in 0..20 {
-        world.hands.advance(WINDOW - Duration::from_secs(1));
+        world.manual_clock.advance(WINDOW - Duration::from_secs(1));
         let answer = alice.fetch("/apps/grp/x").await;
         assert_eq!(answer.status(), 200, "round {round}: {}", answer.text());
     }
-    world.hands.advance(WINDOW);
+    world.manual_clock.advance(WINDOW);
     assert_eq!(
         alice.fetch("/apps/grp/x").await.status(),
         401,

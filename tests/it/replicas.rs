@@ -56,7 +56,7 @@ impl Pair {
     pub async fn advance(&self, by: Duration) {
         self.redis.quiet().await;
         self.redis.age(by).await;
-        self.one.hands.advance(by);
+        self.one.manual_clock.advance(by);
     }
 
     /// Somebody who has signed in with one gateway and opens two streams with the other.
@@ -279,7 +279,7 @@ async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
     assert_eq!(commands().await, before, "none");
     // Ten minutes of use every second.
     for _ in 0..600 {
-        pair.one.hands.advance(Duration::from_secs(1));
+        pair.one.manual_clock.advance(Duration::from_secs(1));
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
     }
     // A sign-in and an app session, each told at most once a minute; and what two rechecks take.
@@ -338,9 +338,9 @@ async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
     }
     let pair = Pair::start().await;
     let (mut alice, socket, events) = {
-        pair.one.hands.jump_wall(20);
+        pair.one.manual_clock.jump_wall(20);
         let streams = pair.streams("alice").await;
-        pair.one.hands.jump_wall(-20);
+        pair.one.manual_clock.jump_wall(-20);
         streams
     };
     assert_eq!(
@@ -366,17 +366,17 @@ async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
     let mut alice = one.signed_in("alice").await;
     let address = other.running.address;
     redis.age(RECHECK).await;
-    one.hands.advance(RECHECK);
+    one.manual_clock.advance(RECHECK);
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
     let asked = async { while one.provider.calls("refresh") < 1 {} };
     tokio::time::timeout(PATIENCE, asked).await.expect("asked");
-    let (provider, hands) = (one.provider.clone(), one.hands.clone());
+    let (provider, manual_clock) = (one.provider.clone(), one.manual_clock.clone());
     assert!(one.running.stop().await, "stopped");
     // The next turn is the other's, by the token that came of it.
     alice.turn_to(address);
     for round in 1..=2_u64 {
         redis.age(RECHECK).await;
-        hands.advance(RECHECK);
+        manual_clock.advance(RECHECK);
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         let asked = async { while provider.calls("refresh") < 1 + round {} };
         tokio::time::timeout(PATIENCE, asked)

@@ -96,7 +96,7 @@ async fn it_is_killed_and_comes_back_with_nothing() {
     assert_eq!(fetch(&pair, &mut dave).await, [200, 503]);
     // Sessions last as long as ever.
     for _ in 0..2 {
-        pair.one.hands.advance(20 * MINUTE);
+        pair.one.manual_clock.advance(20 * MINUTE);
         assert_eq!(fetch(&pair, &mut people[1]).await, [200, 200]);
         assert_eq!(fetch(&pair, &mut dave).await, [200, 503]);
     }

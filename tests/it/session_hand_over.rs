@@ -10,7 +10,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
     demo::provider::Provider,
-    model::clock::{Clock, Hands},
+    model::clock::{Clock, ManualClock},
     run::{self, Options, Running},
     settings,
 };
@@ -27,7 +27,7 @@ struct House {
     folder: tempfile::TempDir,
     provider: Provider,
     clock: Clock,
-    hands: Hands,
+    manual_clock: ManualClock,
     backend: Backend,
     port: u16,
 }
@@ -35,7 +35,7 @@ struct House {
 impl House {
     async fn new() -> House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let port = free_port();
         let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
@@ -44,7 +44,7 @@ impl House {
             folder: tempfile::tempdir().expect("a folder"),
             provider,
             clock,
-            hands,
+            manual_clock,
             backend: Backend::start("grp").await,
             port,
         };
@@ -114,7 +114,7 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
     {
         assert!(!sealed.contains(secret), "sealed: {secret}");
     }
-    house.hands.advance(Duration::from_secs(20 * 60));
+    house.manual_clock.advance(Duration::from_secs(20 * 60));
     let (running, _) = house.start().await;
     assert!(!house.file().exists(), "read once");
     // The very cookies of before, the app's own among them; groups and all.
@@ -136,7 +136,7 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
         .expect("the groups are read again");
     assert!(running.stop().await);
     // Time goes on while nobody runs.
-    house.hands.advance(Duration::from_secs(31 * 60));
+    house.manual_clock.advance(Duration::from_secs(31 * 60));
     let (running, _) = house.start().await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 401);
     drop(running);
@@ -186,7 +186,7 @@ async fn what_a_process_leaves_later_is_taken_when_it_comes() {
     std::fs::write(house.file(), &sealed).expect("written");
     let known = async {
         while alice.fetch("/apps/grp/x").await.status() != 200 {
-            house.hands.advance(Duration::from_secs(2));
+            house.manual_clock.advance(Duration::from_secs(2));
         }
     };
     tokio::time::timeout(PATIENCE, known)

@@ -62,7 +62,7 @@ impl House {
             redis.quiet().await;
             redis.age(by).await;
         }
-        self.first.hands.advance(by);
+        self.first.manual_clock.advance(by);
     }
 
     /// Waits until a fetch gets this here and there: what ends with one ends with the other within

@@ -14,9 +14,11 @@ async fn fetch(browser: &mut crate::support::browser::Browser) -> u16 {
 async fn row_25_a_session_lives_for_thirty_minutes_without_use_and_not_a_second_more() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    world.hands.advance(30 * MINUTE - Duration::from_secs(1));
+    world
+        .manual_clock
+        .advance(30 * MINUTE - Duration::from_secs(1));
     assert_eq!(fetch(&mut alice).await, 200);
-    world.hands.advance(30 * MINUTE);
+    world.manual_clock.advance(30 * MINUTE);
     assert_eq!(fetch(&mut alice).await, 401);
 }
 
@@ -25,10 +27,10 @@ async fn row_25_constant_use_ends_at_the_lifetime() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for round in 0..35 {
-        world.hands.advance(20 * MINUTE);
+        world.manual_clock.advance(20 * MINUTE);
         assert_eq!(fetch(&mut alice).await, 200, "{round}");
     }
-    world.hands.advance(20 * MINUTE);
+    world.manual_clock.advance(20 * MINUTE);
     assert_eq!(fetch(&mut alice).await, 401, "after 12 h");
 }
 
@@ -37,7 +39,7 @@ async fn row_25_refused_and_foreign_requests_are_no_use() {
     let world = World::new().await.ready().await;
     let mut bob = world.signed_in("bob").await;
     for _ in 0..2 {
-        world.hands.advance(10 * MINUTE);
+        world.manual_clock.advance(10 * MINUTE);
         assert_eq!(bob.fetch("/apps/grp/").await.status(), 403);
         assert_eq!(
             bob.send("GET", "/apps/usr/", From::ForeignFetch, "", b"")
@@ -46,7 +48,7 @@ async fn row_25_refused_and_foreign_requests_are_no_use() {
             401
         );
     }
-    world.hands.advance(10 * MINUTE);
+    world.manual_clock.advance(10 * MINUTE);
     assert_eq!(fetch(&mut bob).await, 401);
 }
 
@@ -72,7 +74,7 @@ async fn row_25_bytes_of_an_upload_are_use() {
         100
     );
     for part in ["a", "b", "c"] {
-        world.hands.advance(20 * MINUTE);
+        world.manual_clock.advance(20 * MINUTE);
         let before = alive_until(&world);
         raw.send(part).await;
         // The byte is used when it was passed on; that is what is waited for.
@@ -102,10 +104,10 @@ async fn row_25_a_jump_of_the_wall_clock_ends_no_session_and_lengthens_none() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for jump in [3600, -7200, 31_536_000, -99_999_999_999] {
-        world.hands.jump_wall(jump);
+        world.manual_clock.jump_wall(jump);
         assert_eq!(fetch(&mut alice).await, 200, "{jump}");
     }
-    world.hands.advance(31 * MINUTE);
+    world.manual_clock.advance(31 * MINUTE);
     assert_eq!(fetch(&mut alice).await, 401);
 }
 
@@ -137,7 +139,7 @@ async fn a_warm_request_asks_the_provider_nothing() {
 async fn an_idle_person_who_opens_a_page_is_sent_to_sign_in_again_and_comes_back_to_it() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
-    world.hands.advance(31 * MINUTE);
+    world.manual_clock.advance(31 * MINUTE);
     let page: Message = alice.sign_in("/apps/usr/deep?x", "alice").await;
     assert_eq!(page.status(), 200);
 }

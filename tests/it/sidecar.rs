@@ -226,7 +226,7 @@ async fn the_console_s_streams_outlive_idle_time_and_the_session_that_ludgate_en
 
     let seconds = [30, 12 * 3600];
     for (round, seconds) in seconds.into_iter().enumerate() {
-        world.hands.advance(Duration::from_secs(seconds));
+        world.manual_clock.advance(Duration::from_secs(seconds));
         if seconds > 30 {
             assert_eq!(
                 of_app.farewell().await,

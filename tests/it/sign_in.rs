@@ -305,7 +305,7 @@ async fn row_28_a_state_is_good_for_one_browser_one_use_and_ten_minutes() {
     );
     let mut slow = world.browser();
     let back = at_built_in_provider(&to_provider(&mut slow, "/apps/grp/").await, "alice").await;
-    world.hands.advance(Duration::from_secs(601));
+    world.manual_clock.advance(Duration::from_secs(601));
     let late = slow.open(&back).await;
     assert_eq!(late.status(), 400);
     assert!(

@@ -57,12 +57,12 @@ async fn a_stream_ends_when_its_session_expires_and_pings_do_not_keep_it() {
     let mut socket = world.websocket(&alice, "grp").await;
     let mut stream = world.events(&alice, "usr").await;
     for _ in 0..2 {
-        world.hands.advance(Duration::from_secs(14 * 60));
+        world.manual_clock.advance(Duration::from_secs(14 * 60));
         // A ping comes back from the app's echo, and is no use.
         socket.send(b"\x89\x80\x01\x02\x03\x04").await;
         assert!(!socket.reader.some().await.expect("the echo").is_empty());
     }
-    world.hands.advance(Duration::from_secs(2 * 60 + 1));
+    world.manual_clock.advance(Duration::from_secs(2 * 60 + 1));
     assert!(socket.farewell().await == Some(1008) && stream.is_closed().await);
 }
 
@@ -72,10 +72,10 @@ async fn what_a_person_sends_on_a_websocket_keeps_the_session_until_its_lifetime
     let alice = world.signed_in("alice").await;
     let mut socket = world.websocket(&alice, "grp").await;
     for round in 0..35 {
-        world.hands.advance(Duration::from_secs(20 * 60));
+        world.manual_clock.advance(Duration::from_secs(20 * 60));
         assert!(socket.carries().await, "{round}");
     }
-    world.hands.advance(Duration::from_secs(20 * 60));
+    world.manual_clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(socket.farewell().await, Some(1008), "12 h are over");
 }
 
@@ -133,7 +133,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
         std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])),
         now,
     );
-    gateway.alarm.ring();
+    gateway.policy_changes.notify();
     assert_eq!(grp.farewell().await, Some(1008));
     assert!(usr.carries().await, "what needs no group goes on");
 }
@@ -158,7 +158,7 @@ async fn a_stream_opened_with_a_token_ends_when_the_token_expires() {
         200
     );
     raw.reader.some().await.expect("the first event");
-    world.hands.advance(Duration::from_secs(601));
+    world.manual_clock.advance(Duration::from_secs(601));
     assert!(raw.is_closed().await);
 }
 

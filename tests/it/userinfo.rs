@@ -80,7 +80,7 @@ async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked
     world
         .provider
         .set_claim("alice", "email", json!("new@example.com"));
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     let known = async {
         while identity(&world)[0].as_deref() != Some("new@example.com") {
             assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
@@ -98,7 +98,7 @@ async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked
     assert_eq!(world.provider.calls("userinfo"), asked + 1);
     asked += 1;
     let refreshed = world.provider.calls("refresh");
-    world.hands.advance(RECHECK);
+    world.manual_clock.advance(RECHECK);
     let again = async {
         while world.provider.calls("refresh") == refreshed {
             assert_eq!(bob.fetch("/apps/usr/x").await.status(), 200);

@@ -5,7 +5,7 @@ use std::{cell::Cell, collections::HashMap, time::Duration};
 use divan::{Bencher, black_box};
 use ludgate::{
     catalog::{Catalog, metrics::CatalogMetrics, snapshot::Snapshot},
-    model::{alarm::Alarm, app::AppSpec},
+    model::{policy_changes::PolicyChanges, app::AppSpec},
     ops::metrics::Registry,
 };
 use micro::settings;
@@ -31,7 +31,7 @@ impl World {
         let settings = settings(APPS, "http://127.0.0.1:9");
         let snapshot = Snapshot::new(settings.site, settings.apps.clone());
         let metrics = CatalogMetrics::register(&Registry::new()).into();
-        let catalog = Catalog::new(snapshot, None, Alarm::new(), metrics);
+        let catalog = Catalog::new(snapshot, None, PolicyChanges::new(), metrics);
         World { catalog, specs: settings.apps, count: Cell::new(1) }
     }
 

@@ -22,7 +22,7 @@ use ludgate::{
         thread::DataThread,
     },
     listener::{accept, metrics::ListenerMetrics, seats::Seats},
-    model::{alarm::Alarm, clock::Clock},
+    model::{policy_changes::PolicyChanges, clock::Clock},
     ops::{
         drain::Drain,
         line_sink::LineSink,
@@ -173,21 +173,21 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
         let app = app().await;
         let settings = micro::settings(10, &format!("http://{app}"));
         let snapshot = ludgate::catalog::snapshot::Snapshot::new(settings.site.clone(), settings.apps);
-        let (clock, alarm, registry) = (Clock::system(), Alarm::new(), Registry::new());
+        let (clock, policy_changes, registry) = (Clock::system(), PolicyChanges::new(), Registry::new());
         let deadlines = DeadlineMetrics::register(&registry);
         let requests = RequestMetrics::register(&registry, CLASSES);
         let session_metrics = SessionMetrics::register(&registry).into();
         let sessions =
-            Sessions::new(session::Settings::default(), clock.clone(), alarm.clone(), session_metrics);
+            Sessions::new(session::SessionSettings::default(), clock.clone(), policy_changes.clone(), session_metrics);
         let (_, id, session) = sign_in(&sessions, &snapshot, "app-3");
         let names = &settings.site.cookies;
-        let place = ludgate::model::place::Place::Site;
-        let cookies = format!("Cookie: {}={id}; {}={session}\r\n", names.sign_in, names.app_at(&place));
+        let vhost = ludgate::model::vhost::VirtualHost::Site;
+        let cookies = format!("Cookie: {}={id}; {}={session}\r\n", names.sign_in, names.app_at(&vhost));
         let gateway = Gateway {
             catalog: Catalog::new(
                 snapshot,
                 None,
-                alarm.clone(),
+                policy_changes.clone(),
                 CatalogMetrics::register(&registry).into(),
             ),
             rechecks: None,
@@ -200,7 +200,7 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
             clock,
             metrics: GatewayMetrics::register(&registry, requests.clone()).into(),
             forward_metrics: ForwardMetrics::register(&registry, deadlines.clone()).into(),
-            alarm,
+            policy_changes,
             log: LineSink::off(),
             forward: settings.forward,
             control: Handle::current(),

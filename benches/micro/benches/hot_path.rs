@@ -3,7 +3,7 @@
 use divan::{AllocProfiler, Bencher, black_box};
 use http::request::Parts;
 use ludgate::{
-    catalog::{here::Here, snapshot::Snapshot},
+    catalog::{lookup::Lookup, snapshot::Snapshot},
     gateway::{decide, locate::locate},
     incoming::{self, cookies},
     model::{
@@ -11,7 +11,7 @@ use ludgate::{
         caller::{Caller, Credential},
         clock::Clock,
         destination::Destination,
-        place::Place,
+        vhost::VirtualHost,
     },
     session::store::{Live, Sessions},
 };
@@ -46,14 +46,14 @@ impl World {
     }
 
     fn destination(&self, arrival: &Arrival) -> Destination {
-        locate(arrival, &self.snapshot, &Here::Site).unwrap_or_else(|_| panic!("an app"))
+        locate(arrival, &self.snapshot, &Lookup::Site).unwrap_or_else(|_| panic!("an app"))
     }
 
     fn find(&self, destination: &Destination) -> Option<Live> {
         let site = self.snapshot.site();
-        let presented = cookies::scan(&self.parts.headers, &site.cookies, &Place::Site).expect("few cookies");
+        let presented = cookies::scan(&self.parts.headers, &site.cookies, &VirtualHost::Site).expect("few cookies");
         let app = destination.app.id();
-        self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, &Place::Site, self.clock.now())
+        self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, &VirtualHost::Site, self.clock.now())
     }
 
     fn is_let_in(&self, arrival: &Arrival, destination: Destination) -> bool {

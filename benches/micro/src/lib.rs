@@ -7,9 +7,9 @@ use ludgate::{
     catalog::snapshot::Snapshot,
     model::{
         access::GroupName,
-        alarm::Alarm,
-        clock::{Clock, Hands},
-        place::Place,
+        policy_changes::PolicyChanges,
+        clock::{Clock, ManualClock},
+        vhost::VirtualHost,
         principal::{PersonClaims, Principal},
         site::Site,
     },
@@ -62,10 +62,10 @@ pub fn somebody(number: usize) -> Arc<Principal> {
 }
 
 /// A store whose clock is moved by hand, with room for so many bytes of each kind.
-pub fn sessions(bytes: u64) -> (Sessions, Clock, Hands) {
-    let (clock, hands) = Clock::by_hand();
-    let settings = session::Settings { sign_in_bytes: bytes, app_session_bytes: bytes, ..session::Settings::default() };
-    (Sessions::new(settings, clock.clone(), Alarm::new(), SessionMetrics::register(&Registry::new()).into()), clock, hands)
+pub fn sessions(bytes: u64) -> (Sessions, Clock, ManualClock) {
+    let (clock, manual_clock) = Clock::manual();
+    let settings = session::SessionSettings { sign_in_bytes: bytes, app_session_bytes: bytes, ..session::SessionSettings::default() };
+    (Sessions::new(settings, clock.clone(), PolicyChanges::new(), SessionMetrics::register(&Registry::new()).into()), clock, manual_clock)
 }
 
 /// Somebody who is signed in and has opened an app: the sign-in, and the values of both cookies.
@@ -82,7 +82,7 @@ pub fn sign_in_of(
 ) -> (Arc<SignIn>, String, String) {
     let (id, sign_in) = sessions.begin(person, ProviderTokens::default()).expect("random bytes");
     let app = snapshot.find(app).expect("an app");
-    let (session, _) = sessions.mint(&sign_in, app.id(), &Place::Site).expect("random bytes");
+    let (session, _) = sessions.mint(&sign_in, app.id(), &VirtualHost::Site).expect("random bytes");
     (sign_in, id.as_str().to_owned(), session.as_str().to_owned())
 }
 
@@ -92,7 +92,7 @@ pub fn request(site: &Site, path: &str, sign_in: &str, session: &str) -> Parts {
     let line = format!(
         "theme=dark; {}={sign_in}; {}={session}; _xsrf=2|7586b241|47c876d965112a2f547c63c95cbc44b1|1402910163",
         cookies.sign_in,
-        cookies.app_at(&Place::Site)
+        cookies.app_at(&VirtualHost::Site)
     );
     let request = Request::get(path)
         .header("host", "127.0.0.1:8080")

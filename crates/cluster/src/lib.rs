@@ -28,7 +28,7 @@ const CONNECT: Duration = Duration::from_secs(4);
 
 /// Where the API is, and what is read there.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ClusterSettings {
     /// The namespaces whose apps are published; of two apps of one name the first's counts.
     pub namespaces: Vec<String>,
     /// How to reach the API; `None`: as a pod does, by its service account.
@@ -37,7 +37,7 @@ pub struct Settings {
     pub watch: Duration,
 }
 
-impl Settings {
+impl ClusterSettings {
     /// A call may be silent for so long, a quarter longer than a watch lasts: then nobody is there.
     pub fn patience(&self) -> Duration {
         self.watch + (self.watch / 4).max(Duration::from_secs(1))
@@ -65,7 +65,7 @@ pub enum NoCluster {
 pub struct Cluster {
     client: Client,
     patient: Client,
-    settings: Settings,
+    settings: ClusterSettings,
     silences: Silences,
 }
 
@@ -82,7 +82,7 @@ impl Cluster {
     ///
     /// # Errors
     /// See [`NoCluster`].
-    pub async fn new(settings: Settings, clock: Clock) -> Result<Cluster, NoCluster> {
+    pub async fn new(settings: ClusterSettings, clock: Clock) -> Result<Cluster, NoCluster> {
         let mut config = match &settings.kubeconfig {
             Some(file) => {
                 let kubeconfig = Kubeconfig::read_from(file)?;
@@ -117,7 +117,7 @@ impl Cluster {
     }
 
     /// Where the API is, and what is read there.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &ClusterSettings {
         &self.settings
     }
 

@@ -44,7 +44,7 @@ pub enum Told {
     /// All objects follow, from the beginning.
     Begin,
     /// One of all.
-    Listed(Box<Object>),
+    StreamGuard(Box<Object>),
     /// Those were all.
     Complete,
     /// One is new, or changed.
@@ -184,7 +184,7 @@ impl Watch {
             let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
             self.heard.note();
             for object in list.items {
-                self.tell(Told::Listed(Box::new(object))).await?;
+                self.tell(Told::StreamGuard(Box::new(object))).await?;
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = of_now.clone().continue_token(&token),

@@ -31,7 +31,7 @@ use userinfo::GroupsClaimWarning;
 
 /// How to speak to the provider, and what its claims mean here.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct OidcSettings {
     /// Byte for byte what the provider calls itself.
     pub issuer: IssuerUrl,
     /// Who we are to it.
@@ -57,7 +57,7 @@ pub struct Settings {
 /// The client. One per process, shared by all threads; its calls run on the control runtime.
 #[derive(Debug)]
 pub struct Oidc {
-    settings: Settings,
+    settings: OidcSettings,
     redirect_uri: String,
     provider: Provider,
     keys: Arc<KeyRing>,
@@ -73,7 +73,7 @@ impl Oidc {
     /// # Errors
     /// When the CA file cannot be used.
     pub fn new(
-        settings: Settings,
+        settings: OidcSettings,
         site: &Site,
         keys: Arc<KeyRing>,
         clock: Clock,
@@ -108,7 +108,7 @@ impl Oidc {
     }
 
     /// What was configured.
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &OidcSettings {
         &self.settings
     }
 

@@ -14,7 +14,7 @@ use tokio::{runtime::Handle, sync::Semaphore};
 
 use super::oidc::{Oidc, refresh::Again};
 use crate::{
-    model::{alarm::Alarm, clock::Clock},
+    model::{clock::Clock, policy_changes::PolicyChanges},
     session::{record::SignIn, shared::Turn, store::Sessions},
 };
 
@@ -40,7 +40,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     /// This one, as far as anybody does; it is over.
-    Here,
+    Lookup,
     /// Another one, just now.
     Elsewhere,
     /// No provider call: the shared store is unavailable, or its connection is too new to be
@@ -53,7 +53,7 @@ enum Asked {
 pub struct Rechecks {
     oidc: Arc<Oidc>,
     sessions: Arc<Sessions>,
-    alarm: Alarm,
+    policy_changes: PolicyChanges,
     clock: Clock,
     control: Handle,
     turns: Semaphore,
@@ -68,14 +68,14 @@ impl Rechecks {
     pub fn new(
         oidc: Arc<Oidc>,
         sessions: Arc<Sessions>,
-        alarm: Alarm,
+        policy_changes: PolicyChanges,
         clock: Clock,
         control: Handle,
     ) -> Rechecks {
         Rechecks {
             oidc,
             sessions,
-            alarm,
+            policy_changes,
             clock,
             control,
             turns: Semaphore::new(AT_ONCE),
@@ -134,7 +134,7 @@ impl Rechecks {
             match if may_ask { sign_in.ask() } else { None } {
                 Some(asking) => {
                     match self.recheck(sign_in).await {
-                        Asked::Here => {}
+                        Asked::Lookup => {}
                         Asked::Elsewhere => asked_elsewhere = true,
                         Asked::Nowhere if !self.sessions.is_store_up() => return,
                         Asked::Nowhere => {
@@ -158,10 +158,10 @@ impl Rechecks {
     async fn recheck(&self, sign_in: &Arc<SignIn>) -> Asked {
         // Never closed; an error would mean that the process ends.
         let Ok(_turn) = self.turns.acquire().await else {
-            return Asked::Here;
+            return Asked::Lookup;
         };
         if !sign_in.is_live(self.clock.now()) {
-            return Asked::Here;
+            return Asked::Lookup;
         }
         let recheck = self.sessions.recheck();
         match self.sessions.take_turn(sign_in).await {
@@ -180,7 +180,7 @@ impl Rechecks {
                 return Asked::Nowhere;
             }
         }
-        Asked::Here
+        Asked::Lookup
     }
 
     async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
@@ -205,7 +205,7 @@ impl Rechecks {
                         session = sign_in.key().short(),
                     );
                     // What is open is judged by them now.
-                    self.alarm.ring();
+                    self.policy_changes.notify();
                 }
             }
             Again::Ended => {

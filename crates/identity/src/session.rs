@@ -26,7 +26,7 @@ use std::{path::PathBuf, time::Duration};
 
 /// How long sessions last.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SessionSettings {
     /// Without use for this long, a session ends.
     pub idle: Duration,
     /// It ends after this long whatever happens.
@@ -34,7 +34,7 @@ pub struct Settings {
     /// Groups, or the token behind a sign-in, are asked about again after this long.
     pub recheck: Duration,
     /// The server that replicas share sessions through; `None`: they are in memory only.
-    pub store: Option<redis::link::Settings>,
+    pub store: Option<redis::link::RedisSettings>,
     /// Where a process that stops leaves who is signed in for the next one; `None`: nowhere.
     pub hand_over: Option<PathBuf>,
     /// Memory for sign-in records, in bytes.
@@ -43,9 +43,9 @@ pub struct Settings {
     pub app_session_bytes: u64,
 }
 
-impl Default for Settings {
+impl Default for SessionSettings {
     fn default() -> Self {
-        Settings {
+        SessionSettings {
             idle: Duration::from_secs(30 * 60),
             lifetime: Duration::from_secs(12 * 60 * 60),
             recheck: Duration::from_secs(5 * 60),

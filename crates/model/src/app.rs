@@ -7,8 +7,8 @@ use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Dur
 use http::HeaderValue;
 
 use super::{
-    access::Access, bare_path::BarePath, container::ContainerGateway, load::Load, place::HostLabel,
-    upstream_tls::UpstreamTls, uuid::Uuid,
+    access::Access, bare_path::BarePath, container::ContainerGateway, load::Load,
+    upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS

@@ -3,7 +3,7 @@
 
 use http::{Method, uri::PathAndQuery};
 
-use super::{grpc::Grpc, place::Place};
+use super::{grpc::Grpc, vhost::VirtualHost};
 
 /// A longer upload is judged again while it runs, in bytes.
 const LONG_UPLOAD: u64 = 64 * 1024;
@@ -14,7 +14,7 @@ pub struct Arrival {
     /// Any token of at most 32 bytes but CONNECT and TRACE.
     pub method: Method,
     /// Which of our origins it arrived at.
-    pub place: Place,
+    pub vhost: VirtualHost,
     /// Path and query as they came; the path follows the path policy and begins with `/`.
     pub target: PathAndQuery,
     /// What kind of client is asking.
@@ -36,10 +36,10 @@ pub struct Arrival {
 impl Arrival {
     /// A person opening an address that `incoming` has checked: what the site judges before it
     /// hands somebody over to another of our origins.
-    pub fn of_navigation(place: Place, target: PathAndQuery) -> Arrival {
+    pub fn of_navigation(vhost: VirtualHost, target: PathAndQuery) -> Arrival {
         Arrival {
             method: Method::GET,
-            place,
+            vhost,
             target,
             class: RequestClass::Navigation,
             provenance: Provenance::Own,

@@ -1,6 +1,6 @@
 //! Time, injected: a monotonic clock for deadlines and a wall clock for tokens and logs.
 //!
-//! Rooms take `now` as a value; only the edges ask a [`Clock`]. Tests hold the [`Hands`] of one.
+//! Rooms take `now` as a value; only the edges ask a [`Clock`]. Tests hold the [`ManualClock`] of one.
 
 use std::{
     sync::{
@@ -39,7 +39,7 @@ pub struct Clock(Source);
 #[derive(Clone, Debug)]
 enum Source {
     System(Instant),
-    Hands(Arc<Inner>),
+    ManualClock(Arc<Inner>),
 }
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ struct Inner {
 
 /// The hands of a clock that only moves when told to.
 #[derive(Clone, Debug)]
-pub struct Hands(Arc<Inner>);
+pub struct ManualClock(Arc<Inner>);
 
 impl Clock {
     /// The machine's clocks.
@@ -60,20 +60,23 @@ impl Clock {
     }
 
     /// A clock that stands still until its hands are moved; the wall begins at the machine's time.
-    pub fn by_hand() -> (Clock, Hands) {
+    pub fn manual() -> (Clock, ManualClock) {
         let inner = Arc::new(Inner {
             monotonic: AtomicU64::new(0),
             wall: AtomicI64::new(system_wall_seconds()),
             moved: watch::Sender::new(()),
         });
-        (Clock(Source::Hands(inner.clone())), Hands(inner))
+        (
+            Clock(Source::ManualClock(inner.clone())),
+            ManualClock(inner),
+        )
     }
 
     /// The monotonic time.
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System(_) => self.at(Instant::now()),
-            Source::Hands(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
+            Source::ManualClock(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
         }
     }
 
@@ -83,7 +86,7 @@ impl Clock {
             Source::System(start) => {
                 Moment(BEFORE.saturating_add(millis(read.saturating_duration_since(*start))))
             }
-            Source::Hands(_) => self.now(),
+            Source::ManualClock(_) => self.now(),
         }
     }
 
@@ -91,7 +94,7 @@ impl Clock {
     pub fn wall_seconds(&self) -> i64 {
         match &self.0 {
             Source::System(_) => system_wall_seconds(),
-            Source::Hands(inner) => inner.wall.load(Ordering::Acquire),
+            Source::ManualClock(inner) => inner.wall.load(Ordering::Acquire),
         }
     }
 
@@ -104,7 +107,7 @@ impl Clock {
                 let since = Duration::from_millis(until.0.saturating_sub(BEFORE));
                 tokio::time::sleep_until((*start + since).into()).await;
             }
-            Source::Hands(inner) => {
+            Source::ManualClock(inner) => {
                 let mut moved = inner.moved.subscribe();
                 while self.now() < until && moved.changed().await.is_ok() {}
             }
@@ -117,7 +120,7 @@ impl Clock {
     }
 }
 
-impl Hands {
+impl ManualClock {
     /// Moves both clocks forward together.
     pub fn advance(&self, by: Duration) {
         self.0.monotonic.fetch_add(millis(by), Ordering::AcqRel);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{app::AppKind, place::Place};
+use super::{app::AppKind, vhost::VirtualHost};
 
 /// Where Arvados' own programs keep a token in a browser: a credential, never for an app.
 pub const ARVADOS_TOKEN: &[u8] = b"arvados_api_token";
@@ -85,19 +85,19 @@ impl CookieNames {
 
     /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds
     /// the port.
-    pub fn app_at(&self, place: &Place) -> Cow<'_, str> {
-        match place {
-            Place::Site => Cow::Borrowed(&self.app),
-            Place::Host(_) => Cow::Borrowed(&self.host_app),
-            Place::Port(port) => Cow::Owned(format!("{}-{port}", self.host_app)),
+    pub fn app_at(&self, vhost: &VirtualHost) -> Cow<'_, str> {
+        match vhost {
+            VirtualHost::Site => Cow::Borrowed(&self.app),
+            VirtualHost::Host(_) => Cow::Borrowed(&self.host_app),
+            VirtualHost::Port(port) => Cow::Owned(format!("{}-{port}", self.host_app)),
         }
     }
 
     /// The name of the cookie that tells which tenant of a place the browser knows.
-    pub fn tenant_at(&self, place: &Place) -> Cow<'_, str> {
-        match place {
-            Place::Site | Place::Host(_) => Cow::Borrowed(&self.tenant),
-            Place::Port(port) => Cow::Owned(format!("{}-{port}", self.tenant)),
+    pub fn tenant_at(&self, vhost: &VirtualHost) -> Cow<'_, str> {
+        match vhost {
+            VirtualHost::Site | VirtualHost::Host(_) => Cow::Borrowed(&self.tenant),
+            VirtualHost::Port(port) => Cow::Owned(format!("{}-{port}", self.tenant)),
         }
     }
 
@@ -172,7 +172,7 @@ mod tests {
                 "{theirs}"
             );
         }
-        let port = Place::Port(2000);
+        let port = VirtualHost::Port(2000);
         assert!(names.is_withheld_from(AppKind::Hosted, names.app_at(&port).as_bytes()));
         assert!(names.is_withheld_from(AppKind::Hosted, names.tenant_at(&port).as_bytes()));
     }

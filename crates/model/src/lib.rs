@@ -2,7 +2,6 @@
 //! and none of them can be made without holding its invariant.
 
 pub mod access;
-pub mod alarm;
 pub mod app;
 pub mod arrival;
 pub mod bare_path;
@@ -16,9 +15,10 @@ pub mod grpc;
 pub mod identity_headers;
 pub mod load;
 pub mod lookup_limit;
-pub mod place;
+pub mod policy_changes;
 pub mod principal;
 pub mod secret;
 pub mod site;
 pub mod upstream_tls;
 pub mod uuid;
+pub mod vhost;

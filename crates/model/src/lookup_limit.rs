@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn guessing_is_bounded_and_finding_is_not() {
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let limit = LookupLimit::new(QUOTA, clock);
         for _ in 0..10 * QUOTA.burst {
             limit
@@ -165,12 +165,12 @@ mod tests {
                 .is_some(),
             "others have their own"
         );
-        hands.advance(Duration::from_secs(1));
+        manual_clock.advance(Duration::from_secs(1));
         for _ in 0..4 {
             drop(limit.attempt(somebody()).expect("refilled"));
         }
         assert!(limit.attempt(somebody()).is_none());
-        hands.advance(Duration::from_secs(3600));
+        manual_clock.advance(Duration::from_secs(3600));
         for _ in 0..QUOTA.burst {
             drop(limit.attempt(somebody()).expect("full again"));
         }
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_is_bounded_too() {
-        let (clock, _hands) = Clock::by_hand();
+        let (clock, _hands) = Clock::manual();
         let limit = LookupLimit::new(QUOTA, clock);
         let all: Vec<_> = (0..200).filter_map(|_| limit.attempt(somebody())).collect();
         assert_eq!(all.len() as u64, QUOTA.at_once);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_client_is_its_network() {
-        let (clock, _hands) = Clock::by_hand();
+        let (clock, _hands) = Clock::manual();
         let limit = LookupLimit::new(QUOTA, clock);
         for n in 0..QUOTA.burst {
             let address = format!("2001:db8::{n:x}").parse().expect("an address");

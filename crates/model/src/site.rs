@@ -9,7 +9,7 @@ use http::HeaderValue;
 use super::{
     app::App,
     cookie_names::CookieNames,
-    place::{self, Place},
+    vhost::{self, VirtualHost},
 };
 
 /// A web origin: scheme, host, port; written canonically.
@@ -155,37 +155,41 @@ pub fn via(origin: &WebOrigin) -> HeaderValue {
 
 impl Site {
     /// The origin of a place. Allocates: for redirects, pages and what is kept for a connection.
-    pub fn origin_of(&self, place: &Place) -> WebOrigin {
+    pub fn origin_of(&self, vhost: &VirtualHost) -> WebOrigin {
         let WebOrigin { secure, port, .. } = self.origin;
-        match (place, &self.apps_domain, &self.ports) {
-            (Place::Host(label), Some(domain), _) => {
+        match (vhost, &self.apps_domain, &self.ports) {
+            (VirtualHost::Host(label), Some(domain), _) => {
                 WebOrigin::new(secure, &format!("{label}.{domain}"), port)
             }
-            (Place::Port(port), _, Some(range)) => WebOrigin::new(secure, &range.host, *port),
-            (Place::Site, _, _) | (Place::Host(_), None, _) | (Place::Port(_), _, None) => {
-                self.origin.clone()
-            }
+            (VirtualHost::Port(port), _, Some(range)) => WebOrigin::new(secure, &range.host, *port),
+            (VirtualHost::Site, _, _)
+            | (VirtualHost::Host(_), None, _)
+            | (VirtualHost::Port(_), _, None) => self.origin.clone(),
         }
     }
 
     /// The whole address of a target at a place.
-    pub fn url(&self, place: &Place, target: &str) -> String {
-        match place {
-            Place::Site => format!("{}{target}", self.origin),
-            Place::Host(_) | Place::Port(_) => format!("{}{target}", self.origin_of(place)),
+    pub fn url(&self, vhost: &VirtualHost, target: &str) -> String {
+        match vhost {
+            VirtualHost::Site => format!("{}{target}", self.origin),
+            VirtualHost::Host(_) | VirtualHost::Port(_) => {
+                format!("{}{target}", self.origin_of(vhost))
+            }
         }
     }
 
     /// Whether an `Origin` header names the place, byte for byte. Allocates nothing.
-    pub fn is_origin(&self, place: &Place, text: &[u8]) -> bool {
+    pub fn is_origin(&self, vhost: &VirtualHost, text: &[u8]) -> bool {
         let scheme = self.origin.scheme().as_bytes();
         let authority = text
             .strip_prefix(scheme)
             .and_then(|rest| rest.strip_prefix(b"://"));
-        let after_host = match (place, authority) {
+        let after_host = match (vhost, authority) {
             (_, None) => None,
-            (Place::Site, Some(authority)) => return authority == self.origin.authority.as_bytes(),
-            (Place::Host(label), Some(authority)) => {
+            (VirtualHost::Site, Some(authority)) => {
+                return authority == self.origin.authority.as_bytes();
+            }
+            (VirtualHost::Host(label), Some(authority)) => {
                 let domain = authority
                     .strip_prefix(label.as_str().as_bytes())
                     .and_then(|r| r.strip_prefix(b"."));
@@ -193,21 +197,21 @@ impl Site {
                     .zip(self.apps_domain.as_ref())
                     .and_then(|(rest, ours)| rest.strip_prefix(ours.as_bytes()))
             }
-            (Place::Port(_), Some(authority)) => self
+            (VirtualHost::Port(_), Some(authority)) => self
                 .ports
                 .as_ref()
                 .and_then(|range| authority.strip_prefix(range.host.as_bytes())),
         };
-        let expected = match place {
-            Place::Site | Place::Host(_) => self.origin.port,
-            Place::Port(port) => *port,
+        let expected = match vhost {
+            VirtualHost::Site | VirtualHost::Host(_) => self.origin.port,
+            VirtualHost::Port(port) => *port,
         };
         match after_host {
             None => false,
             // A browser leaves the default port out, and writes every other.
             Some([]) => expected == self.origin.default_port(),
             Some([b':', digits @ ..]) => {
-                expected != self.origin.default_port() && place::port(digits) == Some(expected)
+                expected != self.origin.default_port() && vhost::port(digits) == Some(expected)
             }
             Some(_) => false,
         }
@@ -249,7 +253,7 @@ impl Site {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::HostLabel;
+    use crate::vhost::HostLabel;
 
     #[test]
     fn an_origin_is_compared_byte_for_byte() {
@@ -261,14 +265,14 @@ mod tests {
             first: 2000,
             last: 2009,
         });
-        let host = Place::Host(HostLabel::new(b"web").expect("a label"));
-        for (place, text) in [
-            (Place::Site, "https://gw.test"),
+        let host = VirtualHost::Host(HostLabel::new(b"web").expect("a label"));
+        for (vhost, text) in [
+            (VirtualHost::Site, "https://gw.test"),
             (host, "https://web.svc.test"),
-            (Place::Port(2001), "https://ports.test:2001"),
+            (VirtualHost::Port(2001), "https://ports.test:2001"),
         ] {
-            assert_eq!(&*site.origin_of(&place).text, text);
-            assert!(site.is_origin(&place, text.as_bytes()));
+            assert_eq!(&*site.origin_of(&vhost).text, text);
+            assert!(site.is_origin(&vhost, text.as_bytes()));
             for other in [
                 "",
                 "null",
@@ -277,11 +281,11 @@ mod tests {
                 "https://web.svc.test.",
                 "https://x.svc.test",
             ] {
-                assert!(!site.is_origin(&place, other.as_bytes()), "{other:?}");
+                assert!(!site.is_origin(&vhost, other.as_bytes()), "{other:?}");
             }
         }
-        assert!(!site.is_origin(&Place::Port(2001), b"https://ports.test:2002"));
-        assert!(!site.is_origin(&Place::Port(2001), b"https://ports.test:02001"));
+        assert!(!site.is_origin(&VirtualHost::Port(2001), b"https://ports.test:2002"));
+        assert!(!site.is_origin(&VirtualHost::Port(2001), b"https://ports.test:02001"));
         assert_eq!(site.url(&host, "/a?b"), "https://web.svc.test/a?b");
     }
 }

@@ -17,7 +17,7 @@ use crate::{drain::Phase, metrics::Registry, readiness::Ready};
 
 /// Where the admin listener is, and what it may show.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct AdminSettings {
     /// The address.
     pub address: SocketAddr,
     /// For everything beyond probes and metrics; absent: those routes do not exist.

@@ -86,7 +86,7 @@ impl LineSink {
         }
     }
 
-    /// Hands over a batch of `lines` whole lines.
+    /// ManualClock over a batch of `lines` whole lines.
     pub fn send(&self, batch: Vec<u8>, lines: u64) {
         let Some(batches) = &self.batches else { return };
         match batches.try_send(Message::Batch(batch)) {

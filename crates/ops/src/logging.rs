@@ -5,7 +5,7 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// How much to say.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct LogSettings {
     /// The JSON line per request on standard output.
     pub requests: bool,
     /// A filter such as `info` or `ludgate=debug`.
@@ -20,7 +20,7 @@ pub fn is_level(text: &str) -> bool {
 }
 
 /// Installs the subscriber; a second call changes nothing (tests run many gateways in one process).
-pub fn start(settings: &Settings) {
+pub fn start(settings: &LogSettings) {
     let filter = EnvFilter::try_new(&settings.level).unwrap_or_else(|_| EnvFilter::new("info"));
     // Who signed in and out is no matter of verbosity. The client would write down whole answers
     // that it cannot read, with the environment of every pod in them; what is wrong we say

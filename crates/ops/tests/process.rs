@@ -28,7 +28,7 @@ struct Worker {
 /// All that a kind of process writes by itself: its room's metrics, a condition for being ready, a
 /// route, its work.
 async fn start() -> Worker {
-    logging::start(&logging::Settings {
+    logging::start(&logging::LogSettings {
         requests: false,
         level: "info".into(),
     });

@@ -12,9 +12,9 @@ use crate::{
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},
-        place::HostLabel,
+        vhost::HostLabel,
     },
-    route::host::{Named, named},
+    route::host::{HostTarget, parse_label},
 };
 
 /// The API server's own bound for all annotations of an object, in bytes.
@@ -196,7 +196,8 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
         return Err(what.to_owned().into());
     }
     // A host that could name a container must never be an app's.
-    if HostLabel::new(name.as_bytes()).is_some_and(|label| !matches!(named(&label), Named::Name(_)))
+    if HostLabel::new(name.as_bytes())
+        .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
     {
         return Err("its name has the form of an Arvados uuid".to_owned().into());
     }

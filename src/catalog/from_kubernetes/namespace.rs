@@ -66,7 +66,7 @@ impl<T: PartialEq> Kept<T> {
                 self.coming.clear();
                 false
             }
-            Told::Listed(object) => {
+            Told::StreamGuard(object) => {
                 let kept = read(&object, self.now.get(&object.name_any()));
                 self.coming.extend(kept);
                 false

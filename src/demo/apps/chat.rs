@@ -1,6 +1,6 @@
 //! The sample app with streams: people in several browsers talk.
 //!
-//! Here: its paths, its page, and `POST /say`. What was said and who hears it is in `room`; the two
+//! Lookup: its paths, its page, and `POST /say`. What was said and who hears it is in `room`; the two
 //! ways to hear it are `socket` (WebSocket) and `events` (Server-Sent Events). The page is
 //! `chat.html`.
 

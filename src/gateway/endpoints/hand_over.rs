@@ -25,7 +25,7 @@ use crate::{
     model::{
         arrival::Arrival,
         caller::{Caller, Credential},
-        place::Place,
+        vhost::VirtualHost,
     },
     route::path::{ENTER, RENEWED},
     session::{
@@ -75,16 +75,20 @@ impl Call<'_> {
         let Ok(bind) = self.bind() else {
             return self.refuse(Reason::Unverifiable, record);
         };
-        let back = return_to::address(&self.arrival.place, target, site);
+        let back = return_to::address(&self.arrival.vhost, target, site);
         let start = pages::start(site, &back);
         let hash = BindHash::of(bind.value.as_bytes());
-        let location = format!("{}&bind={}", site.url(&Place::Site, &start), hash.as_str());
+        let location = format!(
+            "{}&bind={}",
+            site.url(&VirtualHost::Site, &start),
+            hash.as_str()
+        );
         let mut response = respond::redirect(StatusCode::FOUND, &location);
         set_cookie(&mut response, bind.line);
         if !self.cookies().unwrap_or_default().app.is_empty() {
             // A session that is over leaves no cookie behind: from the site it could not be taken
             // away.
-            let name = site.cookies.app_at(&self.arrival.place);
+            let name = site.cookies.app_at(&self.arrival.vhost);
             set_cookie(&mut response, cookie::clear(&name, "/", site.origin.secure));
         }
         response
@@ -95,7 +99,7 @@ impl Call<'_> {
     pub async fn hand_over(
         &self,
         sign_in: &Arc<SignIn>,
-        (place, target): (Place, &str),
+        (vhost, target): (VirtualHost, &str),
         bind: BindHash,
         record: &mut Record,
     ) -> Response<Answer> {
@@ -103,13 +107,13 @@ impl Call<'_> {
         let principal = sign_in.principal().clone();
         record.person = Some(principal.clone());
         let audience = Audience {
-            place: Some(place),
+            vhost: Some(vhost),
             target,
             person: Some(&principal),
             ..self.audience()
         };
         let permit = match self
-            .permit_at(&place, target, &principal, record.client.address)
+            .permit_at(&vhost, target, &principal, record.client.address)
             .await
         {
             Ok(permit) => permit,
@@ -125,14 +129,14 @@ impl Call<'_> {
         };
         record.app = Some(permit.app().clone());
         if permit.principal().is_none() {
-            return respond::redirect(StatusCode::SEE_OTHER, &site.url(&place, target));
+            return respond::redirect(StatusCode::SEE_OTHER, &site.url(&vhost, target));
         }
         let now = self.gateway.clock.now();
         self.gateway
             .sessions
             .touch(&Live::SignIn(sign_in.clone()), now);
         let ticket = Ticket {
-            place,
+            vhost,
             app: permit.app().id().clone(),
             bind,
             sign_in: sign_in.clone(),
@@ -141,7 +145,7 @@ impl Call<'_> {
         };
         match self.gateway.sessions.give_ticket(ticket).await {
             Ok(id) => {
-                let enter = site.url(&place, &format!("{ENTER}?ticket={}", id.as_str()));
+                let enter = site.url(&vhost, &format!("{ENTER}?ticket={}", id.as_str()));
                 respond::redirect(StatusCode::SEE_OTHER, &enter)
             }
             Err(_) => self.refuse(Reason::Unverifiable, record),
@@ -151,7 +155,7 @@ impl Call<'_> {
     /// What the person would get who opens the target there: the same judgement as of a request.
     async fn permit_at(
         &self,
-        place: &Place,
+        vhost: &VirtualHost,
         target: &str,
         principal: &Arc<crate::model::principal::Principal>,
         client: std::net::IpAddr,
@@ -165,13 +169,13 @@ impl Call<'_> {
         let Ok(target) = PathAndQuery::try_from(target) else {
             return Err(not_found);
         };
-        let arrival = Arrival::of_navigation(*place, target);
-        let here = self.gateway.catalog.at(place, self.snapshot, client).await;
+        let arrival = Arrival::of_navigation(*vhost, target);
+        let lookup = self.gateway.catalog.at(vhost, self.snapshot, client).await;
         let caller = Caller::Person {
             principal: principal.clone(),
             credential: Credential::Cookie,
         };
-        let judged = locate(&arrival, self.snapshot, &here)
+        let judged = locate(&arrival, self.snapshot, &lookup)
             .and_then(|destination| judge(&arrival, &caller, destination));
         match judged {
             Ok(permit) => Ok(permit),
@@ -189,12 +193,12 @@ impl Call<'_> {
     /// was asked for.
     pub async fn enter(&self, record: &mut Record) -> Response<Answer> {
         let gateway = self.gateway;
-        let (site, place) = (self.snapshot.site(), &self.arrival.place);
+        let (site, vhost) = (self.snapshot.site(), &self.arrival.vhost);
         let presented = self.cookies().unwrap_or_default();
         let ticket = self.query("ticket").ok().flatten().unwrap_or_default();
         let taken = gateway
             .sessions
-            .take_ticket(&ticket, place, presented.bind.iter())
+            .take_ticket(&ticket, vhost, presented.bind.iter())
             .await;
         let ticket = match taken {
             Ok(ticket) => ticket,
@@ -219,13 +223,13 @@ impl Call<'_> {
             }
         };
         record.person = Some(ticket.sign_in.principal().clone());
-        let Some((id, session)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, place) else {
+        let Some((id, session)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, vhost) else {
             return self.refuse(Reason::Unverifiable, record);
         };
         gateway.sessions.keep_app(&session).await;
         let mut response =
-            respond::redirect(StatusCode::SEE_OTHER, &site.url(place, &ticket.target));
-        let name = site.cookies.app_at(place);
+            respond::redirect(StatusCode::SEE_OTHER, &site.url(vhost, &ticket.target));
+        let name = site.cookies.app_at(vhost);
         set_cookie(
             &mut response,
             cookie::set(&name, id.as_str(), "/", site.origin.secure),

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use super::Call;
 use crate::{
     authorize::Denied,
-    catalog::here::Here,
+    catalog::lookup::Lookup,
     gateway::{
         access_log::Record,
         answer::Answer,
@@ -15,7 +15,7 @@ use crate::{
         pages::{self, RenewedPage},
         respond,
     },
-    model::{arrival::RequestClass, place::Place},
+    model::{arrival::RequestClass, vhost::VirtualHost},
     route::path::RENEWED,
 };
 
@@ -26,15 +26,17 @@ const SCRIPT: &str = include_str!("../../../templates/renew.js");
 
 impl Call<'_> {
     /// The end of a window that renews; a person without a session signs in first.
-    pub fn renewed(&self, here: &Here, record: &mut Record) -> Response<Answer> {
-        if !self.has_session(here) {
+    pub fn renewed(&self, lookup: &Lookup, record: &mut Record) -> Response<Answer> {
+        if !self.has_session(lookup) {
             if self.arrival.class != RequestClass::Navigation {
                 return self.refuse(Reason::Denied(Denied::Anonymous), record);
             }
             let site = self.snapshot.site();
-            return match self.arrival.place {
-                Place::Site => respond::redirect(StatusCode::FOUND, &pages::start(site, RENEWED)),
-                Place::Host(_) | Place::Port(_) => self.lead_to_site(RENEWED, record),
+            return match self.arrival.vhost {
+                VirtualHost::Site => {
+                    respond::redirect(StatusCode::FOUND, &pages::start(site, RENEWED))
+                }
+                VirtualHost::Host(_) | VirtualHost::Port(_) => self.lead_to_site(RENEWED, record),
             };
         }
         with_script(
@@ -58,20 +60,20 @@ impl Call<'_> {
         response
     }
 
-    fn has_session(&self, here: &Here) -> bool {
+    fn has_session(&self, lookup: &Lookup) -> bool {
         let (Some(presented), now) = (self.cookies(), self.gateway.clock.now()) else {
             return false;
         };
-        match (self.arrival.place, here) {
-            (Place::Site, _) => self.sign_in().is_some(),
-            (place, Here::App(app)) => {
+        match (self.arrival.vhost, lookup) {
+            (VirtualHost::Site, _) => self.sign_in().is_some(),
+            (vhost, Lookup::App(app)) => {
                 let sessions = &self.gateway.sessions;
                 sessions
                     .find(
                         presented.app.iter(),
                         std::iter::empty(),
                         app.id(),
-                        &place,
+                        &vhost,
                         now,
                     )
                     .is_some()

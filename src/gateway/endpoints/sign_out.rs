@@ -20,8 +20,8 @@ use crate::{
         app::AppId,
         arrival::{Origin, Provenance, RequestClass},
         load::Holder,
-        place::Place,
         principal::Principal,
+        vhost::VirtualHost,
     },
     session::cookie::{self, RecordKey},
 };
@@ -103,13 +103,14 @@ impl Call<'_> {
             .end_for_console_tokens_of(&principal.subject);
         let mut onward = None;
         if let Some(sign_in) = self.sign_in() {
-            // Here first: whatever becomes of the rest, nothing of it is left.
+            // Lookup first: whatever becomes of the rest, nothing of it is left.
             self.gateway.sessions.end(&sign_in);
             self.gateway.sessions.tell_ending_of(&sign_in).await;
             apps.extend(sign_in.apps());
             let site = self.snapshot.site();
             self.gateway.revoke_at_provider(&sign_in);
-            onward = oidc.end_session_url(&sign_in, &site.url(&Place::Site, &site.launcher()));
+            onward =
+                oidc.end_session_url(&sign_in, &site.url(&VirtualHost::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
             // Of replicas that cannot be asked now the console's own tokens go on, as they would
@@ -165,7 +166,7 @@ impl Call<'_> {
         for name in [&site.cookies.sign_in, &site.cookies.bind] {
             set_cookie(&mut response, cookie::clear(name, "/", site.origin.secure));
         }
-        let name = site.cookies.app_at(&Place::Site);
+        let name = site.cookies.app_at(&VirtualHost::Site);
         for app in apps {
             let path = format!("{}/{app}/", site.apps_prefix);
             set_cookie(

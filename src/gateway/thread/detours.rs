@@ -52,7 +52,7 @@ pub fn to_https(arrival: &Arrival, site: &Site, record: &mut Record) -> Response
     (record.decision, record.reason) = ("redirect", "to_https");
     respond::redirect(
         StatusCode::PERMANENT_REDIRECT,
-        &site.url(&arrival.place, arrival.target.as_str()),
+        &site.url(&arrival.vhost, arrival.target.as_str()),
     )
 }
 
@@ -71,7 +71,7 @@ pub fn another_tenant(
     record.reason = refusal.reason.as_str();
     if tenant::can_come_back(arrival) {
         record.decision = "redirect";
-        let again = site.url(&arrival.place, arrival.target.as_str());
+        let again = site.url(&arrival.vhost, arrival.target.as_str());
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
         tenant::forget(&mut response, &parts.headers, arrival, site, line);
         return response;
@@ -103,7 +103,7 @@ impl DataThread {
             Some(live) => self.mint(live, permit, arrival, site).await,
             None => None,
         };
-        let again = site.url(&arrival.place, arrival.target.as_str());
+        let again = site.url(&arrival.vhost, arrival.target.as_str());
         let mut response = respond::redirect(StatusCode::SEE_OTHER, &again);
         if let Acquaintance::Other(line) = tenant {
             tenant::forget(&mut response, &parts.headers, arrival, site, line);

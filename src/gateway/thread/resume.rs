@@ -34,10 +34,10 @@ use crate::{
         client::Client,
         destination::Destination,
         load::Holder,
-        place::Place,
         site::Site,
+        vhost::VirtualHost,
     },
-    session::{load::NotLoaded, shared::Away, written::WrittenPlace},
+    session::{load::NotLoaded, shared::Away, written::WrittenVirtualHost},
 };
 
 /// What was sent is remembered for longer than it could be sent.
@@ -150,7 +150,7 @@ impl DataThread {
             return Ok((Either::Right(Full::new(form)), None));
         };
         let now = self.gateway.clock.wall_seconds();
-        let parked = Parked::open(&sealed, oidc.keys(), &arrival.place, now)
+        let parked = Parked::open(&sealed, oidc.keys(), &arrival.vhost, now)
             .filter(|parked| parked.target == arrival.target.as_str())
             .ok_or(Reason::BadForm)?;
         parts
@@ -181,7 +181,7 @@ impl DataThread {
     ) -> Result<Presenter, Reason> {
         let sessions = &self.gateway.sessions;
         let presented =
-            cookies::scan(headers, &site.cookies, &arrival.place).map_err(Reason::Malformed)?;
+            cookies::scan(headers, &site.cookies, &arrival.vhost).map_err(Reason::Malformed)?;
         if presented.app.is_empty() && presented.sign_in.is_empty() {
             return Ok(Presenter::Nobody);
         }
@@ -228,7 +228,7 @@ impl DataThread {
         let parked = Parked {
             person: person.to_string(),
             app: app.id().to_string(),
-            place: WrittenPlace::of(&arrival.place),
+            vhost: WrittenVirtualHost::of(&arrival.vhost),
             target: arrival.target.to_string(),
             body,
             came: self.gateway.clock.wall_seconds(),
@@ -416,20 +416,20 @@ impl DataThread {
 
 /// The target that an app names, when it is one of its own.
 fn within(app: &App, arrival: &Arrival, site: &Site, location: &str) -> Option<String> {
-    let here = url::Url::parse(&site.url(&arrival.place, arrival.target.as_str())).ok()?;
-    let there = here.join(location).ok()?;
-    let below = match arrival.place {
-        Place::Site => there
+    let lookup = url::Url::parse(&site.url(&arrival.vhost, arrival.target.as_str())).ok()?;
+    let there = lookup.join(location).ok()?;
+    let below = match arrival.vhost {
+        VirtualHost::Site => there
             .path()
             .strip_prefix(&*app.mount)
             .is_some_and(|rest| rest.starts_with('/')),
-        Place::Host(_) | Place::Port(_) => true,
+        VirtualHost::Host(_) | VirtualHost::Port(_) => true,
     };
     let target = match there.query() {
         Some(query) => format!("{}?{query}", there.path()),
         None => there.path().to_owned(),
     };
-    (below && here.origin() == there.origin()).then_some(target)
+    (below && lookup.origin() == there.origin()).then_some(target)
 }
 
 fn is_url_encoded(headers: &HeaderMap) -> bool {

@@ -271,7 +271,7 @@ async fn a_log_that_is_followed_ends_with_the_membership_the_session_and_the_app
         })
         .await;
     let mut followed = follow(&world, target, &alice.cookie_line("/")).await;
-    world.hands.advance(Duration::from_secs(31 * 60));
+    world.manual_clock.advance(Duration::from_secs(31 * 60));
     assert!(
         followed.is_closed().await,
         "a log that is followed is no use of a session"

@@ -85,7 +85,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
     namespace.app("open", "group", json!({})).await;
     namespace.app("new", "public", json!({})).await;
     namespace.delete("team").await;
-    world.hands.advance(Duration::from_secs(25 * 60));
+    world.manual_clock.advance(Duration::from_secs(25 * 60));
     for _ in 0..20 {
         assert_eq!(status(&world, "open").await, 200, "as last known");
         assert_eq!(status(&world, "team").await, 401, "nothing opens");

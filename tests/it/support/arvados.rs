@@ -40,14 +40,14 @@ struct Inner {
     address: SocketAddr,
     authority: Authority,
     records: Mutex<Records>,
-    places: Mutex<BTreeMap<String, Place>>,
+    places: Mutex<BTreeMap<String, VirtualHost>>,
     calls: Mutex<Vec<Call>>,
     handshakes: AtomicUsize,
     fault: Mutex<Option<Fault>>,
 }
 
 /// Where a container is: behind its door, which is open while it runs.
-struct Place {
+struct VirtualHost {
     door: Arc<Door>,
     open: Option<ContainerGateway>,
 }
@@ -137,7 +137,7 @@ impl Arvados {
             .places
             .lock()
             .expect("no panic")
-            .insert(uuid.clone(), Place { door, open: None });
+            .insert(uuid.clone(), VirtualHost { door, open: None });
         let request_uuids = self.records(|records| {
             records.add(
                 Kind::Container,
@@ -165,14 +165,14 @@ impl Arvados {
             "Queued" | "Locked" | "Complete" | "Cancelled" => false,
             other => panic!("no state of a container: {other}"),
         };
-        let address = self.place(container, |place| {
+        let address = self.vhost(container, |vhost| {
             if runs {
-                let open = place
+                let open = vhost
                     .open
-                    .get_or_insert_with(|| Arc::clone(&place.door).open());
+                    .get_or_insert_with(|| Arc::clone(&vhost.door).open());
                 open.address.to_string()
             } else {
-                place.open = None;
+                vhost.open = None;
                 String::new()
             }
         });
@@ -252,8 +252,8 @@ impl Arvados {
 
     /// TLS handshakes completed by this container's gateway, in all its runs.
     pub fn handshakes(&self, container: &str) -> usize {
-        self.place(container, |place| {
-            place.door.handshakes.load(Ordering::SeqCst)
+        self.vhost(container, |vhost| {
+            vhost.door.handshakes.load(Ordering::SeqCst)
         })
     }
 
@@ -265,8 +265,8 @@ impl Arvados {
     /// This container's gateway is somebody else from now on; `None` makes it itself again. A
     /// certificate is shown when a connection begins, the rest is decided at every request.
     pub fn lie(&self, container: &str, lie: Option<Lie>) {
-        self.place(container, |place| {
-            *place.door.lie.lock().expect("no panic") = lie
+        self.vhost(container, |vhost| {
+            *vhost.door.lie.lock().expect("no panic") = lie
         });
     }
 
@@ -274,7 +274,7 @@ impl Arvados {
         work(&mut self.0.records.lock().expect("no panic"))
     }
 
-    fn place<T>(&self, container: &str, work: impl FnOnce(&mut Place) -> T) -> T {
+    fn vhost<T>(&self, container: &str, work: impl FnOnce(&mut VirtualHost) -> T) -> T {
         let mut places = self.0.places.lock().expect("no panic");
         work(
             places

@@ -216,7 +216,7 @@ impl Chromium {
     /// The page as a person sees it, as a PNG file.
     /// Goes on in another window than this one, once there is one.
     pub async fn other_window(&self) {
-        let here = text_of(self.get("/window").await);
+        let lookup = text_of(self.get("/window").await);
         let other = async {
             loop {
                 let all = self.get("/window/handles").await;
@@ -226,7 +226,7 @@ impl Chromium {
                     .unwrap_or_default()
                     .into_iter()
                     .map(text_of);
-                if let Some(other) = names.into_iter().find(|name| *name != here) {
+                if let Some(other) = names.into_iter().find(|name| *name != lookup) {
                     return other;
                 }
             }

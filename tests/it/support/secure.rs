@@ -7,7 +7,7 @@ use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
     demo::provider::{Client, Provider},
-    model::clock::{Clock, Hands},
+    model::clock::{Clock, ManualClock},
     run::{self, Options, Running},
     settings,
 };
@@ -24,7 +24,7 @@ pub struct Secure {
     pub grp: Backend,
     pub evil: Backend,
     pub provider: Provider,
-    pub hands: Hands,
+    pub manual_clock: ManualClock,
     /// Of the certificate's key, for [`Chromium::believing`](super::chromium::Chromium::believing).
     pub key: String,
     port: u16,
@@ -57,7 +57,7 @@ impl Secure {
             post_logout_redirect_uris: vec![format!("https://gw.test:{port}/apps/")],
             backchannel_logout_uri: None,
         };
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let provider = Provider::start(client, clock.clone())
             .await
             .expect("a provider");
@@ -96,7 +96,7 @@ impl Secure {
             grp,
             evil,
             provider,
-            hands,
+            manual_clock,
             key,
             port,
         }

@@ -14,7 +14,7 @@ use std::{
 use ludgate::{
     catalog::snapshot::Snapshot,
     demo::provider::{Client, Provider},
-    model::clock::{Clock, Hands},
+    model::clock::{Clock, ManualClock},
     run::{self, Options, Running},
     settings::{self, Settings},
 };
@@ -48,7 +48,7 @@ const SITE: &str = "apps_domain = \"localhost\"\nconsole_cookies = [\"accessToke
 pub struct World {
     pub running: Running,
     pub provider: Arc<Provider>,
-    pub hands: Hands,
+    pub manual_clock: ManualClock,
     pub log: Log,
     pub host: String,
     backends: Vec<(&'static str, Arc<Backend>)>,
@@ -76,13 +76,13 @@ impl World {
         change: impl FnOnce(&mut Settings),
     ) -> World {
         let port = free_port();
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
         World::run(
             provider,
-            (clock, hands),
+            (clock, manual_clock),
             port,
             threads,
             (SITE, extra),
@@ -94,11 +94,11 @@ impl World {
     /// With other keys of `[site]`, written as TOML.
     pub async fn of_site(site: &str) -> World {
         let port = free_port();
-        let (clock, hands) = Clock::by_hand();
+        let (clock, manual_clock) = Clock::manual();
         let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
-        World::run(provider, (clock, hands), port, 2, (site, ""), |_| {}).await
+        World::run(provider, (clock, manual_clock), port, 2, (site, ""), |_| {}).await
     }
 
     /// The oracles watch this app too.
@@ -123,17 +123,25 @@ impl World {
     pub async fn behind(
         provider: Provider,
         clock: Clock,
-        hands: Hands,
+        manual_clock: ManualClock,
         port: u16,
         extra: &str,
         change: impl FnOnce(&mut Settings),
     ) -> World {
-        World::run(provider, (clock, hands), port, 2, (SITE, extra), change).await
+        World::run(
+            provider,
+            (clock, manual_clock),
+            port,
+            2,
+            (SITE, extra),
+            change,
+        )
+        .await
     }
 
     async fn run(
         provider: Provider,
-        (clock, hands): (Clock, Hands),
+        (clock, manual_clock): (Clock, ManualClock),
         port: u16,
         threads: usize,
         (site, extra): (&str, &str),
@@ -163,7 +171,7 @@ impl World {
         World {
             running,
             provider: Arc::new(provider),
-            hands,
+            manual_clock,
             log,
             host,
             backends,
@@ -180,7 +188,7 @@ impl World {
         World {
             running: start(&self.text, "127.0.0.1:0", (clock, 2, log), change).await,
             provider: self.provider.clone(),
-            hands: self.hands.clone(),
+            manual_clock: self.manual_clock.clone(),
             log: self.log.clone(),
             host: self.host.clone(),
             backends: self.backends.clone(),
@@ -229,7 +237,7 @@ impl World {
     /// Waits until the catalogue is as it should be.
     pub async fn until(&self, wanted: impl Fn(&Snapshot) -> bool) {
         let gateway = &self.running.gateway;
-        let mut changed = gateway.alarm.listen();
+        let mut changed = gateway.policy_changes.subscribe();
         let found = async {
             while !wanted(&gateway.catalog.load()) {
                 changed.changed().await.expect("the gateway lives");

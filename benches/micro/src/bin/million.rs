@@ -15,7 +15,7 @@ use std::{
 };
 
 use ludgate::{
-    model::{app::AppId, place::Place},
+    model::{app::AppId, vhost::VirtualHost},
     session::{cookie::RecordKey, record::ProviderTokens, store::Sessions},
 };
 use micro::{sessions, snapshot, somebody};
@@ -32,7 +32,7 @@ const LIVE: usize = 100_000;
 fn main() {
     let many = env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000_usize);
     let snapshot = snapshot(EACH);
-    let (sessions, clock, hands) = sessions(8 << 30);
+    let (sessions, clock, manual_clock) = sessions(8 << 30);
     let sessions = Arc::new(sessions);
     let apps: Vec<_> =
         (0..EACH).map(|number| snapshot.find(&format!("app-{number}")).expect("an app").id().clone()).collect();
@@ -48,7 +48,7 @@ fn main() {
     let with_sign_ins = resident();
     for sign_in in &sign_ins {
         for app in &apps {
-            sessions.mint(sign_in, app, &Place::Site).expect("random bytes");
+            sessions.mint(sign_in, app, &VirtualHost::Site).expect("random bytes");
         }
     }
     sessions.count();
@@ -59,11 +59,11 @@ fn main() {
     println!("| sign-ins | {} of {} bytes each |", many / EACH, (with_sign_ins - empty) / (many / EACH));
     println!("| app sessions | {many} of {} bytes each |", (full - with_sign_ins) / many);
     // All of them are over; those that begin now are looked up.
-    hands.advance(Duration::from_secs(24 * 3600));
+    manual_clock.advance(Duration::from_secs(24 * 3600));
     let live = begin_live(&sessions, &apps);
     let find = |session: &str, id: &str, app: &AppId| {
         let (session, id) = ([session.as_bytes()], [id.as_bytes()]);
-        sessions.find(session.into_iter(), id.into_iter(), app, &Place::Site, clock.now()).is_some()
+        sessions.find(session.into_iter(), id.into_iter(), app, &VirtualHost::Site, clock.now()).is_some()
     };
     let hash = |session: &str, id: &str, _: &AppId| {
         [session, id].into_iter().all(|value| RecordKey::of(value.as_bytes()).is_some())
@@ -113,7 +113,7 @@ fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
     let begin = |number: usize| {
         let (id, sign_in) = sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
         let app = apps[number % EACH].clone();
-        let (session, _) = sessions.mint(&sign_in, &app, &Place::Site).expect("random bytes");
+        let (session, _) = sessions.mint(&sign_in, &app, &VirtualHost::Site).expect("random bytes");
         (id.as_str().to_owned(), session.as_str().to_owned(), app)
     };
     (0..LIVE).map(begin).collect()

@@ -1,6 +1,6 @@
 //! From a token to a person: what openidconnect checks, and everything it leaves to us.
 //!
-//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Here: `azp`, `nbf`, `iat`,
+//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Lookup: `azp`, `nbf`, `iat`,
 //! `at_hash`, the length of `sub`, clock skew, and what the group claim may hold.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Settings;
+use super::OidcSettings;
 use crate::model::{access::GroupName, principal::PersonClaims};
 
 /// Clocks may differ by this much, in seconds.
@@ -95,7 +95,7 @@ pub enum TokenError {
 /// What a verifier needs.
 pub struct Judge<'s> {
     /// What was configured.
-    pub settings: &'s Settings,
+    pub settings: &'s OidcSettings,
     /// The provider's keys.
     pub keys: Arc<CoreJsonWebKeySet>,
     /// Seconds since 1970.

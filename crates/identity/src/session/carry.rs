@@ -128,8 +128,8 @@ impl Sessions {
         let (person, tokens) = carried.sign_in.read();
         let sign_in = self.begin_restored(key, person, tokens, left);
         for (app, left) in carried.apps {
-            if let (Some((id, place)), Some(left)) = (app.read(), left.after(passed)) {
-                self.mint_restored(app.key(), &sign_in, (id, place), (left, sign_in.begun()));
+            if let (Some((id, vhost)), Some(left)) = (app.read(), left.after(passed)) {
+                self.mint_restored(app.key(), &sign_in, (id, vhost), (left, sign_in.begun()));
             }
         }
         Some(())

@@ -14,7 +14,7 @@ use super::{
     key_is_hash::KeyIsHash,
     record::SignIn,
 };
-use crate::model::{app::AppId, clock::Moment, place::Place};
+use crate::model::{app::AppId, clock::Moment, vhost::VirtualHost};
 
 /// A ticket is of use for this long.
 const GOOD_FOR: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const WITHOUT_TARGET: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Ticket {
     /// The origin that may take it.
-    pub place: Place,
+    pub vhost: VirtualHost,
     /// The app that the person may reach there.
     pub app: AppId,
     /// Hash of the bind cookie of the browser that asked.
@@ -47,14 +47,14 @@ impl Ticket {
     /// Why not.
     pub fn check<'c>(
         self,
-        place: &Place,
+        vhost: &VirtualHost,
         mut bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
     ) -> Result<Ticket, NoTicket> {
         if now >= self.made.after(GOOD_FOR) {
             return Err(NoTicket::Late);
         }
-        if self.place != *place {
+        if self.vhost != *vhost {
             return Err(NoTicket::OtherPlace);
         }
         if !bind_cookies.any(|cookie| self.bind.is_of(cookie)) {
@@ -121,7 +121,7 @@ impl Tickets {
     pub fn take<'c>(
         &self,
         presented: &str,
-        place: &Place,
+        vhost: &VirtualHost,
         bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
     ) -> Result<Ticket, NoTicket> {
@@ -130,7 +130,7 @@ impl Tickets {
         self.0
             .remove(&key)
             .ok_or(NoTicket::Unknown)?
-            .check(place, bind_cookies, now)
+            .check(vhost, bind_cookies, now)
     }
 
     /// Forgets those that are too old.
@@ -154,16 +154,16 @@ mod tests {
     use super::*;
     use crate::{
         model::{
-            place::HostLabel,
             principal::{PersonClaims, Principal},
+            vhost::HostLabel,
         },
-        session::{Settings, record::ProviderTokens},
+        session::{SessionSettings, record::ProviderTokens},
     };
 
     const NOW: Moment = Moment(1_000_000);
 
-    fn host(label: &str) -> Place {
-        Place::Host(HostLabel::new(label.as_bytes()).expect("a label"))
+    fn host(label: &str) -> VirtualHost {
+        VirtualHost::Host(HostLabel::new(label.as_bytes()).expect("a label"))
     }
 
     fn ticket() -> Ticket {
@@ -180,10 +180,10 @@ mod tests {
             person,
             ProviderTokens::default(),
             NOW,
-            &Settings::default(),
+            &SessionSettings::default(),
         );
         Ticket {
-            place: host("web"),
+            vhost: host("web"),
             app: AppId::new("web").expect("an id"),
             bind: BindHash::of(b"mine"),
             sign_in: Arc::new(sign_in),
@@ -195,12 +195,12 @@ mod tests {
     fn take(
         tickets: &Tickets,
         id: &NewId,
-        place: &Place,
+        vhost: &VirtualHost,
         bind: &[u8],
         now: Moment,
     ) -> Option<NoTicket> {
         tickets
-            .take(id.as_str(), place, [bind].into_iter(), now)
+            .take(id.as_str(), vhost, [bind].into_iter(), now)
             .err()
     }
 
@@ -226,14 +226,14 @@ mod tests {
      {
         let tickets = Tickets::new();
         let second = Duration::from_secs(1);
-        for (place, bind, now, expected) in [
+        for (vhost, bind, now, expected) in [
             ("web", &b"mine"[..], NOW.after(29 * second), None),
             ("web", b"mine", NOW.after(30 * second), Some(NoTicket::Late)),
             ("other", b"mine", NOW, Some(NoTicket::OtherPlace)),
             ("web", b"theirs", NOW, Some(NoTicket::OtherBrowser)),
         ] {
             let id = tickets.give(ticket()).expect("given");
-            assert_eq!(take(&tickets, &id, &host(place), bind, now), expected);
+            assert_eq!(take(&tickets, &id, &host(vhost), bind, now), expected);
             assert_eq!(
                 take(&tickets, &id, &host("web"), b"mine", NOW),
                 Some(NoTicket::Unknown),

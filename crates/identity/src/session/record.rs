@@ -17,7 +17,7 @@ use std::{
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use super::{
-    Settings,
+    SessionSettings,
     console_token::{ConsoleToken, Short},
     cookie::RecordKey,
     written::Left,
@@ -25,9 +25,9 @@ use super::{
 use crate::model::{
     app::AppId,
     clock::{Moment, millis},
-    place::Place,
     principal::Principal,
     secret::Secret,
+    vhost::VirtualHost,
 };
 
 use window::Window;
@@ -107,7 +107,7 @@ impl SignIn {
         principal: Arc<Principal>,
         tokens: ProviderTokens,
         now: Moment,
-        settings: &Settings,
+        settings: &SessionSettings,
     ) -> SignIn {
         let absolute = now.after(settings.lifetime).0;
         SignIn {
@@ -153,7 +153,7 @@ impl SignIn {
         key: RecordKey,
         (principal, tokens): (Arc<Principal>, ProviderTokens),
         now: Moment,
-        settings: &Settings,
+        settings: &SessionSettings,
         (left, proved): (Left, Moment),
     ) -> SignIn {
         let window = Window::restore(now, settings.idle, left);
@@ -346,8 +346,8 @@ impl SignIn {
     /// Notes an app session that was made; gives back the one that must go for it.
     pub fn note_session(&self, session: &Arc<AppSession>) -> Option<RecordKey> {
         let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
-        let (app, place) = (session.app(), session.place());
-        if *place == Place::Site && !minted.apps.contains(app) {
+        let (app, vhost) = (session.app(), session.vhost());
+        if *vhost == VirtualHost::Site && !minted.apps.contains(app) {
             minted.apps.insert(app.clone());
         }
         // Brought anew it is still one.
@@ -359,7 +359,7 @@ impl SignIn {
         let same = |other: &Weak<AppSession>| {
             other
                 .upgrade()
-                .is_some_and(|other| other.is_for(app, place))
+                .is_some_and(|other| other.is_for(app, vhost))
         };
         let too_many = minted
             .sessions
@@ -428,7 +428,7 @@ pub struct AppSession {
     key: RecordKey,
     app: AppId,
     /// Where, unless at the site. Apart, because a label takes more than all the rest.
-    elsewhere: Option<Box<Place>>,
+    elsewhere: Option<Box<VirtualHost>>,
     sign_in: Arc<SignIn>,
     window: Window,
     ended: AtomicBool,
@@ -442,13 +442,13 @@ impl AppSession {
     /// A session that begins now and ends no later than its sign-in.
     pub fn begin(
         key: RecordKey,
-        (app, place): (AppId, Place),
+        (app, vhost): (AppId, VirtualHost),
         sign_in: Arc<SignIn>,
         now: Moment,
         idle: Duration,
     ) -> AppSession {
         let window = Window::open(now, idle, sign_in.window.absolute_deadline());
-        let elsewhere = (place != Place::Site).then(|| Box::new(place));
+        let elsewhere = (vhost != VirtualHost::Site).then(|| Box::new(vhost));
         let (ended, used) = (AtomicBool::new(false), AtomicU32::new(0));
         AppSession {
             key,
@@ -473,8 +473,8 @@ impl AppSession {
     }
 
     /// Whether it was made for this app at this place; at any other it is no session.
-    pub fn is_for(&self, app: &AppId, place: &Place) -> bool {
-        self.app == *app && self.place() == place
+    pub fn is_for(&self, app: &AppId, vhost: &VirtualHost) -> bool {
+        self.app == *app && self.vhost() == vhost
     }
 
     /// The sign-in it stands on.
@@ -490,7 +490,7 @@ impl AppSession {
     /// One that another process has begun.
     pub fn restore(
         key: RecordKey,
-        at: (AppId, Place),
+        at: (AppId, VirtualHost),
         sign_in: Arc<SignIn>,
         now: Moment,
         (idle, left): (Duration, Left),
@@ -523,8 +523,8 @@ impl AppSession {
     }
 
     /// Where.
-    pub fn place(&self) -> &Place {
-        self.elsewhere.as_deref().unwrap_or(&Place::Site)
+    pub fn vhost(&self) -> &VirtualHost {
+        self.elsewhere.as_deref().unwrap_or(&VirtualHost::Site)
     }
 
     /// Which app it is for.

@@ -147,7 +147,7 @@ pub enum Table {
 impl Redis {
     /// Not connected yet; see [`Redis::link`].
     pub fn new(
-        settings: link::Settings,
+        settings: link::RedisSettings,
         keys: Arc<KeyRing>,
         clock: Clock,
         metrics: Arc<SessionMetrics>,

@@ -17,12 +17,12 @@ use super::{
     redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
     store::Sessions,
     upkeep,
-    written::{Left, WrittenPlace},
+    written::{Left, WrittenVirtualHost},
 };
 use crate::model::{
     app::AppId,
     clock::{Moment, millis},
-    place::Place,
+    vhost::VirtualHost,
 };
 
 /// The store cannot be asked now; what it would say is not known.
@@ -44,7 +44,8 @@ pub enum Turn {
 /// A ticket as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredTicket {
-    place: WrittenPlace,
+    #[serde(rename = "place")]
+    vhost: WrittenVirtualHost,
     app: String,
     bind: String,
     sign_in: [u8; 32],
@@ -98,7 +99,7 @@ impl Sessions {
         };
         // Of two who bring it at once one may have read it before it changed.
         if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
-            self.alarm().ring();
+            self.policy_changes().ring();
         }
         sign_in.told(version);
         sign_in.window().extend(now, left.idle);
@@ -345,7 +346,7 @@ impl Sessions {
         if let Some(redis) = self.redis() {
             let id = NewId::random()?;
             let stored = StoredTicket {
-                place: WrittenPlace::of(&ticket.place),
+                vhost: WrittenVirtualHost::of(&ticket.vhost),
                 app: ticket.app.to_string(),
                 bind: ticket.bind.as_str().to_owned(),
                 sign_in: ticket.sign_in.key().0,
@@ -365,7 +366,7 @@ impl Sessions {
     pub async fn take_ticket<'c>(
         &self,
         presented: &str,
-        place: &Place,
+        vhost: &VirtualHost,
         bind_cookies: impl Iterator<Item = &'c [u8]>,
     ) -> Result<Ticket, NoTicket> {
         let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
@@ -378,23 +379,23 @@ impl Sessions {
                 .await
                 .ok()
                 .flatten();
-            let (place_of, app) = (stored.place.read(), AppId::of_record(&stored.app));
+            let (place_of, app) = (stored.vhost.read(), AppId::of_record(&stored.app));
             if let (Some(place_of), Some(app), Some(bind)) =
                 (place_of, app, BindHash::new(&stored.bind))
             {
                 let sign_in = sign_in.ok_or(NoTicket::SignedOut)?;
                 let ticket = Ticket {
-                    place: place_of,
+                    vhost: place_of,
                     app,
                     bind,
                     sign_in,
                     target: stored.target,
                     made: now,
                 };
-                return ticket.check(place, bind_cookies, now);
+                return ticket.check(vhost, bind_cookies, now);
             }
         }
-        self.tickets.take(presented, place, bind_cookies, now)
+        self.tickets.take(presented, vhost, bind_cookies, now)
     }
 
     /// Another replica announced something.

@@ -18,7 +18,7 @@ use std::{
 use moka::{notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
 
 use super::{
-    Settings,
+    SessionSettings,
     cookie::{NewId, NoRandomness, RecordKey},
     handover::Tickets,
     key_is_hash::KeyIsHash,
@@ -28,11 +28,11 @@ use super::{
     written::Left,
 };
 use crate::model::{
-    alarm::Alarm,
     app::AppId,
     clock::{Clock, Moment, millis},
-    place::Place,
+    policy_changes::PolicyChanges,
     principal::Principal,
+    vhost::VirtualHost,
 };
 use app_sessions::AppSessions;
 use lapsed::Lapsed;
@@ -88,9 +88,9 @@ pub struct Sessions {
     pub(super) used: Cache<RecordKey, ()>,
     /// Whose sessions ended by themselves a while ago.
     lapsed: Lapsed,
-    settings: Settings,
+    settings: SessionSettings,
     clock: Clock,
-    alarm: Alarm,
+    policy_changes: PolicyChanges,
     metrics: Arc<SessionMetrics>,
     /// Where replicas share them; `None`: nowhere.
     redis: Option<Redis>,
@@ -99,9 +99,9 @@ pub struct Sessions {
 impl Sessions {
     /// An empty store.
     pub fn new(
-        settings: Settings,
+        settings: SessionSettings,
         clock: Clock,
-        alarm: Alarm,
+        policy_changes: PolicyChanges,
         metrics: Arc<SessionMetrics>,
     ) -> Sessions {
         Sessions {
@@ -127,7 +127,7 @@ impl Sessions {
             lapsed: Lapsed::default(),
             settings,
             clock,
-            alarm,
+            policy_changes,
             metrics,
             redis: None,
         }
@@ -165,7 +165,7 @@ impl Sessions {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         app: &AppId,
-        place: &Place,
+        vhost: &VirtualHost,
         now: Moment,
     ) -> Option<Live> {
         let mut presented = 0;
@@ -176,7 +176,7 @@ impl Sessions {
             std::array::from_fn(|_| keys.next())
         };
         let matches_sign_in = |session: &AppSession| match presented {
-            0 => *place != Place::Site || session.sign_in().tokens.is_for_token(),
+            0 => *vhost != VirtualHost::Site || session.sign_in().tokens.is_for_token(),
             _ => sign_in_keys.contains(&Some(session.sign_in().key())),
         };
         let session = only(
@@ -184,7 +184,7 @@ impl Sessions {
                 .filter_map(RecordKey::of)
                 .filter_map(|key| self.apps.get(&key))
                 .filter(|session| {
-                    session.is_for(app, place) && session.is_live(now) && matches_sign_in(session)
+                    session.is_for(app, vhost) && session.is_live(now) && matches_sign_in(session)
                 }),
         );
         if let Some(session) = session {
@@ -316,11 +316,11 @@ impl Sessions {
         &self,
         key: RecordKey,
         sign_in: &Arc<SignIn>,
-        (app, place): (AppId, Place),
+        (app, vhost): (AppId, VirtualHost),
         (left, begun): (Left, i64),
     ) {
         let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session = AppSession::restore(key, (app, place), sign_in.clone(), now, (idle, left));
+        let session = AppSession::restore(key, (app, vhost), sign_in.clone(), now, (idle, left));
         let session = self.apps.insert(Arc::new(session.begun_at(begun)));
         self.forget_app(sign_in.note_session(&session));
     }
@@ -345,8 +345,8 @@ impl Sessions {
     }
 
     /// What is rung when something ends.
-    pub(super) fn alarm(&self) -> &Alarm {
-        &self.alarm
+    pub(super) fn policy_changes(&self) -> &PolicyChanges {
+        &self.policy_changes
     }
 
     /// A session ends after so long without use.
@@ -432,12 +432,12 @@ impl Sessions {
         &self,
         sign_in: &Arc<SignIn>,
         app: &AppId,
-        place: &Place,
+        vhost: &VirtualHost,
     ) -> Option<(NewId, Arc<AppSession>)> {
         let id = NewId::random().ok()?;
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session =
-            AppSession::begin(id.key(), (app.clone(), *place), sign_in.clone(), now, idle);
+            AppSession::begin(id.key(), (app.clone(), *vhost), sign_in.clone(), now, idle);
         let session = self
             .apps
             .insert(Arc::new(session.begun_at(self.clock.wall_seconds())));

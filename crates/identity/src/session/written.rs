@@ -13,9 +13,9 @@ use super::{
 use crate::model::{
     access::GroupName,
     app::AppId,
-    place::{HostLabel, Place},
     principal::{PersonClaims, Principal},
     secret::Secret,
+    vhost::{HostLabel, VirtualHost},
 };
 
 /// A sign-in.
@@ -45,12 +45,13 @@ struct WrittenPerson {
 pub struct WrittenApp {
     key: [u8; 32],
     app: String,
-    place: WrittenPlace,
+    #[serde(rename = "place")]
+    vhost: WrittenVirtualHost,
 }
 
 /// One of our origins.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum WrittenPlace {
+pub enum WrittenVirtualHost {
     /// The site.
     Site,
     /// A host of the apps' domain, by its label.
@@ -166,11 +167,14 @@ impl WrittenSignIn {
 impl WrittenApp {
     /// Of an app session.
     pub fn of(session: &AppSession) -> WrittenApp {
-        let (app, place) = (session.app().to_string(), WrittenPlace::of(session.place()));
+        let (app, vhost) = (
+            session.app().to_string(),
+            WrittenVirtualHost::of(session.vhost()),
+        );
         WrittenApp {
             key: session.key().0,
             app,
-            place,
+            vhost,
         }
     }
 
@@ -180,27 +184,29 @@ impl WrittenApp {
     }
 
     /// For which app, and where; `None` when there can be no such thing.
-    pub fn read(&self) -> Option<(AppId, Place)> {
-        Some((AppId::of_record(&self.app)?, self.place.read()?))
+    pub fn read(&self) -> Option<(AppId, VirtualHost)> {
+        Some((AppId::of_record(&self.app)?, self.vhost.read()?))
     }
 }
 
-impl WrittenPlace {
+impl WrittenVirtualHost {
     /// Of a place.
-    pub fn of(place: &Place) -> WrittenPlace {
-        match place {
-            Place::Site => WrittenPlace::Site,
-            Place::Host(label) => WrittenPlace::Host(label.as_str().to_owned()),
-            Place::Port(port) => WrittenPlace::Port(*port),
+    pub fn of(vhost: &VirtualHost) -> WrittenVirtualHost {
+        match vhost {
+            VirtualHost::Site => WrittenVirtualHost::Site,
+            VirtualHost::Host(label) => WrittenVirtualHost::Host(label.as_str().to_owned()),
+            VirtualHost::Port(port) => WrittenVirtualHost::Port(*port),
         }
     }
 
     /// The place; `None` when there can be none of that name.
-    pub fn read(&self) -> Option<Place> {
+    pub fn read(&self) -> Option<VirtualHost> {
         match self {
-            WrittenPlace::Site => Some(Place::Site),
-            WrittenPlace::Host(label) => HostLabel::new(label.as_bytes()).map(Place::Host),
-            WrittenPlace::Port(port) => Some(Place::Port(*port)),
+            WrittenVirtualHost::Site => Some(VirtualHost::Site),
+            WrittenVirtualHost::Host(label) => {
+                HostLabel::new(label.as_bytes()).map(VirtualHost::Host)
+            }
+            WrittenVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
         }
     }
 }

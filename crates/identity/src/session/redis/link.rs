@@ -38,7 +38,7 @@ const QUEUE: usize = 1024;
 
 /// Where the server is, and who we are to it.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct RedisSettings {
     /// Where.
     pub address: Address,
     /// ACL user; absent: the default one.
@@ -88,7 +88,7 @@ pub enum StoreError {
 
 /// The connection.
 pub struct Link {
-    settings: Settings,
+    settings: RedisSettings,
     current: ArcSwapOption<Live>,
     metrics: Arc<SessionMetrics>,
 }
@@ -110,7 +110,7 @@ pub enum News {
 
 impl Link {
     /// No connection yet; see [`Link::keep`].
-    pub fn new(settings: Settings, metrics: Arc<SessionMetrics>) -> Link {
+    pub fn new(settings: RedisSettings, metrics: Arc<SessionMetrics>) -> Link {
         metrics.store_up.set(0);
         Link {
             settings,
@@ -287,7 +287,7 @@ impl Link {
         &self,
         stream: S,
     ) -> Result<(MultiplexedConnection, mpsc::UnboundedReceiver<PushInfo>), RedisError> {
-        let Settings {
+        let RedisSettings {
             user,
             password,
             database,

@@ -111,18 +111,18 @@ mod tests {
         model::{
             app::AppId,
             clock::Moment,
-            place::Place,
             principal::{PersonClaims, Principal},
+            vhost::VirtualHost,
         },
         session::{
-            Settings,
+            SessionSettings,
             cookie::NewId,
             record::{ProviderTokens, SignIn},
         },
     };
 
     fn session(sign_in: &Arc<SignIn>, key: RecordKey) -> Arc<AppSession> {
-        let at = (AppId::new("hello").expect("an id"), Place::Site);
+        let at = (AppId::new("hello").expect("an id"), VirtualHost::Site);
         Arc::new(AppSession::begin(
             key,
             at,
@@ -139,7 +139,7 @@ mod tests {
             person,
             ProviderTokens::default(),
             Moment(0),
-            &Settings::default(),
+            &SessionSettings::default(),
         ))
     }
 
@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn what_is_in_use_says_so_once_a_second_also_when_no_deadline_can_move() {
         let (at, lifetime) = (
-            (AppId::new("hello").expect("an id"), Place::Site),
-            Settings::default().lifetime,
+            (AppId::new("hello").expect("an id"), VirtualHost::Site),
+            SessionSettings::default().lifetime,
         );
         let session = AppSession::begin(key(), at, sign_in(), Moment(0), lifetime);
         let said = [1_000, 1_500, 1_999, 2_000].map(|millis| session.touch(Moment(millis)));

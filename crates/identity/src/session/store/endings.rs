@@ -21,7 +21,7 @@ impl Sessions {
     pub(in crate::session) fn end_here(&self, sign_in: &SignIn) {
         sign_in.end();
         self.forget(sign_in);
-        self.alarm.ring();
+        self.policy_changes.notify();
     }
 
     /// Ends every session of one app, whoever has it; their sign-ins go on. Gives back how many.
@@ -48,7 +48,7 @@ impl Sessions {
                 tokio::task::yield_now().await;
             }
         }
-        self.alarm.ring();
+        self.policy_changes.notify();
         ended
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
-    model::{clock::Hands, principal::PersonClaims},
+    model::{clock::ManualClock, principal::PersonClaims},
     ops::metrics::Registry,
 };
 
@@ -14,10 +14,15 @@ fn metrics() -> Arc<SessionMetrics> {
     SessionMetrics::register(&Registry::new()).into()
 }
 
-fn store() -> (Sessions, Clock, Hands) {
-    let (clock, hands) = Clock::by_hand();
-    let sessions = Sessions::new(Settings::default(), clock.clone(), Alarm::new(), metrics());
-    (sessions, clock, hands)
+fn store() -> (Sessions, Clock, ManualClock) {
+    let (clock, manual_clock) = Clock::manual();
+    let sessions = Sessions::new(
+        SessionSettings::default(),
+        clock.clone(),
+        PolicyChanges::new(),
+        metrics(),
+    );
+    (sessions, clock, manual_clock)
 }
 
 fn person(subject: &str) -> Arc<Principal> {
@@ -53,7 +58,7 @@ fn find(
         app.iter().map(Vec::as_slice),
         sign_in.iter().map(Vec::as_slice),
         id,
-        &Place::Site,
+        &VirtualHost::Site,
         now,
     )
 }
@@ -64,12 +69,12 @@ fn grp() -> AppId {
 
 #[test]
 fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
-    let (sessions, clock, hands) = store();
+    let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session");
-    hands.advance(30 * MINUTE - Duration::from_secs(1));
+    manual_clock.advance(30 * MINUTE - Duration::from_secs(1));
     assert!(
         find(
             &sessions,
@@ -80,7 +85,7 @@ fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
         )
         .is_some()
     );
-    hands.advance(Duration::from_secs(1));
+    manual_clock.advance(Duration::from_secs(1));
     assert!(
         find(
             &sessions,
@@ -95,13 +100,13 @@ fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
 
 #[test]
 fn a_session_in_constant_use_ends_at_its_lifetime() {
-    let (sessions, clock, hands) = store();
+    let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session");
     for _ in 0..35 {
-        hands.advance(20 * MINUTE);
+        manual_clock.advance(20 * MINUTE);
         let live = find(
             &sessions,
             &[id.as_str()],
@@ -112,7 +117,7 @@ fn a_session_in_constant_use_ends_at_its_lifetime() {
         .expect("in use");
         sessions.touch(&live, clock.now());
     }
-    hands.advance(20 * MINUTE);
+    manual_clock.advance(20 * MINUTE);
     assert!(
         find(
             &sessions,
@@ -128,13 +133,13 @@ fn a_session_in_constant_use_ends_at_its_lifetime() {
 
 #[test]
 fn looking_is_not_using() {
-    let (sessions, clock, hands) = store();
+    let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session");
     for _ in 0..3 {
-        hands.advance(10 * MINUTE);
+        manual_clock.advance(10 * MINUTE);
         let _ = find(
             &sessions,
             &[id.as_str()],
@@ -157,12 +162,12 @@ fn looking_is_not_using() {
 
 #[test]
 fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
-    let (sessions, clock, hands) = store();
+    let (sessions, clock, manual_clock) = store();
     let (sign_in_id, owner) = sign_in(&sessions, "alice");
     let (id, _) = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session");
-    hands.advance(20 * MINUTE);
+    manual_clock.advance(20 * MINUTE);
     let live = find(
         &sessions,
         &[id.as_str()],
@@ -172,7 +177,7 @@ fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
     )
     .expect("live");
     sessions.touch(&live, clock.now());
-    hands.advance(20 * MINUTE);
+    manual_clock.advance(20 * MINUTE);
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
     sessions.end(&owner);
     assert!(
@@ -194,7 +199,7 @@ fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (bob_id, _bob) = sign_in(&sessions, "bob");
     let (id, _) = sessions
-        .mint(&alice, &grp(), &Place::Site)
+        .mint(&alice, &grp(), &VirtualHost::Site)
         .expect("a session");
     let now = clock.now();
     let other = AppId::new("grp2").expect("an id");
@@ -226,7 +231,7 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
     let (sessions, clock, _hands) = store();
     let now = clock.now();
     let (_, alice) = sign_in(&sessions, "alice");
-    let host = Place::Port(2000);
+    let host = VirtualHost::Port(2000);
     let (id, _) = sessions.mint(&alice, &grp(), &host).expect("a session");
     let cookies = || [id.as_str().as_bytes()].into_iter();
     assert!(
@@ -240,7 +245,7 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
     };
     let by_token = sessions.begin_for_token(RecordKey::of_token("v2/token"), person("bob"), tokens);
     let (id, _) = sessions
-        .mint(&by_token, &grp(), &Place::Site)
+        .mint(&by_token, &grp(), &VirtualHost::Site)
         .expect("a session");
     assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_some());
 }
@@ -251,10 +256,10 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (_, mallory) = sign_in(&sessions, "mallory");
     let (id, _) = sessions
-        .mint(&alice, &grp(), &Place::Site)
+        .mint(&alice, &grp(), &VirtualHost::Site)
         .expect("a session");
     let planted: Vec<_> = (0..30)
-        .filter_map(|_| sessions.mint(&mallory, &grp(), &Place::Site))
+        .filter_map(|_| sessions.mint(&mallory, &grp(), &VirtualHost::Site))
         .map(|(id, _)| id)
         .collect();
     let mut cookies: Vec<&str> = planted.iter().map(NewId::as_str).collect();
@@ -272,10 +277,10 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
 
 #[tokio::test]
 async fn a_sweep_forgets_what_is_over_and_nothing_else() {
-    let (sessions, clock, hands) = store();
+    let (sessions, clock, manual_clock) = store();
     let (old, owner) = sign_in(&sessions, "alice");
-    let _ = sessions.mint(&owner, &grp(), &Place::Site);
-    hands.advance(31 * MINUTE);
+    let _ = sessions.mint(&owner, &grp(), &VirtualHost::Site);
+    manual_clock.advance(31 * MINUTE);
     let (fresh, _) = sign_in(&sessions, "bob");
     sessions.sweep().await;
     assert_eq!(sessions.count(), 1);
@@ -285,15 +290,15 @@ async fn a_sweep_forgets_what_is_over_and_nothing_else() {
 
 #[test]
 fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
-    let (clock, _hands) = Clock::by_hand();
-    let settings = Settings {
+    let (clock, _hands) = Clock::manual();
+    let settings = SessionSettings {
         sign_in_bytes: 4 * 1024,
-        ..Settings::default()
+        ..SessionSettings::default()
     };
-    let sessions = Sessions::new(settings, clock.clone(), Alarm::new(), metrics());
+    let sessions = Sessions::new(settings, clock.clone(), PolicyChanges::new(), metrics());
     let (_, first) = sign_in(&sessions, "alice");
     let (app_cookie, _) = sessions
-        .mint(&first, &grp(), &Place::Site)
+        .mint(&first, &grp(), &VirtualHost::Site)
         .expect("a session");
     for n in 0..50 {
         let _ = sign_in(&sessions, &format!("bob-{n}"));
@@ -321,21 +326,21 @@ fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let (sessions, _, _hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
     let first = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session")
         .0;
     for _ in 0..1000 {
         assert!(
-            sessions.mint(&owner, &grp(), &Place::Site).is_some(),
+            sessions.mint(&owner, &grp(), &VirtualHost::Site).is_some(),
             "and is not locked out for it"
         );
     }
     let other = AppId::new("grp2").expect("an id");
     for n in 0..1000 {
-        let _ = sessions.mint(&owner, &other, &Place::Port(n));
+        let _ = sessions.mint(&owner, &other, &VirtualHost::Port(n));
     }
     let last = sessions
-        .mint(&owner, &grp(), &Place::Site)
+        .mint(&owner, &grp(), &VirtualHost::Site)
         .expect("a session")
         .0;
     assert_eq!(sessions.count(), 1 + 256);

@@ -10,7 +10,7 @@ const MAX_LABEL: usize = 63;
 
 /// Which of our origins a request arrived at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum VirtualHost {
     /// The site: sign-in, launcher, apps on paths.
     Site,
     /// `<label>.<apps_domain>`.

@@ -6,15 +6,15 @@ use crate::model::app::App;
 
 /// What is at a place.
 #[derive(Clone, Debug)]
-pub enum Here {
+pub enum Lookup {
     /// The site: its paths say which app.
     Site,
     /// One app, or one port of one.
     App(Arc<App>),
     /// Nobody has this host.
-    Nothing,
+    Unknown,
     /// The host begins as a uuid and its port is not written as ports are.
-    Broken,
+    Malformed,
     /// A port of the range that nobody has now.
     Unassigned,
     /// Whoever would know cannot be asked now.

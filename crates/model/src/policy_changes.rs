@@ -7,27 +7,27 @@ use tokio::sync::watch;
 
 /// Rings when something changed that may end streams. One per process, cloned freely.
 #[derive(Clone, Debug)]
-pub struct Alarm(Arc<watch::Sender<u64>>);
+pub struct PolicyChanges(Arc<watch::Sender<u64>>);
 
-impl Alarm {
+impl PolicyChanges {
     /// A silent alarm.
-    pub fn new() -> Alarm {
-        Alarm(Arc::new(watch::Sender::new(0)))
+    pub fn new() -> PolicyChanges {
+        PolicyChanges(Arc::new(watch::Sender::new(0)))
     }
 
     /// Tells every data thread to ask its streams again, now.
-    pub fn ring(&self) {
+    pub fn notify(&self) {
         self.0.send_modify(|count| *count = count.wrapping_add(1));
     }
 
     /// For the thread that listens.
-    pub fn listen(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }
 
-impl Default for Alarm {
+impl Default for PolicyChanges {
     fn default() -> Self {
-        Alarm::new()
+        PolicyChanges::new()
     }
 }
