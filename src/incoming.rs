@@ -16,7 +16,7 @@ use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 
 use crate::model::{
     arrival::{Arrival, Origin, RequestClass},
-    grpc::Grpc,
+    grpc::GrpcCall,
     site::Site,
 };
 use names::Names;
@@ -187,7 +187,9 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         method,
         vhost,
         target: target.clone(),
-        grpc: calls.then(|| Grpc::of(&parts.headers)).flatten(),
+        grpc: calls
+            .then(|| GrpcCall::from_headers(&parts.headers))
+            .flatten(),
         class,
         provenance,
         sends_form: origin == Origin::Own && class::sends_form(parts, &fetch),

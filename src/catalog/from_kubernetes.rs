@@ -34,7 +34,7 @@ use crate::{
         Cluster,
         crd::application::{PhApplication, SERVICE_PREFIX},
         endpoint_slices,
-        watch::{Told, Watched},
+        watch::{ObjectEvent, WatchTarget},
     },
     model::{
         app::{AppId, AppSpec, AppState, Isolation, Upstream, UpstreamScheme},
@@ -42,8 +42,8 @@ use crate::{
     },
     ops::readiness::Latch,
 };
-use application::Form;
-use namespace::Namespace;
+use application::PublishedApp;
+use namespace::WatchedNamespace;
 use ready_pods::ReadyPods;
 
 /// Changes that come together are published together: this long after the first of them.
@@ -54,17 +54,17 @@ const REST: u32 = 5;
 const AGE_EVERY: Duration = Duration::from_secs(1);
 
 /// What turns objects into apps.
-pub struct Feeder {
+pub struct KubernetesSource {
     site: Arc<Site>,
     /// The apps of the configuration file, which come before objects of their names.
     own: watch::Receiver<Vec<AppSpec>>,
     /// How long an app has for its response head.
     timeout: Duration,
     isolation: Isolation,
-    namespaces: Vec<Namespace>,
+    namespaces: Vec<WatchedNamespace>,
 }
 
-impl Feeder {
+impl KubernetesSource {
     /// Knows nothing of these namespaces yet.
     pub fn new(
         site: Arc<Site>,
@@ -72,9 +72,12 @@ impl Feeder {
         timeout: Duration,
         isolation: Isolation,
         namespaces: &[String],
-    ) -> Feeder {
-        let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
-        Feeder {
+    ) -> KubernetesSource {
+        let namespaces = namespaces
+            .iter()
+            .map(|name| WatchedNamespace::new(name))
+            .collect();
+        KubernetesSource {
             site,
             own,
             timeout,
@@ -84,7 +87,7 @@ impl Feeder {
     }
 
     /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
-    pub async fn feed(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
+    pub async fn run(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
         let mut first = Some(first);
         let mut told = self.watch(&cluster);
         let mut tick = tokio::time::interval(AGE_EVERY);
@@ -93,7 +96,7 @@ impl Feeder {
         loop {
             tokio::select! {
                 Some((index, source, told)) = told.recv() => {
-                    if self.hear(index, source, told) {
+                    if self.apply(index, source, told) {
                         due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                     }
                 }
@@ -106,7 +109,7 @@ impl Feeder {
                     if let Some(next) = next.filter(|next| !next.is_same_as(&catalog.load())) {
                         catalog.metrics().problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
                         if next.problems() != catalog.load().problems() {
-                            complain(&next, &catalog.load());
+                            log_new_problems(&next, &catalog.load());
                         }
                         catalog.publish(next);
                         if first.take().is_some() {
@@ -117,17 +120,17 @@ impl Feeder {
                 Ok(()) = self.own.changed() => {
                     due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                 }
-                _ = tick.tick() => { catalog.metrics().age.set(cluster.silence().as_secs_f64()); },
+                _ = tick.tick() => { catalog.metrics().age.set(cluster.staleness().as_secs_f64()); },
             }
         }
     }
 
     /// Waits for everything once, and gives back what would be published then.
-    pub async fn once(mut self, cluster: &Cluster) -> Snapshot {
+    pub async fn load_once(mut self, cluster: &Cluster) -> Snapshot {
         let empty = Snapshot::incomplete(self.site.clone(), Vec::new());
         let mut told = self.watch(cluster);
         while let Some((index, source, told)) = told.recv().await {
-            if self.hear(index, source, told)
+            if self.apply(index, source, told)
                 && let Some(snapshot) = self.snapshot(&empty)
             {
                 return snapshot;
@@ -137,13 +140,13 @@ impl Feeder {
     }
 
     /// All watches, in one queue.
-    fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, Source, Told)> {
+    fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, ObjectKind, ObjectEvent)> {
         let (tell, told) = mpsc::channel(1);
         for (index, namespace) in self.namespaces.iter().enumerate() {
-            let kind = Watched::Kind(ApiResource::erase::<PhApplication>(&()));
+            let kind = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
             for (source, watched) in [
-                (Source::Apps, kind),
-                (Source::Slices, Watched::EndpointSlices),
+                (ObjectKind::Apps, kind),
+                (ObjectKind::Slices, WatchTarget::EndpointSlices),
             ] {
                 let mut one = cluster.watch(watched, namespace.name());
                 let tell = tell.clone();
@@ -160,17 +163,17 @@ impl Feeder {
     }
 
     /// Takes in what a watch says; gives back whether it may change what is published.
-    fn hear(&mut self, index: usize, source: Source, told: Told) -> bool {
+    fn apply(&mut self, index: usize, source: ObjectKind, told: ObjectEvent) -> bool {
         let Some(namespace) = self.namespaces.get_mut(index) else {
             return false;
         };
         match source {
-            Source::Apps => namespace.apps.hear(told, |object, before| {
+            ObjectKind::Apps => namespace.apps.apply(told, |object, before| {
                 Some((object.name_any(), application::read(object, before)))
             }),
-            Source::Slices => namespace.slices.hear(told, |object, _| {
+            ObjectKind::Slices => namespace.slices.apply(told, |object, _| {
                 // Of other Services nothing is kept.
-                let slice = endpoint_slices::read(object)
+                let slice = endpoint_slices::parse(object)
                     .filter(|slice| slice.service.starts_with(SERVICE_PREFIX))?;
                 Some((object.name_any(), slice))
             }),
@@ -179,7 +182,7 @@ impl Feeder {
 
     /// The snapshot of this moment; `None` until everything was listed once.
     fn snapshot(&self, before: &Snapshot) -> Option<Snapshot> {
-        if !self.namespaces.iter().all(Namespace::is_known) {
+        if !self.namespaces.iter().all(WatchedNamespace::is_known) {
             return None;
         }
         let mut problems = Vec::new();
@@ -198,7 +201,7 @@ impl Feeder {
         if let Some(label) = site_label {
             taken.insert(label, "the site, whose host it would have");
         }
-        let pods = ReadyPods::of(&self.namespaces);
+        let pods = ReadyPods::from_namespaces(&self.namespaces);
         for namespace in &self.namespaces {
             let mut of_namespace = HashMap::new();
             for (name, seen) in namespace.apps.sorted() {
@@ -245,7 +248,7 @@ impl Feeder {
     fn spec(
         &self,
         name: &str,
-        form: &Form,
+        form: &PublishedApp,
         ready: Vec<SocketAddr>,
         namespace: &str,
     ) -> Option<AppSpec> {
@@ -278,13 +281,13 @@ impl Feeder {
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+enum ObjectKind {
     Apps,
     Slices,
 }
 
 /// Says what is wrong now and was not before; the whole list is at `GET /apps`.
-fn complain(next: &Snapshot, before: &Snapshot) {
+fn log_new_problems(next: &Snapshot, before: &Snapshot) {
     let known: HashSet<(&str, &str)> = before
         .problems()
         .iter()

@@ -9,11 +9,11 @@ use crate::{
     arvados::{self, client::Api},
     catalog::{
         from_arvados::Containers,
-        from_kubernetes::Feeder,
+        from_kubernetes::KubernetesSource,
         lookup::Lookup,
         snapshot::{Problem, Snapshot},
     },
-    cli::{Explain, Kind},
+    cli::{ExplainArgs, RequestKind},
     cluster::Cluster,
     forward,
     gateway::{
@@ -33,15 +33,15 @@ use crate::{
         vhost::VirtualHost,
     },
     ops::{http_client::CallCounter, logging},
-    route::{Route, host::named, path::route},
-    settings::{self, resolve_kubernetes::Kubernetes},
+    route::{Route, host::parse_label, path::route},
+    settings::{self, resolve_kubernetes::KubernetesSettings},
 };
 
 /// The API of a cluster has this long for the list of its apps.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs it.
-pub fn run(args: &Explain) -> u8 {
+pub fn run(args: &ExplainArgs) -> u8 {
     let settings = match settings::load(&args.config) {
         Ok(settings) => settings,
         Err(mistakes) => {
@@ -101,11 +101,11 @@ pub fn run(args: &Explain) -> u8 {
 /// The apps of the cluster as they are now. A gateway that runs may know more: the last good form
 /// of what is broken.
 fn of_cluster(
-    Kubernetes {
+    KubernetesSettings {
         cluster,
         isolation,
         logs: _,
-    }: Kubernetes,
+    }: KubernetesSettings,
     site: Arc<Site>,
     own: Vec<AppSpec>,
     timeout: Duration,
@@ -114,14 +114,14 @@ fn of_cluster(
     runtime.block_on(async {
         let cluster = Cluster::new(cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
-        let feeder = Feeder::new(
+        let source = KubernetesSource::new(
             site,
             own,
             timeout,
             isolation,
             &cluster.settings().namespaces,
         );
-        let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
+        let listed = tokio::time::timeout(PATIENCE, source.load_once(&cluster)).await;
         listed.map_err(|_| {
             anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs())
         })
@@ -315,7 +315,7 @@ fn answer(decision: &Decision) -> String {
     }
 }
 
-fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
+fn caller(args: &ExplainArgs, admin_groups: &[GroupName]) -> Caller {
     let Some(user) = &args.user else {
         return Caller::Anonymous;
     };
@@ -338,7 +338,7 @@ fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
 ///
 /// # Errors
 /// What cannot stand in a request.
-fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
+fn request(args: &ExplainArgs, site: &Site) -> Result<Parts, String> {
     let (host, target) = match args.url.split_once("://") {
         None => (&*site.origin.authority, args.url.as_str()),
         Some((_, rest)) => match rest.find('/') {
@@ -361,13 +361,13 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
         );
     };
     match args.kind {
-        Kind::Navigation => {
+        RequestKind::Navigation => {
             set("sec-fetch-mode", "navigate");
             set("sec-fetch-dest", "document");
             set("accept", "text/html");
         }
-        Kind::Fetch => set("accept", "application/json"),
-        Kind::Websocket => {
+        RequestKind::Fetch => set("accept", "application/json"),
+        RequestKind::Websocket => {
             set("connection", "Upgrade");
             set("upgrade", "websocket");
             set("sec-websocket-version", "13");

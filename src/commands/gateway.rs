@@ -14,7 +14,7 @@ use crate::{
     listener::{ListenError, descriptors, inherited::Inherited},
     ops::core_dumps,
     ops::logging,
-    run::{self, Options, StartError},
+    run::{self, StartError, StartOptions},
     settings,
 };
 
@@ -74,7 +74,7 @@ fn serve(
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::register().context("cannot wait for signals")?;
-        let running = run::start(settings, Options { inherited, ..Options::of_this_machine() }).await?;
+        let running = run::start(settings, StartOptions { inherited, ..StartOptions::for_this_machine() }).await?;
         let mut look = tokio::time::interval(LOOK_EVERY);
         let told = loop {
             tokio::select! {

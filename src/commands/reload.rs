@@ -16,7 +16,7 @@ use toml::Table;
 
 use crate::{
     run::Running,
-    settings::{self, Mistakes, Settings},
+    settings::{self, ConfigErrors, Settings},
 };
 
 /// The table whose content may change without a restart.
@@ -56,7 +56,7 @@ impl Reload {
     ///
     /// # Errors
     /// All mistakes at once; an unreadable file is one.
-    pub fn settings(&self) -> Result<Settings, Mistakes> {
+    pub fn settings(&self) -> Result<Settings, ConfigErrors> {
         match &self.first {
             Some(text) => settings::parse(text, self.folder(), std::env::vars()),
             None => settings::load(&self.path),
@@ -86,7 +86,7 @@ impl Reload {
                     .first_tables
                     .get_or_init(|| tables(self.first.as_deref()));
                 let waiting = changed(first, &tables(self.seen.as_deref()));
-                running.tell_configuration(Ok(&waiting));
+                running.report_configuration(Ok(&waiting));
                 if waiting.is_empty() {
                     tracing::info!(apps = count, "reloaded the configuration");
                 } else {
@@ -102,7 +102,7 @@ impl Reload {
             }
             Err(mistakes) => {
                 if asked || self.wrong.as_ref() != Some(&mistakes) {
-                    running.tell_configuration(Err(&mistakes));
+                    running.report_configuration(Err(&mistakes));
                     tracing::warn!(%mistakes, "cannot reload the configuration; the previous one stays in force");
                 }
                 self.wrong = Some(mistakes);

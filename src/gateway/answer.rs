@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use super::{access_log::Record, endpoints::Call, still_allowed::Question};
 use crate::{
-    cluster::pod_logs::Log,
+    cluster::pod_logs::PodLog,
     forward::body::Download,
     listener::connection::{Busy, Exchange},
     streams::{Revocation, StreamGuard, Streams},
@@ -42,7 +42,7 @@ enum Content {
         watch: Option<Watch>,
     },
     Log {
-        log: Box<Log>,
+        log: Box<PodLog>,
         watch: Watch,
     },
 }
@@ -82,7 +82,7 @@ impl Answer {
     }
 
     /// The log of a pod, for as long as the question is answered well.
-    pub fn log(log: Log, mut watch: Watch) -> Answer {
+    pub fn log(log: PodLog, mut watch: Watch) -> Answer {
         watch.list();
         Answer::of(Content::Log {
             log: Box::new(log),

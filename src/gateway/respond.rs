@@ -390,7 +390,7 @@ fn grpc_status(status: StatusCode, sentence: &str) -> Response<Answer> {
     );
     headers.insert(
         HeaderName::from_static("grpc-status"),
-        HeaderValue::from(grpc::code(status)),
+        HeaderValue::from(grpc::status_code(status)),
     );
     // Percent-encoded where it is not plain text; none of our sentences is anything else.
     if let Ok(message) = HeaderValue::from_str(sentence) {

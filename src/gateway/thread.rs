@@ -41,7 +41,7 @@ use crate::{
         app::AppKind,
         arrival::{Arrival, Provenance},
         destination::Destination,
-        grpc::Grpc,
+        grpc::GrpcCall,
         principal::Principal,
         site::Site,
         vhost::VirtualHost,
@@ -391,7 +391,7 @@ impl DataThread {
         }
         let refusal = Refusal::from(malformed);
         record.reason = refusal.reason.as_str();
-        let grpc = Grpc::of(&parts.headers).is_some();
+        let grpc = GrpcCall::from_headers(&parts.headers).is_some();
         respond::refusal(
             &refusal,
             Audience {

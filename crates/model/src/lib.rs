@@ -1,5 +1,5 @@
-//! The nouns. No IO, no configuration, no policy: every other room speaks in these types,
-//! and none of them can be made without holding its invariant.
+//! The types that all other crates share. No IO, no configuration, no policy. Constructors enforce
+//! each type's invariant.
 
 pub mod access;
 pub mod app;

@@ -13,7 +13,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use ludgate_model::secret::Secret;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{drain::Phase, metrics::Registry, readiness::Ready};
+use crate::{drain::DrainPhase, metrics::Registry, readiness::Readiness};
 
 /// Where the admin listener is, and what it may show.
 #[derive(Clone, Debug)]
@@ -50,8 +50,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What the admin listener answers.
 pub struct AdminServer {
     registry: Registry,
-    ready: Ready,
-    phase: watch::Receiver<Phase>,
+    ready: Readiness,
+    phase: watch::Receiver<DrainPhase>,
     token: Option<Secret>,
     routes: Vec<Route>,
     statuses: Vec<Status>,
@@ -61,8 +61,8 @@ impl AdminServer {
     /// A server with probes and metrics, and without routes of its own.
     pub fn new(
         registry: Registry,
-        ready: Ready,
-        phase: watch::Receiver<Phase>,
+        ready: Readiness,
+        phase: watch::Receiver<DrainPhase>,
         token: Option<Secret>,
     ) -> AdminServer {
         AdminServer {
@@ -183,7 +183,7 @@ impl AdminServer {
 
     fn readiness(&self, verbose: bool) -> Reply {
         let mut waiting = self.ready.waiting_for();
-        if *self.phase.borrow() == Phase::Stopping {
+        if *self.phase.borrow() == DrainPhase::Stopping {
             waiting.push("draining");
         }
         let status = if waiting.is_empty() {

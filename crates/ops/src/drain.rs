@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 /// How far the process is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum DrainPhase {
     /// Not at all.
     Serving,
     /// Whoever is served is asked to come back on another connection.
@@ -19,7 +19,7 @@ pub enum Phase {
 /// The side that tells.
 #[derive(Debug)]
 pub struct Drain {
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<DrainPhase>,
     finished: mpsc::Receiver<()>,
     watcher: DrainWatcher,
 }
@@ -27,20 +27,20 @@ pub struct Drain {
 /// The side that is told. While a clone exists, the drain is not complete.
 #[derive(Clone, Debug)]
 pub struct DrainWatcher {
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<DrainPhase>,
     guard: Arc<mpsc::Sender<()>>,
 }
 
 impl Drain {
     /// A drain that nobody has asked for yet.
     pub fn new() -> Drain {
-        let (phase, told) = watch::channel(Phase::Serving);
+        let (phase, receiver) = watch::channel(DrainPhase::Serving);
         let (sender, finished) = mpsc::channel(1);
         Drain {
             phase,
             finished,
             watcher: DrainWatcher {
-                phase: told,
+                phase: receiver,
                 guard: Arc::new(sender),
             },
         }
@@ -52,13 +52,13 @@ impl Drain {
     }
 
     /// How far it is, for somebody nobody waits for.
-    pub fn told(&self) -> watch::Receiver<Phase> {
+    pub fn subscribe(&self) -> watch::Receiver<DrainPhase> {
         self.phase.subscribe()
     }
 
     /// Tells everybody that it will happen soon.
     pub fn leave(&self) {
-        self.phase.send_replace(Phase::Leaving);
+        self.phase.send_replace(DrainPhase::Leaving);
     }
 
     /// Tells everybody and waits until all handles are gone or the deadline has passed.
@@ -69,7 +69,7 @@ impl Drain {
             mut finished,
             watcher,
         } = self;
-        phase.send_replace(Phase::Stopping);
+        phase.send_replace(DrainPhase::Stopping);
         drop(watcher);
         tokio::time::timeout(deadline, finished.recv())
             .await
@@ -86,20 +86,20 @@ impl Default for Drain {
 impl DrainWatcher {
     /// Waits until the process will stop soon. Cancel safety: may be dropped and called again.
     pub async fn leaving(&mut self) {
-        self.reaches(Phase::Leaving).await;
+        self.reaches(DrainPhase::Leaving).await;
     }
 
     /// Whether it will.
     pub fn is_leaving(&self) -> bool {
-        *self.phase.borrow() >= Phase::Leaving
+        *self.phase.borrow() >= DrainPhase::Leaving
     }
 
     /// Waits until the process stops. Cancel safety: may be dropped and called again.
     pub async fn stopping(&mut self) {
-        self.reaches(Phase::Stopping).await;
+        self.reaches(DrainPhase::Stopping).await;
     }
 
-    async fn reaches(&mut self, phase: Phase) {
+    async fn reaches(&mut self, phase: DrainPhase) {
         // A sender that is gone means the process ends: that is stopping too.
         let _ = self.phase.wait_for(|now| *now >= phase).await;
         debug_assert!(Arc::strong_count(&self.guard) > 0);

@@ -87,7 +87,7 @@ impl HttpClient {
     /// When the CA file holds no certificate.
     pub fn new(ca: Option<&[u8]>, calls: CallCounter) -> Result<HttpClient, NoCertificate> {
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*tls_client::client(ca)?).clone())
+            .with_tls_config((*tls_client::client_config(ca)?).clone())
             .https_or_http()
             .enable_http1()
             .build();

@@ -6,6 +6,7 @@ pub mod admin;
 pub mod configuration_status;
 pub mod core_dumps;
 pub mod drain;
+pub mod file_watch;
 pub mod http_client;
 pub mod line_sink;
 pub mod logging;

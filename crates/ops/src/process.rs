@@ -5,7 +5,7 @@ use ludgate_model::secret::Secret;
 
 use crate::{
     admin::AdminServer, configuration_status::ConfigurationStatus, drain::Drain, metrics::Registry,
-    readiness::Ready,
+    readiness::Readiness,
 };
 
 /// One process.
@@ -14,7 +14,7 @@ pub struct Process {
     /// Metrics; each room registers its own.
     pub registry: Registry,
     /// Conditions for being ready; each room adds a latch.
-    pub ready: Ready,
+    pub ready: Readiness,
     /// Tells every task that the process stops.
     pub drain: Drain,
     /// Whether the configuration that was read last is in force.
@@ -28,7 +28,7 @@ impl Process {
         let configuration = ConfigurationStatus::register(&registry);
         Process {
             registry,
-            ready: Ready::default(),
+            ready: Readiness::default(),
             drain: Drain::new(),
             configuration,
         }
@@ -39,7 +39,7 @@ impl Process {
         AdminServer::new(
             self.registry.clone(),
             self.ready.clone(),
-            self.drain.told(),
+            self.drain.subscribe(),
             token,
         )
     }

@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The latches of the process.
 #[derive(Clone, Debug, Default)]
-pub struct Ready {
+pub struct Readiness {
     names: Arc<Mutex<Vec<&'static str>>>,
 }
 
 /// A latch that keeps the process unready until it is dropped.
 #[derive(Debug)]
 pub struct Latch {
-    ready: Ready,
+    ready: Readiness,
     name: &'static str,
 }
 
-impl Ready {
+impl Readiness {
     /// Adds a reason for not being ready.
     pub fn latch(&self, name: &'static str) -> Latch {
         self.names().push(name);

@@ -19,7 +19,7 @@ pub struct NoCertificate;
 /// # Errors
 /// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the
 /// system's.
-pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
+pub fn client_config(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
     Ok(Arc::new(
         ClientConfig::builder()
             .with_root_certificates(roots(ca)?)
@@ -30,7 +30,7 @@ pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
 /// The authorities that a CA file names, or those of the system.
 ///
 /// # Errors
-/// As [`client`].
+/// As [`client_config`].
 pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     let mut roots = RootCertStore::empty();
     match ca {
@@ -54,7 +54,7 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
 /// The client's side of TLS where the certificate says nothing: it is signed by nobody, and the
 /// caller has it proved by other means before a byte of an answer is used. That the other side
 /// holds the certificate's key is verified as ever.
-pub fn of_any_certificate() -> Arc<ClientConfig> {
+pub fn config_for_any_certificate() -> Arc<ClientConfig> {
     let verifier = Arc::new(AnyCertificate(Arc::new(aws_lc_rs::default_provider())));
     Arc::new(
         ClientConfig::builder()

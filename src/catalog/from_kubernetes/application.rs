@@ -27,9 +27,9 @@ const MAX_PATH: usize = 256;
 
 /// An object as it was last seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ObservedApp {
     /// What is published; `None`: nothing can be.
-    pub form: Option<Form>,
+    pub form: Option<PublishedApp>,
     /// What is wrong with the object.
     pub problem: Option<String>,
     /// The group it belongs to, whoever may reach it.
@@ -38,11 +38,11 @@ pub struct Seen {
 
 /// An app that can be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Form {
+pub struct PublishedApp {
     /// The name people see.
     pub title: String,
     /// What counts as it stands there now.
-    pub now: Now,
+    pub now: LiveRule,
     /// The port of its Service that speaks HTTP.
     pub port: u16,
     /// What the Service calls that port; `None` when the object does not tell.
@@ -56,18 +56,18 @@ pub struct Form {
 /// What an object says about who and when: always taken as it was written last, whatever else is
 /// wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct LiveRule {
     /// Who may reach it.
     pub access: Access,
     /// Why it is in its state.
     pub message: Option<Box<str>>,
-    phase: Phase,
+    phase: ControllerPhase,
     stop: bool,
 }
 
 /// What its controller says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum ControllerPhase {
     /// Nothing, or something that is no reason against it.
     Unsaid,
     Stopping,
@@ -75,19 +75,18 @@ enum Phase {
     Error,
 }
 
-impl Form {
+impl PublishedApp {
     /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody
     /// stopped it, is what they want.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
         match (self.now.phase, self.now.stop, has_ready_pods) {
-            (Phase::Stopped, _, _) => AppState::Stopped,
-            (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => {
-                AppState::Stopping
-            }
-            (Phase::Unsaid | Phase::Error, true, false) => AppState::Stopped,
-            (Phase::Unsaid | Phase::Error, false, true) => AppState::Running,
-            (Phase::Unsaid, false, false) => AppState::Starting,
-            (Phase::Error, false, false) => AppState::Failed,
+            (ControllerPhase::Stopped, _, _) => AppState::Stopped,
+            (ControllerPhase::Stopping, _, _)
+            | (ControllerPhase::Unsaid | ControllerPhase::Error, true, true) => AppState::Stopping,
+            (ControllerPhase::Unsaid | ControllerPhase::Error, true, false) => AppState::Stopped,
+            (ControllerPhase::Unsaid | ControllerPhase::Error, false, true) => AppState::Running,
+            (ControllerPhase::Unsaid, false, false) => AppState::Starting,
+            (ControllerPhase::Error, false, false) => AppState::Failed,
         }
     }
 
@@ -106,7 +105,7 @@ impl Form {
 /// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach
 /// it, and whether it is to run: that is always as it stands there now, and what is not understood
 /// denies.
-pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
+pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
     let now = now(object);
     let problem = problem_of(&now.access);
     let group = object
@@ -115,21 +114,21 @@ pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
         .and_then(Value::as_str)
         .and_then(GroupName::new);
     match form(object, now.clone()) {
-        Ok(form) => Seen {
+        Ok(form) => ObservedApp {
             form: Some(form),
             problem,
             group,
         },
         // Not wrong: an app without a page.
-        Err(Wrong::NoPort) => Seen {
+        Err(Wrong::NoPort) => ObservedApp {
             form: None,
             problem: Some("it has no httpPort: there is nothing to open".to_owned()),
             group,
         },
-        Err(Wrong::Because(what)) => Seen {
+        Err(Wrong::Because(what)) => ObservedApp {
             form: before
                 .and_then(|seen| seen.form.clone())
-                .map(|form| Form { now, ..form }),
+                .map(|form| PublishedApp { now, ..form }),
             problem: Some(what),
             group,
         },
@@ -137,16 +136,16 @@ pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
 }
 
 /// Never fails: what is missing or of the wrong kind says nothing, or denies.
-fn now(object: &Object) -> Now {
+fn now(object: &Object) -> LiveRule {
     let status = |name: &str| object.status.get(name).and_then(Value::as_str);
-    Now {
+    LiveRule {
         access: access(&object.spec),
         message: status("message").map(|message| shown(message, MAX_MESSAGE).into()),
         phase: match status("phase") {
-            Some("Stopping") => Phase::Stopping,
-            Some("Stopped") => Phase::Stopped,
-            Some("Error") => Phase::Error,
-            Some(_) | None => Phase::Unsaid,
+            Some("Stopping") => ControllerPhase::Stopping,
+            Some("Stopped") => ControllerPhase::Stopped,
+            Some("Error") => ControllerPhase::Error,
+            Some(_) | None => ControllerPhase::Unsaid,
         },
         stop: object.spec.get("stop") == Some(&Value::Bool(true)),
     }
@@ -189,7 +188,7 @@ fn problem_of(access: &Access) -> Option<String> {
     }
 }
 
-fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
+fn form(object: &Object, now: LiveRule) -> Result<PublishedApp, Wrong> {
     let name = object.name_any();
     if AppId::new(&name).is_none() {
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
@@ -221,7 +220,7 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
     };
     let port = port.ok_or_else(|| "its httpPort is none: 1 to 65535".to_owned())?;
     let title = shown(&spec.display_name, MAX_TITLE);
-    Ok(Form {
+    Ok(PublishedApp {
         title: if title.is_empty() { name } else { title },
         now,
         port,

@@ -4,25 +4,25 @@ use std::collections::{BTreeMap, HashMap};
 
 use kube::ResourceExt;
 
-use super::application::Seen;
-use crate::cluster::{endpoint_slices::Slice, object::Object, watch::Told};
+use super::application::ObservedApp;
+use crate::cluster::{endpoint_slices::EndpointSlice, object::Object, watch::ObjectEvent};
 
 /// The apps and slices of one namespace.
-pub struct Namespace {
+pub struct WatchedNamespace {
     name: String,
     /// By object name.
-    pub apps: Kept<Seen>,
+    pub apps: ObjectStore<ObservedApp>,
     /// By object name.
-    pub slices: Kept<Slice>,
+    pub slices: ObjectStore<EndpointSlice>,
 }
 
-impl Namespace {
+impl WatchedNamespace {
     /// Nothing is known of it.
-    pub fn new(name: &str) -> Namespace {
-        Namespace {
+    pub fn new(name: &str) -> WatchedNamespace {
+        WatchedNamespace {
             name: name.to_owned(),
-            apps: Kept::new(),
-            slices: Kept::new(),
+            apps: ObjectStore::new(),
+            slices: ObjectStore::new(),
         }
     }
 
@@ -38,16 +38,16 @@ impl Namespace {
 }
 
 /// Objects of one kind, by name.
-pub struct Kept<T> {
+pub struct ObjectStore<T> {
     now: HashMap<String, T>,
     /// A list that is not whole yet: it counts for nothing until it is.
     coming: HashMap<String, T>,
     known: bool,
 }
 
-impl<T: PartialEq> Kept<T> {
-    fn new() -> Kept<T> {
-        Kept {
+impl<T: PartialEq> ObjectStore<T> {
+    fn new() -> ObjectStore<T> {
+        ObjectStore {
             now: HashMap::new(),
             coming: HashMap::new(),
             known: false,
@@ -56,29 +56,29 @@ impl<T: PartialEq> Kept<T> {
 
     /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept
     /// before. Gives back whether something changed that counts.
-    pub fn hear(
+    pub fn apply(
         &mut self,
-        told: Told,
+        told: ObjectEvent,
         read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>,
     ) -> bool {
         match told {
-            Told::Begin => {
+            ObjectEvent::Init => {
                 self.coming.clear();
                 false
             }
-            Told::StreamGuard(object) => {
+            ObjectEvent::InitApply(object) => {
                 let kept = read(&object, self.now.get(&object.name_any()));
                 self.coming.extend(kept);
                 false
             }
-            Told::Complete => {
+            ObjectEvent::InitDone => {
                 let next = std::mem::take(&mut self.coming);
                 let changed = !self.known || next != self.now;
                 self.now = next;
                 self.known = true;
                 changed
             }
-            Told::Changed(object) => {
+            ObjectEvent::Apply(object) => {
                 let name = object.name_any();
                 match read(&object, self.now.get(&name)) {
                     Some((name, next)) => {
@@ -89,7 +89,7 @@ impl<T: PartialEq> Kept<T> {
                     None => self.now.remove(&name).is_some(),
                 }
             }
-            Told::Gone(object) => self.now.remove(&object.name_any()).is_some(),
+            ObjectEvent::Delete(object) => self.now.remove(&object.name_any()).is_some(),
         }
     }
 

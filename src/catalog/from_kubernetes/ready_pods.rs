@@ -6,12 +6,12 @@ use std::{
     net::SocketAddr,
 };
 
-use super::{application::Form, namespace::Namespace};
-use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::Slice};
+use super::{application::PublishedApp, namespace::WatchedNamespace};
+use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::EndpointSlice};
 
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
-    of_service: HashMap<Service<'n>, Vec<&'n Slice>>,
+    of_service: HashMap<Service<'n>, Vec<&'n EndpointSlice>>,
     /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows
     /// which.
     contested: HashSet<SocketAddr>,
@@ -21,7 +21,7 @@ pub struct ReadyPods<'n> {
 type Service<'n> = (&'n str, &'n str);
 
 /// Where an app's ready pods listen.
-pub struct Ready {
+pub struct ReadyAddresses {
     /// What can be used.
     pub addresses: Vec<SocketAddr>,
     /// Some cannot be used.
@@ -30,8 +30,8 @@ pub struct Ready {
 
 impl<'n> ReadyPods<'n> {
     /// All that is known now.
-    pub fn of(namespaces: &'n [Namespace]) -> ReadyPods<'n> {
-        let mut of_service: HashMap<Service<'_>, Vec<&Slice>> = HashMap::new();
+    pub fn from_namespaces(namespaces: &'n [WatchedNamespace]) -> ReadyPods<'n> {
+        let mut of_service: HashMap<Service<'_>, Vec<&EndpointSlice>> = HashMap::new();
         let mut claims: HashMap<SocketAddr, Vec<(Service<'_>, &str)>> = HashMap::new();
         let mut contested = HashSet::new();
         for namespace in namespaces {
@@ -74,7 +74,7 @@ impl<'n> ReadyPods<'n> {
 
     /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a
     /// pod has an address of each.
-    pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
+    pub fn of_app(&self, namespace: &str, name: &str, form: &PublishedApp) -> ReadyAddresses {
         let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self
             .of_service
@@ -99,7 +99,7 @@ impl<'n> ReadyPods<'n> {
         }
         addresses.sort_unstable();
         addresses.dedup();
-        Ready {
+        ReadyAddresses {
             addresses,
             contested,
         }

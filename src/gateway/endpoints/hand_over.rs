@@ -169,7 +169,7 @@ impl Call<'_> {
         let Ok(target) = PathAndQuery::try_from(target) else {
             return Err(not_found);
         };
-        let arrival = Arrival::of_navigation(*vhost, target);
+        let arrival = Arrival::navigation(*vhost, target);
         let lookup = self.gateway.catalog.at(vhost, self.snapshot, client).await;
         let caller = Caller::Person {
             principal: principal.clone(),

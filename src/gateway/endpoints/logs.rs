@@ -7,7 +7,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{Call, person_of};
 use crate::{
-    cluster::pod_logs::{NoLog, PodOfApp, Wanted},
+    cluster::pod_logs::{LogQuery, PodLogError, PodOfApp},
     gateway::{
         access_log::Record,
         answer::{Answer, Watch},
@@ -49,7 +49,7 @@ impl Call<'_> {
         {
             return self.refuse(Reason::NotFound, record);
         }
-        let seat = match logs.seat(&person.subject) {
+        let seat = match logs.acquire(&person.subject) {
             Ok(seat) => seat,
             Err(no) => return self.no_log(no, record),
         };
@@ -95,7 +95,7 @@ impl Call<'_> {
     }
 
     /// `None`: asked in a way that has no meaning.
-    fn wanted(&self) -> Option<Wanted> {
+    fn wanted(&self) -> Option<LogQuery> {
         let value = |name: &str| self.query(name).ok();
         let follow = match value("follow")?.as_deref() {
             None | Some("false" | "0") => false,
@@ -121,19 +121,19 @@ impl Call<'_> {
         if container.as_ref().is_some_and(|name| !plain(name)) {
             return None;
         }
-        Some(Wanted {
+        Some(LogQuery {
             follow,
             tail_lines,
             container,
         })
     }
 
-    fn no_log(&self, no: NoLog, record: &mut Record) -> Response<Answer> {
+    fn no_log(&self, no: PodLogError, record: &mut Record) -> Response<Answer> {
         let reason = match &no {
-            NoLog::NotFound => Reason::NotFound,
-            NoLog::Refused(_) => Reason::BadQuery,
-            NoLog::Busy => Reason::Busy,
-            NoLog::Unavailable(why) => {
+            PodLogError::NotFound => Reason::NotFound,
+            PodLogError::Refused(_) => Reason::BadQuery,
+            PodLogError::Busy => Reason::Busy,
+            PodLogError::Unavailable(why) => {
                 tracing::warn!(error = %why, "cannot read a pod log");
                 Reason::Unverifiable
             }

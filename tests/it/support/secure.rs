@@ -8,7 +8,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
     demo::provider::{Client, Provider},
     model::clock::{Clock, ManualClock},
-    run::{self, Options, Running},
+    run::{self, Running, StartOptions},
     settings,
 };
 
@@ -75,7 +75,7 @@ impl Secure {
         );
         let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let options = Options {
+        let options = StartOptions {
             clock,
             threads: 2,
             log: Some(Box::new(Log::default())),

@@ -15,7 +15,7 @@ use ludgate::{
     catalog::snapshot::Snapshot,
     demo::provider::{Client, Provider},
     model::clock::{Clock, ManualClock},
-    run::{self, Options, Running},
+    run::{self, Running, StartOptions},
     settings::{self, Settings},
 };
 use tokio::sync::watch;
@@ -315,7 +315,7 @@ async fn start(
     let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
         .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
     change(&mut settings);
-    let options = Options {
+    let options = StartOptions {
         clock,
         threads,
         log: Some(Box::new(log)),

@@ -99,7 +99,7 @@ impl Sessions {
         };
         // Of two who bring it at once one may have read it before it changed.
         if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
-            self.policy_changes().ring();
+            self.policy_changes().notify();
         }
         sign_in.told(version);
         sign_in.window().extend(now, left.idle);
@@ -379,7 +379,7 @@ impl Sessions {
                 .await
                 .ok()
                 .flatten();
-            let (place_of, app) = (stored.vhost.read(), AppId::of_record(&stored.app));
+            let (place_of, app) = (stored.vhost.read(), AppId::from_record(&stored.app));
             if let (Some(place_of), Some(app), Some(bind)) =
                 (place_of, app, BindHash::new(&stored.bind))
             {

@@ -1,0 +1,61 @@
+//! Polling of files that other programs replace while the process runs: certificates, session
+//! keys, the handoff file, the configuration.
+//!
+//! The files are few and small, and polling works on every file system. Notifications do not: a
+//! mounted Secret or ConfigMap is replaced as a symlink, and a network file system reports changes
+//! by other machines to nobody.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use ludgate_model::clock::Clock;
+
+/// Time between two looks at a file.
+pub const POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Calls `check` every [`POLL_INTERVAL`], for as long as the process runs. `check` compares the
+/// content itself.
+pub async fn poll(clock: Clock, mut check: impl FnMut()) {
+    loop {
+        clock.sleep(POLL_INTERVAL).await;
+        check();
+    }
+}
+
+/// A text file with the content of the last look.
+#[derive(Debug)]
+pub struct WatchedFile {
+    path: PathBuf,
+    content: Option<String>,
+}
+
+impl WatchedFile {
+    /// Reads the file for the first time.
+    pub fn new(path: &Path) -> WatchedFile {
+        WatchedFile {
+            path: path.to_owned(),
+            content: fs::read_to_string(path).ok(),
+        }
+    }
+
+    /// Reads the file again. The flag says whether the content is the same as before: a file that
+    /// is being written differs from one look to the next.
+    pub fn read(&mut self) -> (io::Result<String>, bool) {
+        let read = fs::read_to_string(&self.path);
+        let before = std::mem::replace(&mut self.content, read.as_ref().ok().cloned());
+        (read, self.content == before)
+    }
+
+    /// The content of the last look; `None`: it was unreadable.
+    pub fn content(&self) -> Option<&str> {
+        self.content.as_deref()
+    }
+
+    /// The path as configured.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
