@@ -4,8 +4,9 @@
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
-    file::{File, Section},
+    file::ConfigFile,
     resolve_upstream_tls::upstream_tls,
+    section::Section,
     values::{isolation, upstream},
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 const MAX_ICON: usize = 32;
 
 /// All apps; ids must differ.
-pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
+pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
     let mut specs = Vec::new();
     let mut ids = BTreeSet::new();
     file.each_app(|section| {
@@ -127,7 +128,7 @@ fn published_ports(
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
-        let Some(port) = vhost::port(number.as_bytes()) else {
+        let Some(port) = vhost::parse_port(number.as_bytes()) else {
             section.wrong(
                 "published_ports",
                 format!("{number:?} is no port from 1 to 65535"),

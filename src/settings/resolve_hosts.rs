@@ -6,7 +6,8 @@ use std::path::Path;
 use url::Url;
 
 use super::{
-    file::{File, Section},
+    file::ConfigFile,
+    section::Section,
     values::{ca_file, origin, secret_file},
 };
 use crate::{
@@ -42,7 +43,7 @@ pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box
 
 /// The host and the range of `arvados.ports`.
 pub fn port_range(
-    file: &File<'_>,
+    file: &ConfigFile<'_>,
     apps_domain: Option<&str>,
     origin: Option<&WebOrigin>,
 ) -> Option<PortRange> {
@@ -59,8 +60,8 @@ pub fn port_range(
     };
     let bounds = range.split_once('-').and_then(|(first, last)| {
         Some((
-            vhost::port(first.as_bytes())?,
-            vhost::port(last.as_bytes())?,
+            vhost::parse_port(first.as_bytes())?,
+            vhost::parse_port(last.as_bytes())?,
         ))
     });
     let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
@@ -102,7 +103,7 @@ pub fn port_range(
 
 /// The Arvados cluster; `None` only together with a mistake.
 pub fn arvados(
-    file: &File<'_>,
+    file: &ConfigFile<'_>,
     site: Option<&Site>,
     folder: &Path,
 ) -> Option<Option<arvados::ArvadosSettings>> {
@@ -141,7 +142,7 @@ pub fn arvados(
 }
 
 /// What the apps need of the hosts.
-pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
+pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
     let on_hosts = apps
         .iter()
         .any(|app| app.isolation == Isolation::Host || !app.published_ports.is_empty());

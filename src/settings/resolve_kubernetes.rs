@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
-use super::{file::File, values::isolation};
+use super::{file::ConfigFile, values::isolation};
 use crate::{
     cluster,
     model::{app::Isolation, vhost::HostLabel},
@@ -13,7 +13,7 @@ const WATCH: Duration = Duration::from_secs(55);
 
 /// What `[kubernetes]` says.
 #[derive(Clone, Debug)]
-pub struct Kubernetes {
+pub struct KubernetesSettings {
     /// The API server and the namespaces.
     pub cluster: cluster::ClusterSettings,
     /// Whether apps are on their paths, or only on hosts of their own.
@@ -23,7 +23,7 @@ pub struct Kubernetes {
 }
 
 /// The cluster; `None` only together with a mistake.
-pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> {
+pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<KubernetesSettings>> {
     if !file.has("kubernetes") {
         return Some(None);
     }
@@ -74,7 +74,7 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> 
         kubeconfig,
         watch,
     };
-    Some(Some(Kubernetes {
+    Some(Some(KubernetesSettings {
         cluster,
         isolation,
         logs,

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroU32, path::Path, time::Duration};
 
 use ipnet::IpNet;
 
-use super::file::{File, Section};
+use super::{file::ConfigFile, section::Section};
 use crate::{
     forward,
     listener::{self, Patience, tls},
@@ -34,7 +34,7 @@ pub struct Limits {
 
 impl Limits {
     /// Reads the table.
-    pub fn read(limits: &Section<'_>) -> Limits {
+    pub fn from_section(limits: &Section<'_>) -> Limits {
         let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
         if !(8 << 10..=1 << 20).contains(&head_bytes) {
             limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
@@ -86,12 +86,23 @@ impl Limits {
     }
 }
 
-/// `[listen]`, or every `[[listen]]`: the first, and the others.
-pub fn listen(
-    file: &File<'_>,
-    limits: &Limits,
-    folder: &Path,
-) -> Option<(listener::ListenerSettings, Vec<listener::ListenerSettings>)> {
+/// The public listeners.
+pub struct Listeners {
+    /// The listener of `[listen]`, or the first `[[listen]]`: the one that people use.
+    pub first: listener::ListenerSettings,
+    /// Further `[[listen]]` tables.
+    pub others: Vec<listener::ListenerSettings>,
+}
+
+impl Listeners {
+    /// All listeners, the first one first.
+    pub fn all(&self) -> impl Iterator<Item = &listener::ListenerSettings> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// Reads `[listen]`, or every `[[listen]]`. `None` only together with an error.
+pub fn listen(file: &ConfigFile<'_>, limits: &Limits, folder: &Path) -> Option<Listeners> {
     let first = one(&file.section("listen"), limits, folder);
     if first.as_ref().is_some_and(|first| first.redirects) {
         let what = "is what the first listener cannot do: that is the one people use";
@@ -100,7 +111,10 @@ pub fn listen(
     }
     let mut others = Vec::new();
     file.other_listeners(|section| others.push(one(&section, limits, folder)));
-    Some((first?, others.into_iter().collect::<Option<_>>()?))
+    Some(Listeners {
+        first: first?,
+        others: others.into_iter().collect::<Option<_>>()?,
+    })
 }
 
 fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener::ListenerSettings> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use url::Url;
 
 use super::{
-    file::Section,
+    section::Section,
     values::{ca_file, secret_file},
 };
 use crate::{
@@ -158,7 +158,8 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'stati
     let tls = match url.scheme() {
         "redis" => None,
         "rediss" => Some(
-            tls_client::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?,
+            tls_client::client_config(ca)
+                .map_err(|_| "cannot be trusted: no certificate in store_ca")?,
         ),
         _ => {
             return Err(

@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use rustls::pki_types::ServerName;
 
-use super::{file::Section, keys, values::ca_file};
+use super::{keys, section::Section, values::ca_file};
 use crate::{
     forward::app_tls::certified_key,
     model::{

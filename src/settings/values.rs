@@ -4,7 +4,7 @@ use std::{fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
 use url::Url;
 
-use super::file::Section;
+use super::section::Section;
 use crate::{
     model::{
         app::{Isolation, Upstream, UpstreamScheme},
@@ -42,6 +42,15 @@ pub fn origin(text: &str) -> Result<WebOrigin, String> {
         host,
         url.port_or_known_default().unwrap_or_default(),
     ))
+}
+
+/// Whether secrets may be sent to a URL: https, or http on loopback.
+pub(super) fn is_encrypted_or_local(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback_host),
+        _ => false,
+    }
 }
 
 /// Reads an upstream: http or https, host, port, nothing else; or the path of a unix socket.
@@ -140,7 +149,7 @@ pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> 
 pub fn ca_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Arc<[u8]>> {
     let file = section.text(name)?;
     match fs::read(folder.join(&file)) {
-        Ok(content) if tls_client::client(Some(&content)).is_ok() => Some(content.into()),
+        Ok(content) if tls_client::client_config(Some(&content)).is_ok() => Some(content.into()),
         Ok(_) => {
             section.wrong(name, format!("{file} holds no PEM certificate"), None);
             None
