@@ -11,15 +11,15 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use crate::{
     model::clock::Clock,
-    run::{self, Options, Running, StartError},
+    run::{self, Running, StartError, StartOptions},
     settings,
 };
-use apps::Sample;
+use apps::SampleApp;
 use provider::{Client, Provider};
 
 /// How the demo is started.
 #[derive(Clone, Copy, Debug)]
-pub struct Demo {
+pub struct DemoOptions {
     /// Where the gateway listens.
     pub listen: SocketAddr,
     /// Print the JSON line of every request.
@@ -36,11 +36,11 @@ pub struct RunningDemo {
 }
 
 /// The apps: id, name, icon, access, program.
-const APPS: [(&str, &str, &str, &str, Sample); 4] = [
-    ("hello", "Hello", "👋", "public", Sample::Hello),
-    ("whoami", "Who am I", "🪪", "user", Sample::Whoami),
-    ("team", "Team room", "🔒", "group:phusers", Sample::Team),
-    ("chat", "Chat", "💬", "group:friends", Sample::Chat),
+const APPS: [(&str, &str, &str, &str, SampleApp); 4] = [
+    ("hello", "Hello", "👋", "public", SampleApp::Hello),
+    ("whoami", "Who am I", "🪪", "user", SampleApp::Whoami),
+    ("team", "Team room", "🔒", "group:phusers", SampleApp::Team),
+    ("chat", "Chat", "💬", "group:friends", SampleApp::Chat),
 ];
 const WELCOME: &str = "This is a demo. Open Hello: it is public. Then sign in as alice, who may open all \
      four apps, or as carol, whom the team room refuses. Each app is here on a path, and on a host of its own.";
@@ -52,7 +52,7 @@ const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When a port cannot be had.
-pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartError> {
+pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDemo, StartError> {
     // Port 0 must become a number before the provider and the site can be told of it.
     let port = match demo.listen.port() {
         0 => std::net::TcpListener::bind(demo.listen)?

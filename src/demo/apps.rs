@@ -1,9 +1,8 @@
 //! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a
 //! loopback port.
 //!
-//! Lookup: which apps there are, how one is started, and which answers what. What the apps say lives
-//! below: `page` makes answers out of the HTML files, `visitor` reads what the gateway told about
-//! the person, `whoami` and `team` fill their page, `chat` is the app with streams.
+//! This file starts the apps and routes their requests. `page` makes responses, `visitor` reads the
+//! identity headers, `whoami` and `team` render their pages, `chat` is the app with streams.
 
 mod chat;
 mod page;
@@ -19,21 +18,27 @@ use std::{
     time::Duration,
 };
 
+use askama::Template;
 use http::HeaderMap;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use chat::room::Room;
-use page::{Answer, Piece, Scripts};
+use page::{AppResponse, Scripts};
 
-const HELLO: &str = include_str!("apps/hello.html");
+#[derive(Template)]
+#[template(path = "demo/hello.html")]
+struct HelloPage<'p> {
+    home: &'p str,
+}
+
 /// How long to wait when no connection can be accepted, such as when file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Which app to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sample {
+pub enum SampleApp {
     /// A page for everybody; it is told nothing about anybody.
     Hello,
     /// Shows the headers it received; for any signed-in person.
@@ -49,11 +54,11 @@ pub enum Sample {
 ///
 /// # Errors
 /// When no port can be had.
-pub async fn start(sample: Sample, launcher: &str) -> io::Result<SocketAddr> {
+pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let app = App {
-        program: Program::of(sample),
+        program: Program::new(sample),
         launcher: launcher.into(),
     };
     tokio::spawn(serve(listener, app));
@@ -78,22 +83,22 @@ enum Program {
 }
 
 impl Program {
-    fn of(sample: Sample) -> Program {
+    fn new(sample: SampleApp) -> Program {
         match sample {
-            Sample::Hello => Program::Hello,
-            Sample::Whoami => Program::Whoami,
-            Sample::Team => Program::Team,
-            Sample::Chat => Program::Chat(Arc::new(Room::new())),
+            SampleApp::Hello => Program::Hello,
+            SampleApp::Whoami => Program::Whoami,
+            SampleApp::Team => Program::Team,
+            SampleApp::Chat => Program::Chat(Arc::new(Room::new())),
         }
     }
 }
 
 impl App {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> AppResponse {
         let home = self.home(request.headers()).to_owned();
         match &self.program {
             Program::Hello => only_page(&request, || {
-                page::fill(HELLO, &[("home", Piece::Text(&home))])
+                HelloPage { home: &home }.render().unwrap_or_default()
             }),
             Program::Whoami => only_page(&request, || whoami::page(request.headers(), &home)),
             Program::Team => only_page(&request, || team::page(request.headers(), &home)),
@@ -112,7 +117,7 @@ impl App {
     }
 }
 
-fn only_page(request: &Request<Incoming>, make: impl FnOnce() -> String) -> Answer {
+fn only_page(request: &Request<Incoming>, make: impl FnOnce() -> String) -> AppResponse {
     if request.uri().path() != "/" {
         return page::not_found();
     }
@@ -167,7 +172,12 @@ mod tests {
     }
 
     pub(super) const LAUNCHER: &str = "http://127.0.0.1:1/apps/";
-    const ALL: [Sample; 4] = [Sample::Hello, Sample::Whoami, Sample::Team, Sample::Chat];
+    const ALL: [SampleApp; 4] = [
+        SampleApp::Hello,
+        SampleApp::Whoami,
+        SampleApp::Team,
+        SampleApp::Chat,
+    ];
 
     #[tokio::test]
     async fn every_app_has_a_whole_page_that_works_at_any_mount() {
@@ -183,6 +193,15 @@ mod tests {
             assert!(page.starts_with("HTTP/1.1 200 "), "{sample:?}: {page}");
             assert!(
                 page.contains("<style>:root") && page.contains("href=\"../\""),
+                "{sample:?}"
+            );
+            let style = page
+                .split_once("<style>")
+                .and_then(|(_, rest)| rest.split_once("</style>"));
+            assert!(
+                style.is_some_and(|(style, _)| {
+                    style.contains("prefers-color-scheme:dark") && !style.contains('<')
+                }),
                 "{sample:?}"
             );
             assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
@@ -225,7 +244,7 @@ mod tests {
 
     #[tokio::test]
     async fn noise_on_the_wire_ends_one_connection_only() {
-        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
         exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
         assert!(
             ask(address, "GET /", "")
@@ -236,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_public_app_says_nothing_about_who_asks() {
-        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
         let page = ask(address, "GET /", "X-Forwarded-User: ada\r\n").await;
         assert!(!page.contains("ada"));
     }

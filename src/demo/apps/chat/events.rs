@@ -15,14 +15,14 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{super::page::Answer, room::Room};
+use super::{super::page::AppResponse, room::Room};
 
 /// How often something is sent though nothing is said: so that nobody on the way takes the stream
 /// for dead.
 const KEEP: Duration = Duration::from_secs(15);
 
 /// A stream that lasts until the listener goes, or falls too far behind.
-pub fn answer(room: &Room) -> Answer {
+pub fn answer(room: &Room) -> AppResponse {
     let (past, news) = room.join();
     let feed = Feed {
         greeted: false,

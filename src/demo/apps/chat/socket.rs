@@ -24,7 +24,7 @@ use tokio_tungstenite::{
 
 use super::{
     super::{
-        page::{self, Answer},
+        page::{self, AppResponse},
         visitor,
     },
     room::{MESSAGE_LIMIT, Room},
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Switches to the WebSocket protocol, if that is what was asked for.
-pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> Answer {
+pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> AppResponse {
     let Ok(answer) = create_response_with_body(&request, page::nothing) else {
         let mut answer = page::plain(StatusCode::UPGRADE_REQUIRED, "This is for WebSockets.\n");
         answer
@@ -161,7 +161,7 @@ mod tests {
 
     use super::{
         super::super::{
-            Sample, start,
+            SampleApp, start,
             tests::{LAUNCHER, ask},
         },
         *,
@@ -197,7 +197,7 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_hears_everybody_under_the_name_the_gateway_told() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let mut ada = join(address, "ada").await;
         ada.send(Message::text(r#"{"who":"bob","text":"hi"}"#))
             .await
@@ -216,7 +216,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_short_text_ends_the_connection_with_the_reason() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         for (message, code) in [
             (
                 Message::text("x".repeat(MESSAGE_LIMIT + 1)),
@@ -241,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_breach_of_the_protocol_ends_the_connection() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         for (bytes, code) in [
             // A text frame without a mask; one with a mask, that is no UTF-8; one with an unknown
             // opcode.
@@ -257,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_close_is_answered() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let mut socket = join(address, "ada").await;
         socket.close(None).await.unwrap();
         assert!(matches!(socket.next().await, Some(Ok(Message::Close(_)))));
@@ -266,7 +266,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_plain_request_is_told_what_this_is() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let answer = ask(address, "GET /ws", "Upgrade: websocket\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 426 "), "{answer}");
     }
