@@ -40,7 +40,7 @@ use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
         arrival::{Arrival, Framing, RequestClass},
-        grpc::Grpc,
+        grpc::GrpcCall,
         load::{Holder, Limit, Slot},
     },
     session::usage::Usage,
@@ -265,7 +265,7 @@ impl Forwarder {
         };
         let patience = match call {
             None => app.spec.timeout,
-            Some(Grpc { timeout }) => timeout
+            Some(GrpcCall { timeout }) => timeout
                 .unwrap_or(settings.stream_idle)
                 .min(settings.stream_idle),
         };
