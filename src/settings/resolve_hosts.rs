@@ -1,5 +1,5 @@
-//! The other origins beside the site: hosts of apps, and ports of containers on a host that has
-//! nothing else.
+//! The origins beside the site: hosts of apps, and public ports of containers on a host that serves
+//! nothing else. Also `[arvados]`, which needs one of them.
 
 use std::path::Path;
 
@@ -14,12 +14,13 @@ use crate::{
     arvados,
     model::{
         app::{AppSpec, Isolation},
+        dns,
         site::{PortRange, Site, WebOrigin, is_loopback_host},
         vhost,
     },
 };
 
-/// The domain below which every app has a host.
+/// The domain of the apps' own hosts.
 pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
     let text = site.text("apps_domain")?;
     let example = || Some("for example apps_domain = \"apps.example.net\"".to_owned());
@@ -79,7 +80,7 @@ pub fn port_range(
             example(),
         );
     }
-    // Cookies ignore ports, and reach the hosts below them when they are told to.
+    // Cookies ignore ports, and with a `Domain` attribute they reach the hosts below.
     if origin.is_some_and(|origin| is_within(&origin.host, &host)) {
         arvados.wrong(
             "ports",
@@ -101,7 +102,7 @@ pub fn port_range(
     })
 }
 
-/// The Arvados cluster; `None` only together with a mistake.
+/// Reads `[arvados]`. `None` only together with an error.
 pub fn arvados(
     file: &ConfigFile<'_>,
     site: Option<&Site>,
@@ -141,7 +142,7 @@ pub fn arvados(
     }))
 }
 
-/// What the apps need of the hosts.
+/// Checks the apps against the hosts.
 pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
     let on_hosts = apps
         .iter()
@@ -163,7 +164,7 @@ pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
     }
 }
 
-/// What is allowed and yet worse than it could be.
+/// Warnings about valid but unsafe hosts.
 pub fn warnings(site: &Site) -> Vec<String> {
     let mut warnings = Vec::new();
     let hosts = [
@@ -205,16 +206,8 @@ fn is_within(host: &str, domain: &str) -> bool {
 }
 
 fn is_host_name(text: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    // With a label of 63 before it, the whole name still fits.
+    let label = |label: &str| dns::is_label(label.as_bytes(), dns::MAX_LABEL);
+    // Leaves room for a label of 63 bytes and its dot within the 253 bytes of a host name.
     text.len() <= 253 - 64 && text.split('.').all(label)
 }
 

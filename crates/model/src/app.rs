@@ -7,7 +7,7 @@ use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Dur
 use http::HeaderValue;
 
 use super::{
-    access::Access, bare_path::BarePath, container::ContainerGateway, load::Load,
+    access::Access, bare_path::BarePath, container::ContainerGateway, dns, load::Load,
     upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
@@ -43,15 +43,12 @@ impl AppId {
     }
 }
 
+/// Longest app id, in bytes: `app-<id>` must be a DNS label.
+const MAX_ID: usize = dns::MAX_LABEL - "app-".len();
+
 /// Whether the bytes are an app id. Does not allocate.
 pub fn is_app_id(bytes: &[u8]) -> bool {
-    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    match bytes {
-        [] => false,
-        [first, .., last] if *first == b'-' || *last == b'-' => false,
-        [b'-'] => false,
-        _ => bytes.len() <= 59 && bytes.iter().all(inner),
-    }
+    dns::is_label(bytes, MAX_ID)
 }
 
 impl Borrow<str> for AppId {
@@ -96,7 +93,7 @@ pub enum Protocol {
 /// The address of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {
-    /// Plain or TLS.
+    /// Kind of connection.
     pub scheme: UpstreamScheme,
     /// A name or an address; IPv6 without brackets.
     pub host: Box<str>,
@@ -247,9 +244,9 @@ pub struct AppSpec {
     pub name: Option<String>,
     /// A short text for the launcher, such as an emoji.
     pub icon: Option<String>,
-    /// Its address.
+    /// Address of the app.
     pub upstream: Upstream,
-    /// Its access rule.
+    /// The rule that admits callers.
     pub access: Access,
     /// Remove `<prefix>/<id>` before forwarding.
     pub strip_prefix: bool,
@@ -265,7 +262,7 @@ pub struct AppSpec {
     pub serves_bare_path: bool,
     /// Forward a bearer token of our issuer.
     pub keep_authorization: bool,
-    /// HTTP version.
+    /// HTTP version of the app.
     pub protocol: Protocol,
     /// Start each connection with a PROXY protocol v2 header that names the client.
     pub proxy_protocol: bool,

@@ -8,6 +8,7 @@ use http::HeaderValue;
 use super::{
     app::App,
     cookie_names::CookieNames,
+    hex,
     vhost::{self, VirtualHost},
 };
 
@@ -142,12 +143,7 @@ impl ForwardedConstants {
 /// The `Via` entry of a site: the protocol and a pseudonym (RFC 9110 section 7.6.3).
 pub fn via(origin: &WebOrigin) -> HeaderValue {
     let hash = digest::digest(&digest::SHA256, origin.text.as_bytes());
-    let short: String = hash
-        .as_ref()
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let short = hex::encode(&hash.as_ref()[..4]);
     HeaderValue::try_from(format!("1.1 ludgate-{short}"))
         .unwrap_or_else(|_| HeaderValue::from_static("1.1 ludgate"))
 }

@@ -4,8 +4,7 @@
 
 use std::fmt;
 
-/// Longest DNS label.
-const MAX_LABEL: usize = 63;
+use super::dns::{self, MAX_LABEL};
 
 /// The origin of ours that received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,18 +29,12 @@ pub struct HostLabel {
 impl HostLabel {
     /// Parses a label and lower-cases it.
     pub fn new(text: &[u8]) -> Option<HostLabel> {
-        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-        if text.len() > MAX_LABEL
-            || !edge(text.first())
-            || !edge(text.last())
-            || !text.iter().all(inner)
-        {
-            return None;
-        }
         let mut bytes = [0; MAX_LABEL];
-        for (to, from) in bytes.iter_mut().zip(text) {
-            *to = from.to_ascii_lowercase();
+        let lower = bytes.get_mut(..text.len())?;
+        lower.copy_from_slice(text);
+        lower.make_ascii_lowercase();
+        if !dns::is_label(lower, MAX_LABEL) {
+            return None;
         }
         Some(HostLabel {
             bytes,
