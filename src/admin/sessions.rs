@@ -1,4 +1,4 @@
-//! `/sessions`: who is signed in, and ending that: a person's, one of them, or all of an app.
+//! `/sessions`: lists sign-ins, and revokes those of a person, a single one, or all of an app.
 
 use http::{StatusCode, Uri};
 use serde_json::json;
@@ -10,11 +10,11 @@ use crate::{
     session::record::SignIn,
 };
 
-/// What is asked about.
+/// The sessions that a query selects.
 enum SessionSelector {
-    /// Everything of a person.
+    /// All sign-ins of a person.
     Subject(String),
-    /// One sign-in of a person, by the beginning of its key as the log shows it.
+    /// One sign-in of a person, by the first eight digits of its key, as in the log.
     Session(String, String),
     /// All sessions of an app.
     App(AppId),
@@ -42,7 +42,7 @@ impl SessionSelector {
     }
 }
 
-/// `GET /sessions?subject=…`.
+/// `GET /sessions?subject=…`: the sign-ins of a person.
 pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     let Some(SessionSelector::Subject(subject)) = SessionSelector::parse(uri) else {
         return selector_required();
@@ -74,7 +74,7 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     admin::json(&json!({ "subject": subject, "sessions": list }))
 }
 
-/// `DELETE /sessions?…`: what is open under them ends too.
+/// `DELETE /sessions?…`. Streams of these sessions end too.
 pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let sessions = &gateway.sessions;
     let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {

@@ -1,12 +1,12 @@
 //! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their
 //! Services.
 //!
-//! A feeder: it watches, and publishes whole snapshots. Nothing is published before all of them
-//! were listed once, and a list that breaks off changes nothing. While the API is away the last
-//! state stays in force.
+//! The source watches and publishes whole snapshots. Nothing is published before all kinds were
+//! listed once, and an incomplete list changes nothing. During an outage of the API the last state
+//! stays in force.
 //!
-//! Invariant: an access rule is always the last one that was written; whatever else a broken object
-//! says, it keeps its last good form.
+//! Invariant: the access rule in force is always the last one written. Other parts of an invalid
+//! object keep their last valid form.
 
 mod application;
 mod namespace;
@@ -46,26 +46,26 @@ use application::PublishedApp;
 use namespace::WatchedNamespace;
 use ready_pods::ReadyPods;
 
-/// Changes that come together are published together: this long after the first of them.
+/// Changes are gathered for this time after the first, and published together.
 const GATHER: Duration = Duration::from_millis(20);
-/// After a snapshot was made, the next is not begun for so many times as long.
+/// Pause between snapshots, as a multiple of the time that the last one took.
 const REST: u32 = 5;
-/// How often the age of the catalogue is written down.
+/// Interval at which the age of the catalogue is measured.
 const AGE_EVERY: Duration = Duration::from_secs(1);
 
-/// What turns objects into apps.
+/// Turns objects of a cluster into apps of the catalogue.
 pub struct KubernetesSource {
     site: Arc<Site>,
-    /// The apps of the configuration file, which come before objects of their names.
+    /// The apps of the configuration file, which take precedence over objects of the same name.
     own: watch::Receiver<Vec<AppSpec>>,
-    /// How long an app has for its response head.
+    /// Deadline for response headers.
     timeout: Duration,
     isolation: Isolation,
     namespaces: Vec<WatchedNamespace>,
 }
 
 impl KubernetesSource {
-    /// Knows nothing of these namespaces yet.
+    /// A source for these namespaces, without any list yet.
     pub fn new(
         site: Arc<Site>,
         own: watch::Receiver<Vec<AppSpec>>,
@@ -86,17 +86,18 @@ impl KubernetesSource {
         }
     }
 
-    /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
+    /// Watches and publishes for as long as the process runs. `first` is dropped with the first
+    /// complete snapshot.
     pub async fn run(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
         let mut first = Some(first);
-        let mut told = self.watch(&cluster);
+        let mut events = self.watch(&cluster);
         let mut tick = tokio::time::interval(AGE_EVERY);
         let mut due: Option<Instant> = None;
         let mut rested = Instant::now();
         loop {
             tokio::select! {
-                Some((index, source, told)) = told.recv() => {
-                    if self.apply(index, source, told) {
+                Some((index, kind, event)) = events.recv() => {
+                    if self.apply(index, kind, event) {
                         due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                     }
                 }
@@ -104,7 +105,7 @@ impl KubernetesSource {
                     due = None;
                     let begun = Instant::now();
                     let next = self.snapshot(&catalog.load());
-                    // However often objects change, most of the time is left for other work.
+                    // Snapshots take at most a sixth of the time, however often objects change.
                     rested = Instant::now() + begun.elapsed() * REST;
                     if let Some(next) = next.filter(|next| !next.is_same_as(&catalog.load())) {
                         catalog.metrics().problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
@@ -125,12 +126,12 @@ impl KubernetesSource {
         }
     }
 
-    /// Waits for everything once, and gives back what would be published then.
+    /// Waits for the first complete lists, and returns their snapshot.
     pub async fn load_once(mut self, cluster: &Cluster) -> Snapshot {
         let empty = Snapshot::incomplete(self.site.clone(), Vec::new());
-        let mut told = self.watch(cluster);
-        while let Some((index, source, told)) = told.recv().await {
-            if self.apply(index, source, told)
+        let mut events = self.watch(cluster);
+        while let Some((index, kind, event)) = events.recv().await {
+            if self.apply(index, kind, event)
                 && let Some(snapshot) = self.snapshot(&empty)
             {
                 return snapshot;
@@ -139,40 +140,40 @@ impl KubernetesSource {
         empty
     }
 
-    /// All watches, in one queue.
+    /// Starts all watches, with one queue for their events.
     fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, ObjectKind, ObjectEvent)> {
-        let (tell, told) = mpsc::channel(1);
+        let (sender, events) = mpsc::channel(1);
         for (index, namespace) in self.namespaces.iter().enumerate() {
-            let kind = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
-            for (source, watched) in [
-                (ObjectKind::Apps, kind),
+            let apps = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
+            for (kind, target) in [
+                (ObjectKind::Apps, apps),
                 (ObjectKind::Slices, WatchTarget::EndpointSlices),
             ] {
-                let mut one = cluster.watch(watched, namespace.name());
-                let tell = tell.clone();
+                let mut one = cluster.watch(target, namespace.name());
+                let sender = sender.clone();
                 tokio::spawn(async move {
-                    while let Some(told) = one.recv().await {
-                        if tell.send((index, source, told)).await.is_err() {
+                    while let Some(event) = one.recv().await {
+                        if sender.send((index, kind, event)).await.is_err() {
                             return;
                         }
                     }
                 });
             }
         }
-        told
+        events
     }
 
-    /// Takes in what a watch says; gives back whether it may change what is published.
-    fn apply(&mut self, index: usize, source: ObjectKind, told: ObjectEvent) -> bool {
+    /// Applies an event. Returns whether it may change the snapshot.
+    fn apply(&mut self, index: usize, kind: ObjectKind, event: ObjectEvent) -> bool {
         let Some(namespace) = self.namespaces.get_mut(index) else {
             return false;
         };
-        match source {
-            ObjectKind::Apps => namespace.apps.apply(told, |object, before| {
+        match kind {
+            ObjectKind::Apps => namespace.apps.apply(event, |object, before| {
                 Some((object.name_any(), application::read(object, before)))
             }),
-            ObjectKind::Slices => namespace.slices.apply(told, |object, _| {
-                // Of other Services nothing is kept.
+            ObjectKind::Slices => namespace.slices.apply(event, |object, _| {
+                // Slices of other Services are not stored.
                 let slice = endpoint_slices::parse(object)
                     .filter(|slice| slice.service.starts_with(SERVICE_PREFIX))?;
                 Some((object.name_any(), slice))
@@ -180,7 +181,7 @@ impl KubernetesSource {
         }
     }
 
-    /// The snapshot of this moment; `None` until everything was listed once.
+    /// The current snapshot; `None` until all kinds were listed once.
     fn snapshot(&self, before: &Snapshot) -> Option<Snapshot> {
         if !self.namespaces.iter().all(WatchedNamespace::is_known) {
             return None;
@@ -221,8 +222,8 @@ impl KubernetesSource {
                 if AppId::new(name).is_none() {
                     continue;
                 }
-                // A name that was given once is not another's for as long as its object is there,
-                // whatever is wrong with it.
+                // An object owns its name even while it is invalid: another object must not take
+                // over the address.
                 match taken.entry(name) {
                     Entry::Occupied(other) => {
                         problem(format!("its name is taken by {}", other.get()), false);
@@ -286,7 +287,7 @@ enum ObjectKind {
     Slices,
 }
 
-/// Says what is wrong now and was not before; the whole list is at `GET /apps`.
+/// Logs problems that are new; the whole list is at `GET /apps`.
 fn log_new_problems(next: &Snapshot, before: &Snapshot) {
     let known: HashSet<(&str, &str)> = before
         .problems()

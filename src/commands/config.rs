@@ -6,7 +6,7 @@ use crate::{
     settings::{self, reference},
 };
 
-/// Runs one of them.
+/// Runs one subcommand, and returns the exit code.
 pub fn run(command: &ConfigCommand) -> u8 {
     match command {
         ConfigCommand::Check { file } => match settings::load(file) {
@@ -17,8 +17,8 @@ pub fn run(command: &ConfigCommand) -> u8 {
                 println!("{}: fine, {} apps", file.display(), settings.apps.len());
                 DONE
             }
-            Err(mistakes) => {
-                eprintln!("{}:\n{mistakes}", file.display());
+            Err(errors) => {
+                eprintln!("{}:\n{errors}", file.display());
                 BAD_CONFIGURATION
             }
         },

@@ -3,7 +3,7 @@
 use super::{DONE, FAILED};
 use crate::{cli::CrdCommand, cluster::crd};
 
-/// Runs it.
+/// Runs the command, and returns the exit code.
 pub fn run(command: &CrdCommand) -> u8 {
     match command {
         CrdCommand::Print => match documents() {

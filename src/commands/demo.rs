@@ -1,4 +1,4 @@
-//! `ludgate demo`: everything in one process, for somebody who wants to see it.
+//! `ludgate demo`: gateway, provider and sample apps in one process.
 
 use super::{BAD_CONFIGURATION, DONE, FAILED, signals::Signals};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
     run::{StartError, StartOptions},
 };
 
-/// Runs it.
+/// Runs the command, and returns the exit code.
 pub fn run(args: &cli::DemoArgs) -> u8 {
     if !args.listen.ip().is_loopback() {
         eprintln!(

@@ -36,24 +36,24 @@ struct HelloPage<'p> {
 /// How long to wait when no connection can be accepted, such as when file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which app to run.
+/// The sample apps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleApp {
-    /// A page for everybody; it is told nothing about anybody.
+    /// A public page, without identity headers.
     Hello,
-    /// Shows the headers it received; for any signed-in person.
+    /// Shows the headers it receives; for any signed-in person.
     Whoami,
     /// Greets a member of a group.
     Team,
-    /// Members of a group talk, by WebSocket or Server-Sent Events.
+    /// A chat for members of a group, by WebSocket or Server-Sent Events.
     Chat,
 }
 
-/// Starts an app on a free port of 127.0.0.1 and returns where it listens; `launcher` is where all
-/// are listed. It runs as long as the runtime.
+/// Starts an app on a free port of 127.0.0.1, and returns its address. `launcher` is the URL of the
+/// launcher. The app runs as long as the runtime.
 ///
 /// # Errors
-/// When no port can be had.
+/// When no port is available.
 pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
@@ -69,11 +69,11 @@ pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> 
 #[derive(Clone)]
 struct App {
     program: Program,
-    /// Where all apps are listed, as a whole address.
+    /// Absolute URL of the launcher.
     launcher: Arc<str>,
 }
 
-/// What it does, with what it remembers.
+/// The program of an app, with its state.
 #[derive(Clone)]
 enum Program {
     Hello,
@@ -106,8 +106,8 @@ impl App {
         }
     }
 
-    /// Where all apps are: one up from an app on a path, on the site from an app on a host of its
-    /// own.
+    /// The address of the launcher: relative for an app on a path, absolute for one on its own
+    /// host.
     fn home(&self, headers: &HeaderMap) -> &str {
         if headers.contains_key("x-forwarded-prefix") {
             "../"
@@ -139,11 +139,11 @@ async fn serve(listener: TcpListener, app: App) {
 }
 
 async fn attend(stream: TcpStream, app: App) {
-    // Chat lines are short and somebody waits for them; without it they are only slower.
+    // Chat lines are short and should arrive at once.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| async { Ok::<_, Infallible>(app.answer(request).await) });
-    // No time limit on idle connections: the gateway keeps them to use them again. A connection
-    // that fails concerns its peer only, and the peer knows.
+    // Idle connections have no time limit, since the gateway reuses them. Errors concern the peer
+    // only, which sees them too.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()

@@ -1,5 +1,5 @@
-//! The static catalogue: `[[apps]]` tables become app specs. One that cannot be meant is a mistake,
-//! never skipped.
+//! The static catalogue: `[[apps]]` tables become app specs. An invalid one is an error, never
+//! skipped.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -34,7 +34,7 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         if let Some(id) = id.as_ref().filter(|id| !ids.insert((*id).clone())) {
             section.wrong("id", format!("{id} is given twice"), None);
         }
-        // A host that could name a container must never be an app's.
+        // An app's host must never be one that names a container.
         let label = id
             .as_ref()
             .and_then(|id| HostLabel::new(id.as_str().as_bytes()));
@@ -108,8 +108,7 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 
 fn access(text: &str) -> Result<Access, String> {
     match Access::parse(text) {
-        // What nobody understands would deny everybody at run time; here somebody can still mend
-        // it.
+        // At run time an unknown rule denies; here its author can still correct it.
         Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
         rule @ (Access::Public
         | Access::User
@@ -119,7 +118,7 @@ fn access(text: &str) -> Result<Access, String> {
     }
 }
 
-/// The further ports of an app; a port says who may reach it, or the app does.
+/// The published ports of an app. A port without an access rule has the app's.
 fn published_ports(
     section: &Section<'_>,
     id: Option<&AppId>,
@@ -149,7 +148,7 @@ fn published_ports(
         let elsewhere = match table.text("upstream") {
             Some(_) => table.required("upstream", upstream).map(Some),
             None if app_runs_at.is_some_and(|upstream| upstream.at_port(port).is_none()) => {
-                // A socket has no ports beside it.
+                // A unix socket has no other ports.
                 table.missing("upstream");
                 None
             }

@@ -1,4 +1,4 @@
-//! `[listen]` and `[limits]`: where people connect, how long they may take, how much they may send.
+//! `[listen]` and `[limits]`: the public listeners, their deadlines and sizes.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, time::Duration};
 
@@ -14,14 +14,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// `[limits]`, for the rooms that keep them.
+/// `[limits]`, by the room that enforces them.
 #[derive(Debug)]
 pub struct Limits {
-    /// Towards apps.
+    /// Limits and deadlines of the forwarder.
     pub forward: forward::ForwardSettings,
-    /// New connections are still taken for this long after SIGTERM.
+    /// New connections are accepted for this long after SIGTERM.
     pub stop_grace: Duration,
-    /// Sign-ins that one client may begin at once.
+    /// Burst of sign-ins per client.
     pub sign_ins: NonZeroU32,
     patience: Patience,
     handshake: Duration,
@@ -33,7 +33,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Reads the table.
+    /// Reads `[limits]`, with defaults for absent keys.
     pub fn from_section(limits: &Section<'_>) -> Limits {
         let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
         if !(8 << 10..=1 << 20).contains(&head_bytes) {
@@ -86,7 +86,7 @@ impl Limits {
     }
 }
 
-/// The public listeners.
+/// All public listeners, at least one.
 pub struct Listeners {
     /// The listener of `[listen]`, or the first `[[listen]]`: the one that people use.
     pub first: listener::ListenerSettings,
@@ -160,7 +160,7 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
     })
 }
 
-/// An address and port.
+/// The address and port of a section.
 pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
     let text = section
         .text("address")
@@ -177,7 +177,7 @@ pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
     parsed.ok()
 }
 
-/// Networks that are believed something, so never everybody.
+/// Trusted networks. The whole internet is an error.
 fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
     let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
@@ -199,14 +199,14 @@ fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
     networks
 }
 
-/// What is allowed, but seldom meant.
+/// A warning about overlapping trusted networks.
 pub fn warning(listen: &listener::ListenerSettings) -> Option<String> {
     let what = "listen.proxy_protocol_from and trusted_proxies overlap: where a balancer names no client, what that client \
                 says about itself in X-Forwarded-For is believed";
     overlap(&listen.proxy_protocol_from, &listen.trusted_proxies).then(|| what.to_owned())
 }
 
-/// Whether any network of one list has an address of the other.
+/// Whether the lists share an address.
 fn overlap(one: &[IpNet], other: &[IpNet]) -> bool {
     let meet = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
     one.iter().any(|a| other.iter().any(|b| meet(a, b)))

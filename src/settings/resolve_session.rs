@@ -1,4 +1,4 @@
-//! `[session]`: how long, where, and sealed with which keys.
+//! `[session]`: lifetimes, store, and sealing keys.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use crate::{
     },
 };
 
-/// The port of Redis.
+/// Default port of Redis.
 const PORT: u16 = 6379;
-/// Databases have small numbers.
+/// Highest database number.
 const MAX_DATABASE: i64 = 9999;
 
-/// Reads the section; no keys only together with a mistake.
+/// Reads the section. `None` for the keys only together with an error.
 pub fn session(
     section: &Section<'_>,
     folder: &Path,
@@ -123,7 +123,7 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::RedisSettings> {
 }
 
 /// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`.
-/// What is wrong with it never repeats it: there may be a password in it.
+/// Errors do not quote the address, since it may hold a password.
 fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'static str> {
     let url = Url::parse(address).map_err(|_| "is no URL")?;
     if url.query().is_some() || url.fragment().is_some() {
@@ -203,7 +203,7 @@ fn has_tls(settings: &link::RedisSettings) -> bool {
     matches!(&settings.address, Address::Tcp { tls: Some(_), .. })
 }
 
-/// What an operator should know of it.
+/// A warning about a store that is reached without TLS.
 pub fn warning(settings: &session::SessionSettings) -> Option<String> {
     match &settings.store.as_ref()?.address {
         Address::Tcp {

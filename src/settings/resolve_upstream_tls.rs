@@ -1,5 +1,5 @@
-//! What an app's table says about TLS towards it. Files are read and tried out here: what could
-//! only fail when somebody opens the app is a mistake now.
+//! The TLS keys of an app's table. Files are read and checked here, so that errors show at start-up
+//! and not at the first request.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -18,10 +18,10 @@ use crate::{
 const CLIENT_CERTIFICATE: &str = "client_certificate";
 const PIN: &str = "certificate_pin";
 
-/// Every key that is for TLS only.
+/// All keys that need an https upstream.
 const KEYS: [&str; 4] = ["ca", "server_name", PIN, CLIENT_CERTIFICATE];
 
-/// Resolves it for an app that runs at these places.
+/// Reads the keys of an app with these upstreams.
 pub fn upstream_tls<'u>(
     section: &Section<'_>,
     folder: &Path,
@@ -39,7 +39,7 @@ pub fn upstream_tls<'u>(
         pin: section.text(PIN).and_then(|text| pin(section, &text)),
         client_certificate: client_certificate(section, folder),
     };
-    // Whoever wrote one of these believes that the app is reached over TLS.
+    // The author of such a key expects TLS to the app.
     if !upstreams.any(|upstream| upstream.scheme == UpstreamScheme::Https) {
         for name in KEYS.into_iter().filter(|name| section.has(name)) {
             section.wrong(name, "is for an https upstream, and there is none", None);

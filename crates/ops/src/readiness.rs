@@ -1,8 +1,8 @@
-//! Readiness: named latches. The process is ready when none is left open and it is not draining.
+//! Readiness by named latches: the process is ready when none is held and it is not draining.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The latches of the process.
+/// The latches of a process. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
     names: Arc<Mutex<Vec<&'static str>>>,
@@ -16,7 +16,7 @@ pub struct Latch {
 }
 
 impl Readiness {
-    /// Adds a reason for not being ready.
+    /// Makes the process unready until the latch is dropped. Names may repeat.
     pub fn latch(&self, name: &'static str) -> Latch {
         self.names().push(name);
         Latch {
@@ -25,7 +25,7 @@ impl Readiness {
         }
     }
 
-    /// What is still waited for; empty when ready.
+    /// Names of the latches that are held; empty when ready.
     pub fn waiting_for(&self) -> Vec<&'static str> {
         self.names().clone()
     }

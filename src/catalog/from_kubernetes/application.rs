@@ -1,5 +1,5 @@
-//! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only
-//! that one, and is told.
+//! Parses a `PhApplication` part by part, so that an invalid part affects only itself and is
+//! reported.
 
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -17,82 +17,87 @@ use crate::{
     route::host::{HostTarget, parse_label},
 };
 
-/// The API server's own bound for all annotations of an object, in bytes.
+/// The API server's limit for all annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
-/// Longest texts that are shown to people, in bytes.
+/// Longest title and message on pages, in bytes.
 const MAX_TITLE: usize = 256;
 const MAX_MESSAGE: usize = 1024;
 /// Longest path of a first page, in bytes.
 const MAX_PATH: usize = 256;
 
-/// An object as it was last seen.
+/// The last version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedApp {
-    /// What is published; `None`: nothing can be.
+    /// The published form; `None`: no version was valid so far.
     pub form: Option<PublishedApp>,
-    /// What is wrong with the object.
+    /// The problem of the current version.
     pub problem: Option<String>,
-    /// The group it belongs to, whoever may reach it.
+    /// The owning group, independent of the access rule.
     pub group: Option<GroupName>,
 }
 
 /// An app that can be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedApp {
-    /// The name people see.
+    /// Title on pages.
     pub title: String,
-    /// What counts as it stands there now.
+    /// The parts that always take effect at once.
     pub now: LiveRule,
-    /// The port of its Service that speaks HTTP.
+    /// The HTTP port of its Service.
     pub port: u16,
-    /// What the Service calls that port; `None` when the object does not tell.
+    /// The Service's name for that port, where the object has one.
     port_name: Option<String>,
     /// Remove the prefix before forwarding.
     pub rewrite: bool,
-    /// Where its first page is.
+    /// Path of the first page.
     pub first_page: Option<Box<str>>,
 }
 
-/// What an object says about who and when: always taken as it was written last, whatever else is
-/// wrong there.
+/// Access rule and state. They are taken from the current version, even if other parts of it are
+/// invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveRule {
-    /// Who may reach it.
+    /// The access rule.
     pub access: Access,
-    /// Why it is in its state.
+    /// The reason for the state.
     pub message: Option<Box<str>>,
     phase: ControllerPhase,
     stop: bool,
 }
 
-/// What its controller says of it.
+/// The phase in the status, which the controller writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ControllerPhase {
-    /// Nothing, or something that is no reason against it.
-    Unsaid,
+    /// No phase, or one that does not prevent requests.
+    Unspecified,
     Stopping,
     Stopped,
     Error,
 }
 
 impl PublishedApp {
-    /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody
-    /// stopped it, is what they want.
+    /// The state of the app. Readiness comes from its pods, not from the phase; `stop` is the
+    /// owner's wish.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
         match (self.now.phase, self.now.stop, has_ready_pods) {
             (ControllerPhase::Stopped, _, _) => AppState::Stopped,
             (ControllerPhase::Stopping, _, _)
-            | (ControllerPhase::Unsaid | ControllerPhase::Error, true, true) => AppState::Stopping,
-            (ControllerPhase::Unsaid | ControllerPhase::Error, true, false) => AppState::Stopped,
-            (ControllerPhase::Unsaid | ControllerPhase::Error, false, true) => AppState::Running,
-            (ControllerPhase::Unsaid, false, false) => AppState::Starting,
+            | (ControllerPhase::Unspecified | ControllerPhase::Error, true, true) => {
+                AppState::Stopping
+            }
+            (ControllerPhase::Unspecified | ControllerPhase::Error, true, false) => {
+                AppState::Stopped
+            }
+            (ControllerPhase::Unspecified | ControllerPhase::Error, false, true) => {
+                AppState::Running
+            }
+            (ControllerPhase::Unspecified, false, false) => AppState::Starting,
             (ControllerPhase::Error, false, false) => AppState::Failed,
         }
     }
 
-    /// The pods' port that serves `httpPort`: the one that the Service calls by its name. The
-    /// numbers here are the pods' and that of `httpPort` is the Service's, so they are compared
-    /// only where nothing else is said.
+    /// The pods' port behind `httpPort`, found by the Service's port name. Slices have the pods' port
+    /// numbers while `httpPort` is the Service's, so numbers are compared only if there is no name.
     pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
         let is_it = |(name, port): &&(String, u16)| match &self.port_name {
             Some(wanted) => name == wanted,
@@ -102,9 +107,8 @@ impl PublishedApp {
     }
 }
 
-/// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach
-/// it, and whether it is to run: that is always as it stands there now, and what is not understood
-/// denies.
+/// Parses an object. If it is invalid, its last valid form stays in force, except for the access
+/// rule and the state: they always come from the current version, and an unknown rule denies.
 pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
     let now = now(object);
     let problem = problem_of(&now.access);
@@ -145,7 +149,7 @@ fn now(object: &Object) -> LiveRule {
             Some("Stopping") => ControllerPhase::Stopping,
             Some("Stopped") => ControllerPhase::Stopped,
             Some("Error") => ControllerPhase::Error,
-            Some(_) | None => ControllerPhase::Unsaid,
+            Some(_) | None => ControllerPhase::Unspecified,
         },
         stop: object.spec.get("stop") == Some(&Value::Bool(true)),
     }

@@ -1,4 +1,4 @@
-//! What is known of one namespace, and what is just being listed anew.
+//! The apps and slices of one namespace, with the lists that are not complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,14 +10,14 @@ use crate::cluster::{endpoint_slices::EndpointSlice, object::Object, watch::Obje
 /// The apps and slices of one namespace.
 pub struct WatchedNamespace {
     name: String,
-    /// By object name.
+    /// PhApplications by object name.
     pub apps: ObjectStore<ObservedApp>,
-    /// By object name.
+    /// EndpointSlices by object name.
     pub slices: ObjectStore<EndpointSlice>,
 }
 
 impl WatchedNamespace {
-    /// Nothing is known of it.
+    /// A namespace without any list yet.
     pub fn new(name: &str) -> WatchedNamespace {
         WatchedNamespace {
             name: name.to_owned(),
@@ -26,12 +26,12 @@ impl WatchedNamespace {
         }
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether everything in it was listed at least once.
+    /// Whether both kinds were listed at least once.
     pub fn is_known(&self) -> bool {
         self.apps.known && self.slices.known
     }
@@ -40,7 +40,7 @@ impl WatchedNamespace {
 /// Objects of one kind, by name.
 pub struct ObjectStore<T> {
     now: HashMap<String, T>,
-    /// A list that is not whole yet: it counts for nothing until it is.
+    /// A list in progress. It takes effect when it is complete.
     coming: HashMap<String, T>,
     known: bool,
 }
@@ -54,21 +54,21 @@ impl<T: PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept
-    /// before. Gives back whether something changed that counts.
+    /// Applies an event. `read` turns an object into its stored form, given the previous form.
+    /// Returns whether the stored state changed.
     pub fn apply(
         &mut self,
-        told: ObjectEvent,
+        event: ObjectEvent,
         read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>,
     ) -> bool {
-        match told {
+        match event {
             ObjectEvent::Init => {
                 self.coming.clear();
                 false
             }
             ObjectEvent::InitApply(object) => {
-                let kept = read(&object, self.now.get(&object.name_any()));
-                self.coming.extend(kept);
+                let form = read(&object, self.now.get(&object.name_any()));
+                self.coming.extend(form);
                 false
             }
             ObjectEvent::InitDone => {
@@ -93,12 +93,12 @@ impl<T: PartialEq> ObjectStore<T> {
         }
     }
 
-    /// All of them, by name.
+    /// All objects, sorted by name.
     pub fn sorted(&self) -> impl Iterator<Item = (&str, &T)> {
         let sorted: BTreeMap<&str, &T> = self
             .now
             .iter()
-            .map(|(name, kept)| (&**name, kept))
+            .map(|(name, form)| (&**name, form))
             .collect();
         sorted.into_iter()
     }

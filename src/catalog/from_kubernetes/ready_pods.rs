@@ -1,5 +1,5 @@
-//! Where the ready pods of each app listen, in all namespaces together: an address is one pod's in
-//! the whole cluster.
+//! The addresses of each app's ready pods. All namespaces are read together, since an address
+//! belongs to one pod in the whole cluster.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -12,24 +12,24 @@ use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::Endpoint
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
     of_service: HashMap<Service<'n>, Vec<&'n EndpointSlice>>,
-    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows
+    /// Addresses that two pods claim for two Services. One pod is gone, and the slices do not tell
     /// which.
     contested: HashSet<SocketAddr>,
 }
 
-/// A Service's namespace and name.
+/// Namespace and name of a Service.
 type Service<'n> = (&'n str, &'n str);
 
-/// Where an app's ready pods listen.
+/// Addresses of an app's ready pods.
 pub struct ReadyAddresses {
-    /// What can be used.
+    /// Addresses that can be used.
     pub addresses: Vec<SocketAddr>,
-    /// Some cannot be used.
+    /// Whether contested addresses were left out.
     pub contested: bool,
 }
 
 impl<'n> ReadyPods<'n> {
-    /// All that is known now.
+    /// The pods of all namespaces.
     pub fn from_namespaces(namespaces: &'n [WatchedNamespace]) -> ReadyPods<'n> {
         let mut of_service: HashMap<Service<'_>, Vec<&EndpointSlice>> = HashMap::new();
         let mut claims: HashMap<SocketAddr, Vec<(Service<'_>, &str)>> = HashMap::new();
@@ -50,8 +50,8 @@ impl<'n> ReadyPods<'n> {
                     let claim = (service, &**uid);
                     match claims.entry(address) {
                         Entry::Vacant(first) => drop(first.insert(vec![claim])),
-                        // Each with each: a pod may be in two Services, and then the ghost of
-                        // either.
+                        // All pairs are compared: a pod may be in two Services, and be the stale
+                        // one in either.
                         Entry::Occupied(mut others) if !others.get().contains(&claim) => {
                             let stranger = |other: &(Service<'_>, &str)| {
                                 other.0 != claim.0 && other.1 != claim.1
@@ -72,8 +72,8 @@ impl<'n> ReadyPods<'n> {
         }
     }
 
-    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a
-    /// pod has an address of each.
+    /// The addresses of an app's pods at the port behind its `httpPort`. One address family only: a
+    /// dual-stack pod has an address of each.
     pub fn of_app(&self, namespace: &str, name: &str, form: &PublishedApp) -> ReadyAddresses {
         let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self
