@@ -3,6 +3,7 @@
 pub mod config;
 pub mod crd;
 pub mod demo;
+mod exit_code;
 pub mod explain;
 pub mod gateway;
 pub mod reload;
@@ -11,13 +12,6 @@ pub mod signals;
 use std::process::ExitCode;
 
 use crate::cli::{Cli, Command};
-
-/// Exit code of success.
-pub const DONE: u8 = 0;
-/// Exit code of a failure at run time.
-pub const FAILED: u8 = 1;
-/// Exit code of wrong usage or invalid configuration.
-pub const BAD_CONFIGURATION: u8 = 2;
 
 /// Runs a command. Errors are printed on standard error.
 pub fn run(cli: Cli) -> ExitCode {

@@ -15,7 +15,7 @@ use crate::{
     settings,
 };
 use apps::SampleApp;
-use provider::{Client, Provider};
+use provider::{Provider, RegisteredClient};
 
 /// Options of the demo.
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDe
     };
     let listen = SocketAddr::new(demo.listen.ip(), port);
     let site = format!("http://{listen}");
-    let client = Client {
+    let client = RegisteredClient {
         id: CLIENT_ID.into(),
         // Random and never shown: the client and the provider are in this process.
         secret: crate::session::cookie::NewId::random()

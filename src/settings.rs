@@ -6,21 +6,21 @@
 
 mod document;
 mod error;
-pub mod file;
+mod file;
 pub mod keys;
 pub mod reference;
-pub mod resolve;
-pub mod resolve_apps;
-pub mod resolve_hosts;
+mod resolve;
+mod resolve_apps;
+mod resolve_hosts;
 mod resolve_identity;
-pub mod resolve_kubernetes;
-pub mod resolve_listen;
-pub mod resolve_session;
+pub(crate) mod resolve_kubernetes;
+mod resolve_listen;
+mod resolve_session;
 mod resolve_site;
-pub mod resolve_upstream_tls;
+mod resolve_upstream_tls;
 mod resolved;
-pub mod section;
-pub mod units;
+mod section;
+mod units;
 pub mod values;
 
 use std::path::Path;

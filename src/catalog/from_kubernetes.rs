@@ -187,21 +187,14 @@ impl KubernetesSource {
             return None;
         }
         let mut problems = Vec::new();
-        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         let mut specs = self.own.borrow().clone();
         let own: Vec<AppId> = specs.iter().map(|spec| spec.id.clone()).collect();
-        let mut groups = HashMap::new();
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         taken.extend(own.iter().map(|id| (id.as_str(), "the configuration file")));
-        let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
-            self.site
-                .origin
-                .host
-                .strip_suffix(&**domain)
-                .and_then(|rest| rest.strip_suffix('.'))
-        });
-        if let Some(label) = site_label {
+        if let Some(label) = self.site.own_label() {
             taken.insert(label, "the site, whose host it would have");
         }
+        let mut groups = HashMap::new();
         let pods = ReadyPods::from_namespaces(&self.namespaces);
         for namespace in &self.namespaces {
             let mut of_namespace = HashMap::new();
@@ -217,7 +210,7 @@ impl KubernetesSource {
                     });
                 };
                 if let Some(what) = &seen.problem {
-                    problem(what.clone(), seen.form.is_some());
+                    problem(what.clone(), seen.published.is_some());
                 }
                 if AppId::new(name).is_none() {
                     continue;
@@ -231,15 +224,17 @@ impl KubernetesSource {
                     }
                     Entry::Vacant(free) => free.insert(namespace.name()),
                 };
-                let Some(form) = &seen.form else { continue };
-                let ready = pods.of_app(namespace.name(), name, form);
+                let Some(published) = &seen.published else {
+                    continue;
+                };
+                let ready = pods.of_app(namespace.name(), name, published);
                 if ready.contested {
                     problem(
                         "some of its pods' addresses are also those of another app's pods: not used".into(),
                         true,
                     );
                 }
-                specs.extend(self.spec(name, form, ready.addresses, namespace.name()));
+                specs.extend(self.spec(name, published, ready.addresses, namespace.name()));
             }
             groups.insert(namespace.name().into(), of_namespace);
         }
@@ -249,32 +244,32 @@ impl KubernetesSource {
     fn spec(
         &self,
         name: &str,
-        form: &PublishedApp,
+        published: &PublishedApp,
         ready: Vec<SocketAddr>,
         namespace: &str,
     ) -> Option<AppSpec> {
-        let state = form.state(!ready.is_empty());
+        let state = published.state(!ready.is_empty());
         let upstream = Upstream {
             scheme: UpstreamScheme::Pods(ready.into()),
             host: format!("{SERVICE_PREFIX}{name}.{namespace}.svc").into(),
-            port: form.port,
+            port: published.port,
         };
-        let message = form
-            .now
+        let message = published
+            .live
             .message
             .clone()
             .filter(|_| state != AppState::Running);
         Some(AppSpec {
-            name: Some(form.title.clone()),
-            strip_prefix: form.rewrite,
+            name: Some(published.title.clone()),
+            strip_prefix: published.rewrite,
             isolation: self.isolation,
-            first_page: form.first_page.clone(),
+            first_page: published.first_page.clone(),
             state,
             message,
             ..AppSpec::new(
                 AppId::new(name)?,
                 upstream,
-                form.now.access.clone(),
+                published.live.access.clone(),
                 self.timeout,
             )
         })

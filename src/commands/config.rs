@@ -1,6 +1,6 @@
 //! `ludgate config check|print|reference`.
 
-use super::{BAD_CONFIGURATION, DONE};
+use super::exit_code::{BAD_CONFIGURATION, DONE};
 use crate::{
     cli::ConfigCommand,
     settings::{self, reference},

@@ -1,6 +1,6 @@
 //! `ludgate crd print`.
 
-use super::{DONE, FAILED};
+use super::exit_code::{DONE, FAILED};
 use crate::{cli::CrdCommand, cluster::crd};
 
 /// Runs the command, and returns the exit code.

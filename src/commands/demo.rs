@@ -1,6 +1,9 @@
 //! `ludgate demo`: gateway, provider and sample apps in one process.
 
-use super::{BAD_CONFIGURATION, DONE, FAILED, signals::Signals};
+use super::{
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+    signals::Signals,
+};
 use crate::{
     cli,
     demo::{self, DemoOptions},

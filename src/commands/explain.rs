@@ -4,7 +4,7 @@ use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
-use super::{BAD_CONFIGURATION, DONE};
+use super::exit_code::{BAD_CONFIGURATION, DONE};
 use crate::{
     arvados::{self, client::Api},
     catalog::{

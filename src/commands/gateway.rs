@@ -6,7 +6,7 @@ use anyhow::Context;
 use tokio::time::Interval;
 
 use super::{
-    BAD_CONFIGURATION, DONE, FAILED,
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
     reload::ConfigReload,
     signals::{ProcessSignal, Signals},
 };

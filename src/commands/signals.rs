@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::FAILED;
+use super::exit_code::FAILED;
 
 /// Registered signal handlers. Without them each signal kills the process. They are registered
 /// before the first socket opens, since a supervisor may signal a process once it answers.

@@ -76,7 +76,7 @@ pub(super) fn bind(
             peers,
         });
     }
-    // Connections to a socket that nobody accepts would hang for ever.
+    // Connections to a socket without an accept loop would hang for ever.
     if let Some(unclaimed) = inherited.left().next() {
         return Err(ListenError::Unclaimed(unclaimed).into());
     }

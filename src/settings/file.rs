@@ -5,7 +5,7 @@ use toml::de::DeValue;
 use super::{
     document::Document,
     error::{ConfigError, ConfigErrors},
-    section::Section,
+    section::ConfigSection,
 };
 
 /// A configuration text and the environment, with the errors found so far.
@@ -35,7 +35,7 @@ impl<'t> ConfigFile<'t> {
     }
 
     /// One table. Several, where one is expected, are an error.
-    pub fn section(&self, name: &'static str) -> Section<'_> {
+    pub fn section(&self, name: &'static str) -> ConfigSection<'_> {
         let table = self
             .document
             .value(name)
@@ -62,7 +62,7 @@ impl<'t> ConfigFile<'t> {
                     None
                 }
             });
-        Section {
+        ConfigSection {
             document: &self.document,
             name,
             path: name,
@@ -76,13 +76,13 @@ impl<'t> ConfigFile<'t> {
     }
 
     /// Passes every `[[listen]]` table after the first. The environment overrides the first only.
-    pub fn other_listeners(&self, mut read: impl FnMut(Section<'_>)) {
+    pub fn other_listeners(&self, mut read: impl FnMut(ConfigSection<'_>)) {
         let written = self.document.value("listen");
         let list = written.and_then(|value| value.get_ref().as_array());
         for (index, table) in list.into_iter().flatten().enumerate().skip(1) {
             let path = format!("listen[{index}]");
             let table = table.get_ref().as_table();
-            read(Section {
+            read(ConfigSection {
                 document: &self.document,
                 name: "listen",
                 path: &path,
@@ -92,7 +92,7 @@ impl<'t> ConfigFile<'t> {
     }
 
     /// Passes every `[[apps]]` table.
-    pub fn each_app(&self, mut read: impl FnMut(Section<'_>)) {
+    pub fn each_app(&self, mut read: impl FnMut(ConfigSection<'_>)) {
         let Some(value) = self.document.value("apps") else {
             return;
         };
@@ -115,7 +115,7 @@ impl<'t> ConfigFile<'t> {
             match app.get_ref().as_table() {
                 Some(table) => {
                     self.document.check_keys("apps", &path, table);
-                    read(Section {
+                    read(ConfigSection {
                         document: &self.document,
                         name: "apps",
                         path: &path,

@@ -9,7 +9,7 @@ use super::{
     resolve_listen::{self, Limits, Listeners, address},
     resolve_session, resolve_site,
     resolved::Settings,
-    section::Section,
+    section::ConfigSection,
     values::secret_file,
 };
 use crate::{
@@ -114,7 +114,7 @@ fn warnings(
     warnings
 }
 
-fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::AdminSettings> {
+fn admin(section: &ConfigSection<'_>, folder: &Path) -> Option<ops::admin::AdminSettings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
     Some(ops::admin::AdminSettings {
@@ -123,7 +123,7 @@ fn admin(section: &Section<'_>, folder: &Path) -> Option<ops::admin::AdminSettin
     })
 }
 
-fn log(section: &Section<'_>) -> logging::LogSettings {
+fn log(section: &ConfigSection<'_>) -> logging::LogSettings {
     let level = section.text("level").unwrap_or_else(|| "info".to_owned());
     if !logging::is_level(&level) {
         section.wrong(

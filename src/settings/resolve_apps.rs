@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use super::{
     file::ConfigFile,
     resolve_upstream_tls::upstream_tls,
-    section::Section,
+    section::ConfigSection,
     values::{isolation, upstream},
 };
 use crate::{
@@ -49,7 +49,7 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
 }
 
 fn app(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     id: Option<AppId>,
     folder: &Path,
     timeout: Duration,
@@ -120,7 +120,7 @@ fn access(text: &str) -> Result<Access, String> {
 
 /// The published ports of an app. A port without an access rule has the app's.
 fn published_ports(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     id: Option<&AppId>,
     of_the_app: Option<&Access>,
     app_runs_at: Option<&Upstream>,

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::{
     file::ConfigFile,
-    section::Section,
+    section::ConfigSection,
     values::{ca_file, origin, secret_file},
 };
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The domain of the apps' own hosts.
-pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
+pub fn apps_domain(site: &ConfigSection<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
     let text = site.text("apps_domain")?;
     let example = || Some("for example apps_domain = \"apps.example.net\"".to_owned());
     if !is_host_name(&text) {
@@ -152,13 +152,8 @@ pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
         let what = "is needed: an app has isolation = \"host\" or published_ports";
         file.section("site").wrong("apps_domain", what, needed);
     }
-    let label = site.apps_domain.as_ref().and_then(|domain| {
-        site.origin
-            .host
-            .strip_suffix(&**domain)
-            .and_then(|rest| rest.strip_suffix('.'))
-    });
-    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == label) {
+    let taken = site.own_label();
+    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == taken) {
         let what = format!("gives the app {} the host of site.url", app.id);
         file.section("site").wrong("apps_domain", what, None);
     }

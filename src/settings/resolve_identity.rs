@@ -6,7 +6,7 @@ use openidconnect::IssuerUrl;
 use url::Url;
 
 use super::{
-    section::Section,
+    section::ConfigSection,
     values::{ca_file, is_encrypted_or_local, secret_file},
 };
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Reads `[identity]`. `None` only together with an error.
-pub(super) fn identity(section: &Section<'_>, folder: &Path) -> Option<OidcSettings> {
+pub(super) fn identity(section: &ConfigSection<'_>, folder: &Path) -> Option<OidcSettings> {
     let issuer = section.required("issuer", issuer);
     let client_id = section.required("client_id", |id| {
         if id.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn identity(section: &Section<'_>, folder: &Path) -> Option<OidcSetti
     })
 }
 
-fn client_secret(section: &Section<'_>, folder: &Path) -> Option<Secret> {
+fn client_secret(section: &ConfigSection<'_>, folder: &Path) -> Option<Secret> {
     let inline = section.text("client_secret").map(Secret::new);
     let from_file = secret_file(section, "client_secret_file", folder);
     if inline.is_some() && section.text("client_secret_file").is_some() {
@@ -69,7 +69,7 @@ fn client_secret(section: &Section<'_>, folder: &Path) -> Option<Secret> {
     inline.or(from_file)
 }
 
-fn admin_groups(section: &Section<'_>) -> Vec<GroupName> {
+fn admin_groups(section: &ConfigSection<'_>) -> Vec<GroupName> {
     let mut admin_groups = Vec::new();
     for name in section.texts("admin_groups").unwrap_or_default() {
         match GroupName::new(&name) {
@@ -80,7 +80,7 @@ fn admin_groups(section: &Section<'_>) -> Vec<GroupName> {
     admin_groups
 }
 
-fn directory(section: &Section<'_>) -> Option<Directory> {
+fn directory(section: &ConfigSection<'_>) -> Option<Directory> {
     let field = section.text("groups_field");
     let Some(text) = section.text("groups_url") else {
         if field.is_some() {

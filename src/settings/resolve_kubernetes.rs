@@ -29,7 +29,8 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
     }
     let section = file.section("kubernetes");
     let example = || Some("for example namespace = \"hub\"".to_owned());
-    let (one, several) = (section.text("namespace"), section.texts("namespaces"));
+    let one = section.text("namespace");
+    let several = section.texts("namespaces");
     if one.is_some() && several.is_some() {
         section.wrong("namespaces", "and namespace are both given", None);
     }

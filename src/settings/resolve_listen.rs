@@ -4,7 +4,7 @@ use std::{net::SocketAddr, num::NonZeroU32, path::Path, time::Duration};
 
 use ipnet::IpNet;
 
-use super::{file::ConfigFile, section::Section};
+use super::{file::ConfigFile, section::ConfigSection};
 use crate::{
     forward,
     listener::{self, Patience, tls},
@@ -34,7 +34,7 @@ pub struct Limits {
 
 impl Limits {
     /// Reads `[limits]`, with defaults for absent keys.
-    pub fn from_section(limits: &Section<'_>) -> Limits {
+    pub fn from_section(limits: &ConfigSection<'_>) -> Limits {
         let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
         if !(8 << 10..=1 << 20).contains(&head_bytes) {
             limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
@@ -117,7 +117,11 @@ pub fn listen(file: &ConfigFile<'_>, limits: &Limits, folder: &Path) -> Option<L
     })
 }
 
-fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener::ListenerSettings> {
+fn one(
+    listen: &ConfigSection<'_>,
+    limits: &Limits,
+    folder: &Path,
+) -> Option<listener::ListenerSettings> {
     let address = address(listen, "127.0.0.1:8080");
     let clients = listen.text("client_ca").map(|file| folder.join(file));
     let tls = match listen.pairs("tls", "certificate", "key") {
@@ -161,7 +165,7 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
 }
 
 /// The address and port of a section.
-pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
+pub fn address(section: &ConfigSection<'_>, default: &str) -> Option<SocketAddr> {
     let text = section
         .text("address")
         .unwrap_or_else(|| default.to_owned());
@@ -178,7 +182,7 @@ pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
 }
 
 /// Trusted networks. The whole internet is an error.
-fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
+fn networks(listen: &ConfigSection<'_>, name: &'static str) -> Vec<IpNet> {
     let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
         let network = text

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use super::{
     file::ConfigFile,
     resolve_hosts,
-    section::Section,
+    section::ConfigSection,
     values::{origin, upstream},
 };
 use crate::model::{
@@ -51,7 +51,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
     })
 }
 
-fn public_origin(site: &Section<'_>) -> Option<WebOrigin> {
+fn public_origin(site: &ConfigSection<'_>) -> Option<WebOrigin> {
     let url = site
         .text("url")
         .unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
@@ -69,7 +69,7 @@ fn public_origin(site: &Section<'_>) -> Option<WebOrigin> {
 }
 
 /// `None` only together with an error.
-fn console(site: &Section<'_>, timeout: Duration) -> Option<Option<Arc<App>>> {
+fn console(site: &ConfigSection<'_>, timeout: Duration) -> Option<Option<Arc<App>>> {
     match site.text("console") {
         None => Some(None),
         Some(text) => match upstream(&text) {
@@ -87,7 +87,11 @@ fn console(site: &Section<'_>, timeout: Duration) -> Option<Option<Arc<App>>> {
 }
 
 /// The names of all cookies. `secure` is whether the site is https, where that is known.
-fn cookies(file: &ConfigFile<'_>, site: &Section<'_>, secure: Option<bool>) -> Option<CookieNames> {
+fn cookies(
+    file: &ConfigFile<'_>,
+    site: &ConfigSection<'_>,
+    secure: Option<bool>,
+) -> Option<CookieNames> {
     let session = file.section("session");
     let app_cookie = session
         .text("cookie")
@@ -132,7 +136,7 @@ fn cookies(file: &ConfigFile<'_>, site: &Section<'_>, secure: Option<bool>) -> O
 }
 
 /// `None` only together with an error.
-fn hsts(site: &Section<'_>, secure: Option<bool>) -> Option<Option<HeaderValue>> {
+fn hsts(site: &ConfigSection<'_>, secure: Option<bool>) -> Option<Option<HeaderValue>> {
     match site.duration("hsts") {
         Some(_) if secure == Some(false) => {
             site.wrong("hsts", "means nothing on a site that is not https", None);
@@ -158,7 +162,7 @@ fn is_cookie_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-fn path(section: &Section<'_>, name: &'static str, default: &str) -> Option<String> {
+fn path(section: &ConfigSection<'_>, name: &'static str, default: &str) -> Option<String> {
     let text = section.text(name).unwrap_or_else(|| default.to_owned());
     let segment = |s: &str| {
         !s.is_empty()

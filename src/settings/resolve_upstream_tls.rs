@@ -5,7 +5,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use rustls::pki_types::ServerName;
 
-use super::{keys, section::Section, values::ca_file};
+use super::{keys, section::ConfigSection, values::ca_file};
 use crate::{
     forward::app_tls::certified_key,
     model::{
@@ -23,7 +23,7 @@ const KEYS: [&str; 4] = ["ca", "server_name", PIN, CLIENT_CERTIFICATE];
 
 /// Reads the keys of an app with these upstreams.
 pub fn upstream_tls<'u>(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     folder: &Path,
     mut upstreams: impl Iterator<Item = &'u Upstream>,
 ) -> UpstreamTls {
@@ -48,7 +48,7 @@ pub fn upstream_tls<'u>(
     tls
 }
 
-fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
+fn pin(section: &ConfigSection<'_>, text: &str) -> Option<KeyPin> {
     let pin = KeyPin::parse(text);
     if pin.is_none() {
         let example =
@@ -59,7 +59,10 @@ fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
     pin
 }
 
-fn client_certificate(section: &Section<'_>, folder: &Path) -> Option<Arc<ClientCertificate>> {
+fn client_certificate(
+    section: &ConfigSection<'_>,
+    folder: &Path,
+) -> Option<Arc<ClientCertificate>> {
     let (certificate, key) = section.pair(CLIENT_CERTIFICATE, "certificate", "key")?;
     let wrong = |what: String| section.wrong(CLIENT_CERTIFICATE, what, None);
     let unreadable =

@@ -13,7 +13,7 @@ use super::{
 
 /// One table of the file, or its absence.
 #[derive(Clone, Copy)]
-pub struct Section<'f> {
+pub struct ConfigSection<'f> {
     pub(super) document: &'f Document<'f>,
     /// Name in the table of keys, such as `apps`.
     pub(super) name: &'static str,
@@ -22,7 +22,7 @@ pub struct Section<'f> {
     pub(super) table: Option<&'f DeTable<'f>>,
 }
 
-impl Section<'_> {
+impl ConfigSection<'_> {
     /// Whether the file has the key, with any value.
     pub fn has(&self, name: &str) -> bool {
         self.value(name).is_some()
@@ -104,7 +104,7 @@ impl Section<'_> {
     }
 
     /// Passes every table of `published_ports`, with its key.
-    pub fn each_port(&self, mut read: impl FnMut(&str, Section<'_>)) {
+    pub fn each_port(&self, mut read: impl FnMut(&str, ConfigSection<'_>)) {
         let Some((_, value)) = self.value("published_ports") else {
             return;
         };
@@ -123,7 +123,7 @@ impl Section<'_> {
             match value.get_ref().as_table() {
                 Some(table) => {
                     self.document.check_keys(PUBLISHED_PORT.name, &path, table);
-                    let section = Section {
+                    let section = ConfigSection {
                         document: self.document,
                         name: PUBLISHED_PORT.name,
                         path: &path,

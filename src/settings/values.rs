@@ -4,7 +4,7 @@ use std::{fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
 use url::Url;
 
-use super::section::Section;
+use super::section::ConfigSection;
 use crate::{
     model::{
         app::{Isolation, Upstream, UpstreamScheme},
@@ -112,7 +112,7 @@ fn socket(path: &str) -> Result<&str, String> {
 }
 
 /// Parses the key `isolation`.
-pub fn isolation(section: &Section<'_>) -> Isolation {
+pub fn isolation(section: &ConfigSection<'_>) -> Isolation {
     match section.text("isolation").as_deref() {
         None | Some("path") => Isolation::Path,
         Some("host") => Isolation::Host,
@@ -129,7 +129,11 @@ pub fn isolation(section: &Section<'_>) -> Isolation {
 }
 
 /// The secret in a file, without surrounding white space.
-pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
+pub fn secret_file(
+    section: &ConfigSection<'_>,
+    name: &'static str,
+    folder: &Path,
+) -> Option<Secret> {
     let file = section.text(name)?;
     match fs::read_to_string(folder.join(&file)) {
         Ok(content) if content.trim().is_empty() => {
@@ -145,7 +149,11 @@ pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> 
 }
 
 /// The content of a CA file, checked to hold a certificate.
-pub fn ca_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Arc<[u8]>> {
+pub fn ca_file(
+    section: &ConfigSection<'_>,
+    name: &'static str,
+    folder: &Path,
+) -> Option<Arc<[u8]>> {
     let file = section.text(name)?;
     match fs::read(folder.join(&file)) {
         Ok(content) if tls_client::client_config(Some(&content)).is_ok() => Some(content.into()),

@@ -162,11 +162,10 @@ impl PodLogs {
             let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else {
                 continue;
             };
-            let (namespace, label) = (namespace.clone(), label.clone());
             return Ok(PodOfApp {
-                namespace,
+                namespace: namespace.clone(),
                 pod: pod.to_owned(),
-                label,
+                label: label.clone(),
             });
         }
         Err(PodLogError::NotFound)

@@ -266,7 +266,8 @@ impl Watch {
 
     /// Logs a failure as a warning once, until the watch works again.
     fn failed(&self, error: &WatchError, is_reported: &mut bool) {
-        let (what, namespace) = (&self.watched, &self.namespace);
+        let what = &self.watched;
+        let namespace = &self.namespace;
         if std::mem::replace(is_reported, true) {
             tracing::debug!(%what, %namespace, %error, "the Kubernetes API cannot be watched");
         } else {

@@ -146,7 +146,8 @@ fn read(line: &[u8]) -> Result<(StreamEvent, String), WatchError> {
             let Refusal {
                 object: Status { code, message },
             } = serde_json::from_slice(line).map_err(unreadable)?;
-            let (code, message) = (code.unwrap_or_default(), message.unwrap_or_default());
+            let code = code.unwrap_or_default();
+            let message = message.unwrap_or_default();
             return Err(WatchError::RunEnd(format!("{code} {message}")));
         }
         other => {

@@ -31,13 +31,13 @@ pub struct Quota {
 /// The buckets of all clients.
 #[derive(Debug)]
 pub struct LookupLimit {
-    clients: Cache<IpAddr, Arc<Mutex<Client>>>,
+    clients: Cache<IpAddr, Arc<Mutex<ClientBucket>>>,
     quota: Quota,
     clock: Clock,
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientBucket {
     under_way: u64,
     spent: u64,
     /// The log says that the client is limited.
@@ -49,7 +49,7 @@ struct Client {
 /// Permits one look-up. Dropped without [`LookupPermit::found`], it spends a token: a client that goes
 /// away before the answer has cost the server as much.
 pub struct LookupPermit {
-    client: Arc<Mutex<Client>>,
+    client: Arc<Mutex<ClientBucket>>,
     found: bool,
 }
 
@@ -71,7 +71,7 @@ impl LookupLimit {
     pub fn acquire(&self, client: IpAddr) -> Option<LookupPermit> {
         let now = self.clock.now();
         let fresh = || {
-            Arc::new(Mutex::new(Client {
+            Arc::new(Mutex::new(ClientBucket {
                 under_way: 0,
                 spent: 0,
                 is_logged: false,
@@ -98,7 +98,7 @@ impl LookupLimit {
     }
 }
 
-impl Client {
+impl ClientBucket {
     fn refill(&mut self, now: Moment, refill: u64) {
         let due = now.0.saturating_sub(self.since.0) / refill;
         self.spent = self.spent.saturating_sub(due);

@@ -213,6 +213,13 @@ impl Site {
         }
     }
 
+    /// Label of the site's own host, if it lies directly below the apps' domain. No app may have it.
+    pub fn own_label(&self) -> Option<&str> {
+        let domain = self.apps_domain.as_ref()?;
+        let rest = self.origin.host.strip_suffix(&**domain)?;
+        rest.strip_suffix('.')
+    }
+
     /// The path of one of our endpoints, such as `/oauth2/start`.
     pub fn endpoint(&self, name: &str) -> String {
         format!("{}/{name}", self.endpoints)
@@ -227,7 +234,6 @@ impl Site {
 impl Site {
     /// A site with the default paths and without a console, for tests.
     pub fn with_default_paths(origin: WebOrigin, cookies: CookieNames) -> Site {
-        let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
         Site {
             via: via(&origin),
             origin,
@@ -238,8 +244,8 @@ impl Site {
             welcome: None,
             apps_domain: None,
             ports: None,
-            apps_prefix,
-            endpoints,
+            apps_prefix: "/apps".into(),
+            endpoints: "/oauth2".into(),
             console: None,
             cookies,
         }

@@ -2,8 +2,8 @@
 //! keys, the handoff file, the configuration.
 //!
 //! The files are few and small, and polling works on every file system. Notifications do not: a
-//! mounted Secret or ConfigMap is replaced as a symlink, and a network file system reports changes
-//! by other machines to nobody.
+//! mounted Secret or ConfigMap is replaced as a symlink, and network file systems do not report
+//! changes by other machines.
 
 use std::{
     fs, io,

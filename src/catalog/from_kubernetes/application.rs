@@ -29,7 +29,7 @@ const MAX_PATH: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedApp {
     /// The published form; `None`: no version was valid so far.
-    pub form: Option<PublishedApp>,
+    pub published: Option<PublishedApp>,
     /// The problem of the current version.
     pub problem: Option<String>,
     /// The owning group, independent of the access rule.
@@ -42,7 +42,7 @@ pub struct PublishedApp {
     /// Title on pages.
     pub title: String,
     /// The parts that always take effect at once.
-    pub now: LiveRule,
+    pub live: LiveRule,
     /// The HTTP port of its Service.
     pub port: u16,
     /// The Service's name for that port, where the object has one.
@@ -79,7 +79,7 @@ impl PublishedApp {
     /// The state of the app. Readiness comes from its pods, not from the phase; `stop` is the
     /// owner's wish.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
-        match (self.now.phase, self.now.stop, has_ready_pods) {
+        match (self.live.phase, self.live.stop, has_ready_pods) {
             (ControllerPhase::Stopped, _, _) => AppState::Stopped,
             (ControllerPhase::Stopping, _, _)
             | (ControllerPhase::Unspecified | ControllerPhase::Error, true, true) => {
@@ -110,37 +110,37 @@ impl PublishedApp {
 /// Parses an object. If it is invalid, its last valid form stays in force, except for the access
 /// rule and the state: they always come from the current version, and an unknown rule denies.
 pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
-    let now = now(object);
-    let problem = problem_of(&now.access);
+    let live = live_rule(object);
+    let problem = problem_of(&live.access);
     let group = object
         .spec
         .get("groupName")
         .and_then(Value::as_str)
         .and_then(GroupName::new);
-    match form(object, now.clone()) {
-        Ok(form) => ObservedApp {
-            form: Some(form),
+    match published_app(object, live.clone()) {
+        Ok(published) => ObservedApp {
+            published: Some(published),
             problem,
             group,
         },
-        // Not wrong: an app without a page.
+        // Valid: an app without a page.
         Err(Wrong::NoPort) => ObservedApp {
-            form: None,
+            published: None,
             problem: Some("it has no httpPort: there is nothing to open".to_owned()),
             group,
         },
         Err(Wrong::Because(what)) => ObservedApp {
-            form: before
-                .and_then(|seen| seen.form.clone())
-                .map(|form| PublishedApp { now, ..form }),
+            published: before
+                .and_then(|seen| seen.published.clone())
+                .map(|published| PublishedApp { live, ..published }),
             problem: Some(what),
             group,
         },
     }
 }
 
-/// Never fails: what is missing or of the wrong kind says nothing, or denies.
-fn now(object: &Object) -> LiveRule {
+/// Never fails: absent or mistyped parts have no effect, except that the access rule denies.
+fn live_rule(object: &Object) -> LiveRule {
     let status = |name: &str| object.status.get(name).and_then(Value::as_str);
     LiveRule {
         access: access(&object.spec),
@@ -192,7 +192,7 @@ fn problem_of(access: &Access) -> Option<String> {
     }
 }
 
-fn form(object: &Object, now: LiveRule) -> Result<PublishedApp, Wrong> {
+fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong> {
     let name = object.name_any();
     if AppId::new(&name).is_none() {
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
@@ -226,7 +226,7 @@ fn form(object: &Object, now: LiveRule) -> Result<PublishedApp, Wrong> {
     let title = shown(&spec.display_name, MAX_TITLE);
     Ok(PublishedApp {
         title: if title.is_empty() { name } else { title },
-        now,
+        live,
         port,
         port_name: port_name(&spec.svc_template.spec, port)?,
         rewrite: spec.rewrite.unwrap_or(false),

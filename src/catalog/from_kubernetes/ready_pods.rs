@@ -2,7 +2,7 @@
 //! belongs to one pod in the whole cluster.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     net::SocketAddr,
 };
 
@@ -32,49 +32,23 @@ impl<'n> ReadyPods<'n> {
     /// The pods of all namespaces.
     pub fn from_namespaces(namespaces: &'n [WatchedNamespace]) -> ReadyPods<'n> {
         let mut of_service: HashMap<Service<'_>, Vec<&EndpointSlice>> = HashMap::new();
-        let mut claims: HashMap<SocketAddr, Vec<(Service<'_>, &str)>> = HashMap::new();
-        let mut contested = HashSet::new();
+        let mut claims = Claims::default();
         for namespace in namespaces {
             for (_, slice) in namespace.slices.sorted() {
                 let service = (namespace.name(), &*slice.service);
                 of_service.entry(service).or_default().push(slice);
-                for (pod, (_, port)) in slice
-                    .pods
-                    .iter()
-                    .flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
-                {
-                    let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port))
-                    else {
-                        continue;
-                    };
-                    let claim = (service, &**uid);
-                    match claims.entry(address) {
-                        Entry::Vacant(first) => drop(first.insert(vec![claim])),
-                        // All pairs are compared: a pod may be in two Services, and be the stale
-                        // one in either.
-                        Entry::Occupied(mut others) if !others.get().contains(&claim) => {
-                            let stranger = |other: &(Service<'_>, &str)| {
-                                other.0 != claim.0 && other.1 != claim.1
-                            };
-                            if others.get().iter().any(stranger) {
-                                contested.insert(address);
-                            }
-                            others.get_mut().push(claim);
-                        }
-                        Entry::Occupied(_) => {}
-                    }
-                }
+                claims.add_slice(service, slice);
             }
         }
         ReadyPods {
             of_service,
-            contested,
+            contested: claims.contested,
         }
     }
 
     /// The addresses of an app's pods at the port behind its `httpPort`. One address family only: a
     /// dual-stack pod has an address of each.
-    pub fn of_app(&self, namespace: &str, name: &str, form: &PublishedApp) -> ReadyAddresses {
+    pub fn of_app(&self, namespace: &str, name: &str, published: &PublishedApp) -> ReadyAddresses {
         let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self
             .of_service
@@ -84,7 +58,7 @@ impl<'n> ReadyPods<'n> {
         let mut addresses: Vec<SocketAddr> = slices
             .iter()
             .flat_map(|slice| {
-                let port = form.port_of(&slice.ports);
+                let port = published.port_of(&slice.ports);
                 slice
                     .pods
                     .iter()
@@ -103,5 +77,37 @@ impl<'n> ReadyPods<'n> {
             addresses,
             contested,
         }
+    }
+}
+
+/// The pods that claim each address, to find contested ones.
+#[derive(Default)]
+struct Claims<'n> {
+    /// Service and uid of the pods, by address.
+    by_address: HashMap<SocketAddr, Vec<(Service<'n>, &'n str)>>,
+    contested: HashSet<SocketAddr>,
+}
+
+impl<'n> Claims<'n> {
+    fn add_slice(&mut self, service: Service<'n>, slice: &'n EndpointSlice) {
+        for pod in &slice.pods {
+            let Some(uid) = &pod.uid else { continue };
+            for (_, port) in &slice.ports {
+                self.add(SocketAddr::new(pod.address, *port), (service, &**uid));
+            }
+        }
+    }
+
+    fn add(&mut self, address: SocketAddr, claim: (Service<'n>, &'n str)) {
+        let others = self.by_address.entry(address).or_default();
+        if others.contains(&claim) {
+            return;
+        }
+        // All pairs are compared: a pod may be in two Services, and be the stale one in either.
+        let is_stranger = |other: &(Service<'_>, &str)| other.0 != claim.0 && other.1 != claim.1;
+        if others.iter().any(is_stranger) {
+            self.contested.insert(address);
+        }
+        others.push(claim);
     }
 }

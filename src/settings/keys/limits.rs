@@ -1,6 +1,6 @@
 //! Deadlines, sizes and counts.
 
-use super::{Key, Kind, key};
+use super::key::{Key, Kind, key};
 
 /// In the order they are printed.
 pub const KEYS: &[Key] = &[

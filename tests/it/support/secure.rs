@@ -6,7 +6,7 @@ use std::path::Path;
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
-    demo::provider::{Client, Provider},
+    demo::provider::{Provider, RegisteredClient},
     model::clock::{Clock, ManualClock},
     run::{self, Running, StartOptions},
     settings,
@@ -50,7 +50,7 @@ impl Secure {
         .expect("written");
         let public = rcgen::PublicKeyData::subject_public_key_info(&made.signing_key);
         let key = STANDARD.encode(digest::digest(&digest::SHA256, &public));
-        let client = Client {
+        let client = RegisteredClient {
             id: "ludgate".into(),
             secret: SECRET.into(),
             redirect_uris: vec![format!("https://gw.test:{port}/oauth2/callback")],

@@ -13,7 +13,7 @@ use std::{
 
 use ludgate::{
     catalog::snapshot::Snapshot,
-    demo::provider::{Client, Provider},
+    demo::provider::{Provider, RegisteredClient},
     model::clock::{Clock, ManualClock},
     run::{self, Running, StartOptions},
     settings::{self, Settings},
@@ -324,8 +324,8 @@ async fn start(
     run::start(settings, options).await.expect("a gateway")
 }
 
-pub fn client(host: &str) -> Client {
-    Client {
+pub fn client(host: &str) -> RegisteredClient {
+    RegisteredClient {
         id: "ludgate".into(),
         secret: SECRET.into(),
         redirect_uris: vec![format!("http://{host}/oauth2/callback")],
