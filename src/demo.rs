@@ -26,7 +26,7 @@ pub struct DemoOptions {
     pub log_requests: bool,
 }
 
-/// A running demo.
+/// A running demo: gateway, provider and sample apps.
 pub struct RunningDemo {
     /// The gateway, which stops with [`Running::stop`].
     pub gateway: Running,

@@ -1,5 +1,5 @@
-//! The configuration: the written file (`document`, `section`, `file`), the known keys (`keys`), the
-//! resolved settings (`resolve` and its neighbours), and the generated reference (`reference`).
+//! The configuration: the written file (`document`, `section`, `file`), the known keys (`keys`),
+//! the resolved settings (`resolve` and its neighbours), and the generated reference (`reference`).
 //!
 //! All errors are collected and shown at once, with key path, line and a suggestion. Each room
 //! defines its own small settings; only this room knows their source.

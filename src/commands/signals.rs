@@ -36,8 +36,8 @@ impl Signals {
         })
     }
 
-    /// Registers SIGTERM and SIGINT. SIGHUP keeps its default and ends the process, as it should when
-    /// the terminal is closed.
+    /// Registers SIGTERM and SIGINT. SIGHUP keeps its default and ends the process, as it should
+    /// when the terminal is closed.
     ///
     /// # Errors
     /// When the system refuses.

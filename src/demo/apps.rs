@@ -65,7 +65,7 @@ pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> 
     Ok(address)
 }
 
-/// A running app.
+/// A sample app that serves requests.
 #[derive(Clone)]
 struct App {
     program: Program,
@@ -204,7 +204,10 @@ mod tests {
                 }),
                 "{sample:?}"
             );
-            assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
+            assert!(
+                !page.contains("{{"),
+                "{sample:?} has an unrendered expression"
+            );
             for absolute in [
                 "href=\"/",
                 "src=",

@@ -30,7 +30,7 @@ pub(super) struct Sources {
     pub(super) response_head: Duration,
 }
 
-/// The catalogue, and the credentials and logs that its sources bring along.
+/// The catalogue, with the credentials and logs of its sources.
 pub(super) struct Apps {
     pub(super) catalog: Catalog,
     pub(super) arvados: Option<Arc<ArvadosTokens>>,

@@ -65,8 +65,8 @@ impl DataThreads {
         Ok(DataThreads { threads, finish })
     }
 
-    /// Ends the threads with whatever is still open on them. Returns whether none panicked. Blocks
-    /// for as long as a thread needs to drop its tasks.
+    /// Ends the threads and closes their remaining connections. Returns whether none panicked.
+    /// Blocks for as long as a thread needs to drop its tasks.
     pub(super) fn finish(self) -> bool {
         self.finish.send_replace(true);
         self.threads.into_iter().all(|thread| thread.join().is_ok())

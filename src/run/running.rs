@@ -14,7 +14,7 @@ const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
 /// Longest wait for the last lines of the request log.
 const LOG_DEADLINE: Duration = Duration::from_secs(1);
 
-/// A running gateway.
+/// A running gateway, which stops only by [`Running::stop`].
 pub struct Running {
     /// The address of the first public listener.
     pub address: SocketAddr,

@@ -1,5 +1,5 @@
-//! The document behind a configuration: a spanned TOML tree, the environment over it, and the errors
-//! found so far.
+//! The document behind a configuration: a spanned TOML tree, the environment over it, and the
+//! errors found so far.
 
 use std::{cell::RefCell, collections::BTreeMap};
 

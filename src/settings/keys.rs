@@ -1,5 +1,5 @@
-//! The table of all keys, with type, default and description. The file reader, the reference and the
-//! printed configuration use it.
+//! The table of all keys, with type, default and description. The file reader, the reference and
+//! the printed configuration use it.
 
 mod apps;
 mod gateway;

@@ -1,6 +1,6 @@
 //! The custom resources that Ludgate reads: `PhApplication`, an app with its access rule, and
-//! `PhAppTemplate`, a template for such apps. The definitions are generated from these types, so they
-//! cannot drift apart.
+//! `PhAppTemplate`, a template for such apps. The definitions are generated from these types, so
+//! they cannot drift apart.
 
 pub mod application;
 mod schema;

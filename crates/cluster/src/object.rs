@@ -22,19 +22,19 @@ pub struct Object {
     /// Name, version, labels and annotations; nothing else of it is read.
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
-    /// The desired state.
+    /// The desired state, cut at a depth of six.
     #[serde(deserialize_with = "part")]
     pub spec: Value,
-    /// The observed state.
+    /// The observed state, cut at a depth of six.
     #[serde(deserialize_with = "part")]
     pub status: Value,
-    /// Of an EndpointSlice.
+    /// `addressType` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub address_type: Value,
-    /// Of an EndpointSlice.
+    /// `endpoints` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub endpoints: Value,
-    /// Of an EndpointSlice.
+    /// `ports` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub ports: Value,
 }
@@ -108,7 +108,7 @@ impl<'de> DeserializeSeed<'de> for Part {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
         if self.left == 0 {
-            // What is ignored is read without recursion.
+            // Ignored values are skipped without recursion.
             return IgnoredAny::deserialize(from).map(|_| Value::Null);
         }
         from.deserialize_any(self)

@@ -36,7 +36,7 @@ pub struct PodLogs {
     people: Arc<Mutex<HashMap<Box<str>, usize>>>,
 }
 
-/// Permission to read one log. Dropping it frees the place.
+/// Permission to read one log. Dropping it returns it to the limit.
 #[derive(Debug)]
 pub struct LogPermit {
     people: Arc<Mutex<HashMap<Box<str>, usize>>>,

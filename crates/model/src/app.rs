@@ -1,4 +1,4 @@
-//! A hosted app: a name, where it runs, and who may reach it.
+//! A hosted app: its name, its address, and its access rule.
 //!
 //! Everything a request needs of an app is computed here once, when the app is loaded.
 
@@ -307,8 +307,8 @@ impl AppSpec {
         }
     }
 
-    /// A published port as an app of its own. `None` if the app is a unix socket and the port has no
-    /// upstream: it must not fall back to the app itself, whose access rule differs.
+    /// A published port as an app of its own. `None` if the app is a unix socket and the port has
+    /// no upstream: it must not fall back to the app itself, whose access rule differs.
     pub fn port(&self, published: &PublishedPort) -> Option<AppSpec> {
         let port = published.port;
         let title = self.name.as_deref().unwrap_or(self.id.as_str());

@@ -62,7 +62,7 @@ pub fn status_code(status: StatusCode) -> u16 {
 mod tests {
     use super::*;
 
-    fn of(fields: &[(&'static str, &'static str)]) -> Option<GrpcCall> {
+    fn parse(fields: &[(&'static str, &'static str)]) -> Option<GrpcCall> {
         let fields = fields.iter().map(|(name, value)| {
             (
                 http::HeaderName::from_static(name),
@@ -81,7 +81,7 @@ mod tests {
             "application/grpcx",
             "text/plain",
         ] {
-            assert_eq!(of(&[(kind, other)]), None, "{other}");
+            assert_eq!(parse(&[(kind, other)]), None, "{other}");
         }
         for (value, millis) in [
             ("1S", Some(1000)),
@@ -96,8 +96,8 @@ mod tests {
             ("-1S", None),
             ("1s", None),
         ] {
-            let call =
-                of(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)]).expect("a call");
+            let call = parse(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)])
+                .expect("a call");
             assert_eq!(
                 call.timeout.map(|timeout| timeout.as_millis()),
                 millis,
@@ -105,7 +105,7 @@ mod tests {
             );
         }
         assert_eq!(
-            of(&[(kind, "application/grpc")]),
+            parse(&[(kind, "application/grpc")]),
             Some(GrpcCall { timeout: None })
         );
     }

@@ -46,8 +46,8 @@ struct ClientBucket {
     since: Moment,
 }
 
-/// Permits one look-up. Dropped without [`LookupPermit::found`], it spends a token: a client that goes
-/// away before the answer has cost the server as much.
+/// Permits one look-up. Dropped without [`LookupPermit::found`], it spends a token: a client that
+/// goes away before the answer has cost the server as much.
 pub struct LookupPermit {
     client: Arc<Mutex<ClientBucket>>,
     found: bool,

@@ -213,7 +213,8 @@ impl Site {
         }
     }
 
-    /// Label of the site's own host, if it lies directly below the apps' domain. No app may have it.
+    /// Label of the site's own host, if it lies directly below the apps' domain. No app may have
+    /// it.
     pub fn own_label(&self) -> Option<&str> {
         let domain = self.apps_domain.as_ref()?;
         let rest = self.origin.host.strip_suffix(&**domain)?;

@@ -14,8 +14,8 @@ use super::secret::Secret;
 /// upstream's host name are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// PEM content of the CA of the app's certificate; `None`: the system's CAs, or none if a pin is
-    /// set.
+    /// PEM content of the CA of the app's certificate; `None`: the system's CAs, or none if a pin
+    /// is set.
     pub ca: Option<Arc<[u8]>>,
     /// Name for SNI and verification; `None`: the upstream's host.
     pub server_name: Option<ServerName<'static>>,
@@ -39,8 +39,8 @@ impl KeyPin {
         bytes.try_into().ok().map(KeyPin)
     }
 
-    /// Whether the SubjectPublicKeyInfo in DER has this hash. Keys are public, so the comparison need
-    /// not be constant-time.
+    /// Whether the SubjectPublicKeyInfo in DER has this hash. Keys are public, so the comparison
+    /// need not be constant-time.
     pub fn matches(&self, public_key: &[u8]) -> bool {
         digest::digest(&digest::SHA256, public_key).as_ref() == self.0
     }

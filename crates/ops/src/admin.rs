@@ -1,7 +1,8 @@
 //! The admin listener: probes and metrics without authentication, and routes of the process that
 //! need a token.
 //!
-//! Never on the public listener. It runs on the control runtime, so a slow scrape delays no request.
+//! Never on the public listener. It runs on the control runtime, so a slow scrape delays no
+//! request.
 
 use std::{convert::Infallible, fmt, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! Graceful stop in two steps: clients are asked to reconnect elsewhere, then nothing new is served.
-//! The process waits for all holders of a [`DrainWatcher`], up to a deadline.
+//! Graceful stop in two steps: clients are asked to reconnect elsewhere, then nothing new is
+//! served. The process waits for all holders of a [`DrainWatcher`], up to a deadline.
 
 use std::{sync::Arc, time::Duration};
 

@@ -59,3 +59,45 @@ impl WatchedFile {
         &self.path
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_differs_from_the_last_look_is_not_settled() {
+        let name = format!("ludgate-file-watch-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "one").expect("a file");
+        let mut file = WatchedFile::new(&path);
+        assert_eq!(file.content(), Some("one"));
+        assert!(file.read().1, "nothing changed");
+        fs::write(&path, "two").expect("a file");
+        let (text, is_settled) = file.read();
+        assert_eq!(text.expect("readable"), "two");
+        assert!(!is_settled && file.read().1);
+        fs::remove_file(&path).expect("removed");
+        let (text, is_settled) = file.read();
+        assert!(text.is_err() && !is_settled && file.content().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_file_is_checked_at_each_interval() {
+        let (clock, manual_clock) = Clock::manual();
+        let checks = AtomicUsize::new(0);
+        let polling = poll(clock, || {
+            checks.fetch_add(1, Ordering::Relaxed);
+        });
+        tokio::pin!(polling);
+        for expected in 0..3 {
+            let pending = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(polling.as_mut().poll(context).is_pending())
+            });
+            assert!(pending.await);
+            assert_eq!(checks.load(Ordering::Relaxed), expected);
+            manual_clock.advance(POLL_INTERVAL);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Operations for every kind of process: readiness, drain, logging, metrics, the admin server, file
-//! watching, and clients for HTTPS. Nothing here depends on the gateway; [`process::Process`] puts it
-//! together.
+//! watching, and clients for HTTPS. Nothing here depends on the gateway; [`process::Process`] puts
+//! it together.
 
 pub mod admin;
 pub mod configuration_status;

@@ -96,8 +96,9 @@ impl PublishedApp {
         }
     }
 
-    /// The pods' port behind `httpPort`, found by the Service's port name. Slices have the pods' port
-    /// numbers while `httpPort` is the Service's, so numbers are compared only if there is no name.
+    /// The pods' port behind `httpPort`, found by the Service's port name. Slices have the pods'
+    /// port numbers while `httpPort` is the Service's, so numbers are compared only if there is no
+    /// name.
     pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
         let is_it = |(name, port): &&(String, u16)| match &self.port_name {
             Some(wanted) => name == wanted,
@@ -155,6 +156,7 @@ fn live_rule(object: &Object) -> LiveRule {
     }
 }
 
+/// The reasons for which an object is not published.
 enum Wrong {
     NoPort,
     Because(String),
@@ -166,7 +168,7 @@ impl From<String> for Wrong {
     }
 }
 
-/// Who may reach it. Never fails: what is missing or no text denies.
+/// The access rule. Never fails: an absent or mistyped scope denies.
 fn access(spec: &Value) -> Access {
     let text = |name: &str| spec.get(name).and_then(Value::as_str);
     match text("scope") {
@@ -198,7 +200,7 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
         return Err(what.to_owned().into());
     }
-    // A host that could name a container must never be an app's.
+    // An app's host must never be one that names a container.
     if HostLabel::new(name.as_bytes())
         .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
     {
@@ -234,7 +236,7 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
     })
 }
 
-/// What the Service will call the port: empty when it has no name.
+/// The Service's name for the port; empty for an unnamed port.
 fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
     let ports = service
         .get("ports")
@@ -258,10 +260,10 @@ fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
     }
 }
 
-/// Where its first page is, from its root. It becomes part of a link of ours.
+/// Path of the first page below the root. It becomes part of a link on our pages.
 fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     let path = format!("/{}", written.trim_start_matches('/'));
-    // As browsers and routers read it, and not climbing however often it is decoded.
+    // Checked like a request path, and against `..` however often it is decoded.
     let below = path.split('?').next().unwrap_or_default();
     let fits = path::check(&path).is_ok() && path::check_below_root(&below[1..]).is_ok();
     if path.len() > MAX_PATH || !fits {
@@ -270,8 +272,8 @@ fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     Ok((path != "/").then(|| path.into()))
 }
 
-/// A text as people may be shown it: without control characters or what turns the direction of the
-/// text round, and not too long.
+/// A text for pages and logs: without control characters and bidirectional overrides, and cut to
+/// `most` bytes.
 fn shown(text: &str, most: usize) -> String {
     let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let clean = text

@@ -28,7 +28,7 @@ struct ChatPage<'p> {
     name: String,
 }
 
-/// Answers a request.
+/// Routes a request of the chat; `home` is the address of the launcher.
 pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) -> AppResponse {
     let reads = page::reads(request.method());
     match request.uri().path() {

@@ -46,12 +46,12 @@ pub fn html(page: String, scripts: Scripts) -> AppResponse {
     answer
 }
 
-/// A plain text.
+/// A plain-text response.
 pub fn plain(status: StatusCode, text: &'static str) -> AppResponse {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-/// 404.
+/// 404 with a plain text.
 pub fn not_found() -> AppResponse {
     plain(StatusCode::NOT_FOUND, "There is nothing here.\n")
 }
@@ -68,7 +68,7 @@ pub fn wrong_method(allowed: &'static str) -> AppResponse {
     answer
 }
 
-/// An empty body.
+/// A body without content.
 pub fn nothing() -> UnsyncBoxBody<Bytes, Infallible> {
     Empty::new().boxed_unsync()
 }

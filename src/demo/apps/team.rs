@@ -1,6 +1,7 @@
 //! The sample app for the members of a group: it greets the person and lists their groups.
 //!
-//! The page is `templates/demo/team.html`. The gateway admits members only; nothing is checked here.
+//! The page is `templates/demo/team.html`. The gateway admits members only; nothing is checked
+//! here.
 
 use askama::Template;
 use http::HeaderMap;
@@ -34,7 +35,7 @@ mod tests {
 
     use super::*;
 
-    fn told(list: &[(HeaderName, &'static str)]) -> HeaderMap {
+    fn headers(list: &[(HeaderName, &'static str)]) -> HeaderMap {
         list.iter()
             .map(|(name, text)| (name.clone(), HeaderValue::from_static(text)))
             .collect()
@@ -43,7 +44,7 @@ mod tests {
     #[test]
     fn a_member_is_greeted_by_name_with_their_groups() {
         let page = page(
-            &told(&[
+            &headers(&[
                 (visitor::USER, "0d5e"),
                 (visitor::PREFERRED_USERNAME, "Zo%C3%AB"),
                 (visitor::GROUPS, "team,a%2Cb"),
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn names_and_groups_are_shown_not_run() {
         let page = page(
-            &told(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]),
+            &headers(&[(visitor::USER, "<i>eve"), (visitor::GROUPS, "<script>,x")]),
             "../",
         );
         assert!(page.contains("&#60;i&#62;eve") && page.contains("&#60;script&#62;"));
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_list_that_was_cut_says_so() {
-        let cut = told(&[
+        let cut = headers(&[
             (visitor::GROUPS, "team"),
             (visitor::GROUPS_TRUNCATED, "true"),
         ]);

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn told(name: HeaderName, value: &'static [u8]) -> HeaderMap {
+    fn headers(name: HeaderName, value: &'static [u8]) -> HeaderMap {
         HeaderMap::from_iter([(name, HeaderValue::from_bytes(value).unwrap())])
     }
 
@@ -101,23 +101,23 @@ mod tests {
             ("a%0Ab", "a b"),
             ("%FF", "%FF"),
         ] {
-            assert_eq!(name(&told(PREFERRED_USERNAME, sent.as_bytes())), shown);
+            assert_eq!(name(&headers(PREFERRED_USERNAME, sent.as_bytes())), shown);
         }
     }
 
     #[test]
     fn a_missing_name_is_replaced_and_a_long_one_cut() {
         assert_eq!(name(&HeaderMap::new()), "somebody");
-        assert_eq!(name(&told(PREFERRED_USERNAME, b"  ")), "somebody");
-        assert_eq!(name(&told(USER, b"sub-1")), "sub-1");
-        assert_eq!(name(&told(USER, &[b'a'; 500])).len(), NAME_LIMIT);
-        assert_eq!(name(&told(USER, b"\xff!")), "\u{fffd}!");
+        assert_eq!(name(&headers(PREFERRED_USERNAME, b"  ")), "somebody");
+        assert_eq!(name(&headers(USER, b"sub-1")), "sub-1");
+        assert_eq!(name(&headers(USER, &[b'a'; 500])).len(), NAME_LIMIT);
+        assert_eq!(name(&headers(USER, b"\xff!")), "\u{fffd}!");
     }
 
     #[test]
     fn a_comma_inside_a_group_does_not_split_it() {
         assert_eq!(
-            groups(&told(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")),
+            groups(&headers(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")),
             ["staff", "a,b", "ü", "p%2Cq"]
         );
         assert!(groups(&HeaderMap::new()).is_empty());

@@ -1,5 +1,5 @@
-//! The room: the last messages and all receivers. `socket`, `events` and `POST /say` are its ways in
-//! and out.
+//! The room: the last messages and all receivers. `socket`, `events` and `POST /say` are its ways
+//! in and out.
 
 use std::{
     collections::VecDeque,

@@ -172,7 +172,7 @@ mod tests {
         client_async(request, stream).await.unwrap().0
     }
 
-    async fn hear(socket: &mut WebSocketStream<TcpStream>) -> String {
+    async fn receive(socket: &mut WebSocketStream<TcpStream>) -> String {
         socket
             .next()
             .await
@@ -199,14 +199,14 @@ mod tests {
             .await
             .unwrap();
         let first = r#"{"who":"ada","text":"{\"who\":\"bob\",\"text\":\"hi\"}"}"#;
-        assert_eq!(hear(&mut ada).await, first);
+        assert_eq!(receive(&mut ada).await, first);
 
         let mut bob = join(address, "B%C3%B6b").await;
-        assert_eq!(hear(&mut bob).await, first);
+        assert_eq!(receive(&mut bob).await, first);
         bob.send(Message::text("   ")).await.unwrap();
         bob.send(Message::text("hello")).await.unwrap();
         for socket in [&mut ada, &mut bob] {
-            assert_eq!(hear(socket).await, r#"{"who":"Böb","text":"hello"}"#);
+            assert_eq!(receive(socket).await, r#"{"who":"Böb","text":"hello"}"#);
         }
     }
 
@@ -232,7 +232,7 @@ mod tests {
             .send(Message::text("x".repeat(MESSAGE_LIMIT)))
             .await
             .unwrap();
-        assert!(hear(&mut socket).await.contains("xxx"));
+        assert!(receive(&mut socket).await.contains("xxx"));
     }
 
     #[tokio::test]
