@@ -1,6 +1,6 @@
 //! The apps, and where they come from.
 
-use super::key::{Key, Kind, key};
+use super::{Key, Kind, key};
 
 /// In the order they are printed, table by table.
 pub const KEYS: &[Key] = &[

@@ -1,6 +1,6 @@
 //! The gateway itself: where it listens, what it serves, what it allows, what it logs.
 
-use super::key::{Key, Kind, key};
+use super::{Key, Kind, key};
 
 /// In the order they are printed, table by table.
 pub const KEYS: &[Key] = &[

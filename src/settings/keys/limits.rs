@@ -1,6 +1,6 @@
 //! Deadlines, sizes and counts.
 
-use super::key::{Key, Kind, key};
+use super::{Key, Kind, key};
 
 /// In the order they are printed.
 pub const KEYS: &[Key] = &[

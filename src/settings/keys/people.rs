@@ -1,6 +1,6 @@
 //! Who people are, and for how long.
 
-use super::key::{Key, Kind, key};
+use super::{Key, Kind, key};
 
 /// In the order they are printed, table by table.
 pub const KEYS: &[Key] = &[
