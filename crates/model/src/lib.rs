@@ -21,6 +21,7 @@ pub mod policy_changes;
 pub mod principal;
 pub mod secret;
 pub mod site;
+mod upstream;
 pub mod upstream_tls;
 pub mod uuid;
 pub mod vhost;
