@@ -14,14 +14,12 @@ use crate::{
     ops::admin::{self, AdminServer, Reply},
 };
 
-/// Adds them, and what the verbose readiness probe says of the gateway.
+/// Adds the gateway's routes, and its lines on the verbose readiness probe.
 pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
-    let (apps_of, sessions_of, provider_of, count_of) = (
-        gateway.clone(),
-        gateway.clone(),
-        gateway.clone(),
-        gateway.clone(),
-    );
+    let apps_of = gateway.clone();
+    let sessions_of = gateway.clone();
+    let provider_of = gateway.clone();
+    let count_of = gateway.clone();
     server
         .route("/apps", &[Method::GET], move |_| {
             let reply = apps(&apps_of);
@@ -46,7 +44,7 @@ pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
         .status("apps", move || count_of.catalog.load().len().to_string())
 }
 
-/// No condition for being ready: without the provider everything works but signing in.
+/// The state of the provider. It does not affect readiness: only sign-in needs the provider.
 fn provider(gateway: &Gateway) -> &'static str {
     match &gateway.oidc {
         None => "not configured",

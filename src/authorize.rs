@@ -121,7 +121,9 @@ pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied>
         (Access::User, Some(_)) => Ok(Grounds::User),
         (Access::Group(group), Some(person)) if person.is_in(group) => Ok(Grounds::Group),
         (Access::Group(_), Some(_)) => Err(Denied::NotInGroup),
-        (Access::Owner(owner), Some(person)) if person.is_called(owner) => Ok(Grounds::Owner),
+        (Access::Owner(owner), Some(person)) if person.is_identified_by(owner) => {
+            Ok(Grounds::Owner)
+        }
         (Access::Owner(_) | Access::Admins, Some(person)) if person.is_admin => Ok(Grounds::Admin),
         (Access::Owner(_) | Access::Admins, Some(_)) => Err(Denied::NotOwner),
     }

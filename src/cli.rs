@@ -18,7 +18,7 @@ pub struct Cli {
 pub enum Command {
     /// Try it: gateway, identity provider and four sample apps in one process, on loopback.
     #[command(after_help = "Example: ludgate demo --listen 127.0.0.1:8080")]
-    Demo(Demo),
+    Demo(DemoArgs),
     /// Run the gateway.
     #[command(after_help = "Example: ludgate gateway --config /etc/ludgate/ludgate.toml")]
     Gateway(GatewayArgs),
@@ -40,12 +40,12 @@ pub enum Command {
     #[command(
         after_help = "Example: ludgate explain --config ludgate.toml https://hub.example.com/apps/mlflow/ --user alice --group phusers"
     )]
-    Explain(Explain),
+    Explain(ExplainArgs),
 }
 
 /// `ludgate demo`
 #[derive(Args, Debug)]
-pub struct Demo {
+pub struct DemoArgs {
     /// Where to listen; loopback only.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
@@ -89,7 +89,7 @@ pub enum CrdCommand {
 
 /// `ludgate explain`
 #[derive(Args, Debug)]
-pub struct Explain {
+pub struct ExplainArgs {
     /// The configuration file.
     #[arg(long)]
     pub config: PathBuf,
@@ -106,7 +106,7 @@ pub struct Explain {
     pub method: String,
     /// Who asks: a person opening a page, a script, or a WebSocket.
     #[arg(long = "as", default_value = "navigation")]
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// The Origin header.
     #[arg(long)]
     pub origin: Option<String>,
@@ -114,7 +114,7 @@ pub struct Explain {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
+pub enum RequestKind {
     /// A person opens a page.
     Navigation,
     /// A script of a page, or a program.

@@ -1,8 +1,9 @@
-//! The commands: each wires rooms together and says how it ended.
+//! The commands. Each wires rooms together and returns an exit code.
 
 pub mod config;
 pub mod crd;
 pub mod demo;
+mod exit_code;
 pub mod explain;
 pub mod gateway;
 pub mod reload;
@@ -12,16 +13,9 @@ use std::process::ExitCode;
 
 use crate::cli::{Cli, Command};
 
-/// Done.
-pub const DONE: u8 = 0;
-/// Failed at run time.
-pub const FAILED: u8 = 1;
-/// Bad usage or bad configuration.
-pub const BAD_CONFIGURATION: u8 = 2;
-
-/// Runs a command. What is wrong is printed on standard error.
+/// Runs a command. Errors are printed on standard error.
 pub fn run(cli: Cli) -> ExitCode {
-    // One provider for all of TLS; the second call of a test process changes nothing.
+    // One crypto provider for all TLS. Tests call this several times; only the first has an effect.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let code = match cli.command {
         Command::Demo(args) => demo::run(&args),

@@ -1,8 +1,8 @@
 //! `ludgate demo`: the gateway with an identity provider and sample apps, in one process, on
 //! loopback.
 //!
-//! The provider is also the hermetic one of the tests. It signs in whoever clicks a name: it can be
-//! reached through this room only, and says so on its page.
+//! The tests use the same provider. It signs in without a password, so only the demo starts it, on
+//! loopback, and its page says so.
 
 pub mod apps;
 pub mod provider;
@@ -11,49 +11,49 @@ use std::{io, net::SocketAddr, path::Path, time::Duration};
 
 use crate::{
     model::clock::Clock,
-    run::{self, Options, Running, StartError},
+    run::{self, Running, StartError, StartOptions},
     settings,
 };
-use apps::Sample;
-use provider::{Client, Provider};
+use apps::SampleApp;
+use provider::{Provider, RegisteredClient};
 
-/// How the demo is started.
+/// Options of the demo.
 #[derive(Clone, Copy, Debug)]
-pub struct Demo {
-    /// Where the gateway listens.
+pub struct DemoOptions {
+    /// Address of the gateway.
     pub listen: SocketAddr,
     /// Print the JSON line of every request.
     pub log_requests: bool,
 }
 
-/// A running demo.
+/// A running demo: gateway, provider and sample apps.
 pub struct RunningDemo {
-    /// The gateway.
+    /// The gateway, which stops with [`Running::stop`].
     pub gateway: Running,
-    /// The provider's issuer.
+    /// Issuer URL of the provider.
     pub issuer: String,
     site: String,
 }
 
 /// The apps: id, name, icon, access, program.
-const APPS: [(&str, &str, &str, &str, Sample); 4] = [
-    ("hello", "Hello", "👋", "public", Sample::Hello),
-    ("whoami", "Who am I", "🪪", "user", Sample::Whoami),
-    ("team", "Team room", "🔒", "group:phusers", Sample::Team),
-    ("chat", "Chat", "💬", "group:friends", Sample::Chat),
+const APPS: [(&str, &str, &str, &str, SampleApp); 4] = [
+    ("hello", "Hello", "👋", "public", SampleApp::Hello),
+    ("whoami", "Who am I", "🪪", "user", SampleApp::Whoami),
+    ("team", "Team room", "🔒", "group:phusers", SampleApp::Team),
+    ("chat", "Chat", "💬", "group:friends", SampleApp::Chat),
 ];
 const WELCOME: &str = "This is a demo. Open Hello: it is public. Then sign in as alice, who may open all \
      four apps, or as carol, whom the team room refuses. Each app is here on a path, and on a host of its own.";
 const CLIENT_ID: &str = "ludgate-demo";
-/// Waiting for the provider, which is in this very process.
+/// Longest wait for the provider, which is in this process.
 const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Starts provider, apps and gateway.
 ///
 /// # Errors
-/// When a port cannot be had.
-pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartError> {
-    // Port 0 must become a number before the provider and the site can be told of it.
+/// When a port is not available.
+pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDemo, StartError> {
+    // Provider and site need the port number, so port 0 is resolved first.
     let port = match demo.listen.port() {
         0 => std::net::TcpListener::bind(demo.listen)?
             .local_addr()?
@@ -62,7 +62,7 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
     };
     let listen = SocketAddr::new(demo.listen.ip(), port);
     let site = format!("http://{listen}");
-    let client = Client {
+    let client = RegisteredClient {
         id: CLIENT_ID.into(),
         // Random and never shown: the client and the provider are in this process.
         secret: crate::session::cookie::NewId::random()
@@ -89,7 +89,7 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
         );
     }
     let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
-        .map_err(|mistakes| StartError::System(io::Error::other(mistakes.to_string())))?;
+        .map_err(|errors| StartError::System(io::Error::other(errors.to_string())))?;
     settings.demo_site(WELCOME);
     let issuer = provider.issuer().to_owned();
     let gateway = run::start(settings, options).await?;
@@ -101,7 +101,7 @@ pub async fn start(demo: Demo, options: Options) -> Result<RunningDemo, StartErr
     })
 }
 
-/// So that the first click on "sign in" works.
+/// Waits for the provider, so that the first click on "Sign in" works.
 async fn wait_for_provider(gateway: &Running) {
     let known = || {
         gateway
@@ -115,12 +115,12 @@ async fn wait_for_provider(gateway: &Running) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    // Should it take longer, the sign-in page says so and everything else works.
+    // After that the sign-in page reports it, and everything else works.
     let _ = tokio::time::timeout(PROVIDER_PATIENCE, waiting).await;
 }
 
 impl RunningDemo {
-    /// What is printed at the start.
+    /// The text for standard output at start-up.
     pub fn welcome(&self) -> String {
         let RunningDemo {
             site,

@@ -35,7 +35,7 @@ use crate::{
     model::{
         app::Protocol,
         arrival::{Framing, RequestClass},
-        grpc::Grpc,
+        grpc::GrpcCall,
         load::{Limit, Slot},
     },
     session::usage::Usage,
@@ -304,7 +304,7 @@ impl Deadlines {
         let app = outgoing.permit.app();
         let is_http2 = app.spec.protocol == Protocol::Http2;
         // An app that cannot take a call has its usual deadlines.
-        let Some(Grpc { timeout }) = outgoing.request.arrival.grpc.filter(|_| is_http2) else {
+        let Some(GrpcCall { timeout }) = outgoing.request.arrival.grpc.filter(|_| is_http2) else {
             return Deadlines {
                 head: app.spec.timeout,
                 call: None,

@@ -20,7 +20,7 @@ use http::{HeaderMap, Method, StatusCode, header, request::Parts, uri::PathAndQu
 
 use crate::model::{
     arrival::{Arrival, Origin, RequestClass},
-    grpc::Grpc,
+    grpc::GrpcCall,
     site::Site,
 };
 use names::Names;
@@ -195,7 +195,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         vhost,
         resends_form: unmarked.is_some(),
         target: unmarked.unwrap_or_else(|| target.clone()),
-        grpc: may_be_call.then(|| Grpc::of(headers)).flatten(),
+        grpc: may_be_call.then(|| GrpcCall::from_headers(headers)).flatten(),
         class,
         provenance,
         sends_form,

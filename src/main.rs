@@ -6,8 +6,7 @@ use clap::Parser;
 use ludgate::{cli::Cli, commands};
 use tikv_jemallocator::Jemalloc;
 
-/// A request makes and drops some dozens of small things; the system's allocator takes its time for
-/// each.
+/// A request makes dozens of small allocations, for which the system's allocator is slow.
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 

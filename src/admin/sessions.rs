@@ -1,4 +1,4 @@
-//! `/sessions`: who is signed in, and ending that: a person's, one of them, or all of an app.
+//! `/sessions`: lists sign-ins, and revokes those of a person, a single one, or all of an app.
 
 use http::{StatusCode, Uri};
 use serde_json::json;
@@ -10,18 +10,18 @@ use crate::{
     session::record::SignIn,
 };
 
-/// What is asked about.
-enum Which {
-    /// Everything of a person.
+/// The sessions that a query selects.
+enum SessionSelector {
+    /// All sign-ins of a person.
     Subject(String),
-    /// One sign-in of a person, by the beginning of its key as the log shows it.
+    /// One sign-in of a person, by the first eight digits of its key, as in the log.
     Session(String, String),
     /// All sessions of an app.
     App(AppId),
 }
 
-impl Which {
-    fn parse(uri: &Uri) -> Option<Which> {
+impl SessionSelector {
+    fn parse(uri: &Uri) -> Option<SessionSelector> {
         let query = uri.query().unwrap_or_default();
         let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
         let pairs: Vec<(&str, &str)> = pairs
@@ -30,21 +30,22 @@ impl Which {
             .collect();
         match *pairs {
             [("subject", subject)] if !subject.is_empty() => {
-                Some(Which::Subject(subject.to_owned()))
+                Some(SessionSelector::Subject(subject.to_owned()))
             }
-            [("subject", subject), ("session", session)] => {
-                Some(Which::Session(subject.to_owned(), session.to_owned()))
-            }
-            [("app", app)] => AppId::new(app).map(Which::App),
+            [("subject", subject), ("session", session)] => Some(SessionSelector::Session(
+                subject.to_owned(),
+                session.to_owned(),
+            )),
+            [("app", app)] => AppId::new(app).map(SessionSelector::App),
             _ => None,
         }
     }
 }
 
-/// `GET /sessions?subject=…`.
+/// `GET /sessions?subject=…`: the sign-ins of a person.
 pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
-    let Some(Which::Subject(subject)) = Which::parse(uri) else {
-        return what_is_meant();
+    let Some(SessionSelector::Subject(subject)) = SessionSelector::parse(uri) else {
+        return selector_required();
     };
     if gateway
         .sessions
@@ -52,7 +53,7 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
         .await
         .is_err()
     {
-        return store_is_away();
+        return store_unavailable();
     }
     let now = gateway.clock.now();
     let list: Vec<_> = gateway
@@ -73,7 +74,7 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     admin::json(&json!({ "subject": subject, "sessions": list }))
 }
 
-/// `DELETE /sessions?…`: what is open under them ends too.
+/// `DELETE /sessions?…`. Streams of these sessions end too.
 pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let sessions = &gateway.sessions;
     let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {
@@ -85,36 +86,36 @@ pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
         });
         ended.count()
     };
-    let which = Which::parse(uri);
+    let which = SessionSelector::parse(uri);
     let known = match &which {
-        Some(Which::Subject(subject) | Which::Session(subject, _)) => {
+        Some(SessionSelector::Subject(subject) | SessionSelector::Session(subject, _)) => {
             sessions.bring_all_of(Some(subject), None).await
         }
-        Some(Which::App(_)) | None => Ok(()),
+        Some(SessionSelector::App(_)) | None => Ok(()),
     };
     let ended = match &which {
-        Some(Which::Subject(subject)) => end(subject, &|_| true),
-        Some(Which::Session(subject, session)) => {
+        Some(SessionSelector::Subject(subject)) => end(subject, &|_| true),
+        Some(SessionSelector::Session(subject, session)) => {
             end(subject, &|sign_in| sign_in.key().short() == *session)
         }
-        Some(Which::App(app)) => sessions.end_of_app(app).await,
-        None => return what_is_meant(),
+        Some(SessionSelector::App(app)) => sessions.end_of_app(app).await,
+        None => return selector_required(),
     };
     let query = uri.query().unwrap_or_default();
     tracing::info!(target: "audit", event = "revoked", query, ended);
     if known.is_err() {
-        store_is_away()
+        store_unavailable()
     } else {
         admin::json(&json!({ "ended": ended }))
     }
 }
 
-fn store_is_away() -> Reply {
+fn store_unavailable() -> Reply {
     let what = "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
     text(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
-fn what_is_meant() -> Reply {
+fn selector_required() -> Reply {
     let known = "say which: ?subject=…, ?subject=…&session=… (the first eight digits), or for DELETE ?app=…\n";
     text(StatusCode::BAD_REQUEST, known)
 }

@@ -93,7 +93,7 @@ mod tests {
 
     fn request<'h>(headers: &'h HeaderMap, site: &'h Site) -> IncomingRequest<'h> {
         let target = PathAndQuery::from_static("/apps/grp/");
-        let arrival = Arrival::of_navigation(VirtualHost::Site, target);
+        let arrival = Arrival::navigation(VirtualHost::Site, target);
         let client = Client::at(std::net::Ipv4Addr::LOCALHOST.into());
         IncomingRequest::new(
             arrival,

@@ -1,12 +1,12 @@
 //! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their
 //! Services.
 //!
-//! A feeder: it watches, and publishes whole snapshots. Nothing is published before all of them
-//! were listed once, and a list that breaks off changes nothing. While the API is away the last
-//! state stays in force.
+//! The source watches and publishes whole snapshots. Nothing is published before all kinds were
+//! listed once, and an incomplete list changes nothing. During an outage of the API the last state
+//! stays in force.
 //!
-//! Invariant: an access rule is always the last one that was written; whatever else a broken object
-//! says, it keeps its last good form.
+//! Invariant: the access rule in force is always the last one written. Other parts of an invalid
+//! object keep their last valid form.
 
 mod application;
 mod namespace;
@@ -34,7 +34,7 @@ use crate::{
         Cluster,
         crd::application::{PhApplication, SERVICE_PREFIX},
         endpoint_slices,
-        watch::{Told, Watched},
+        watch::{ObjectEvent, WatchTarget},
     },
     model::{
         app::{AppId, AppSpec, AppState, Isolation, Upstream, UpstreamScheme},
@@ -42,39 +42,42 @@ use crate::{
     },
     ops::readiness::Latch,
 };
-use application::Form;
-use namespace::Namespace;
+use application::PublishedApp;
+use namespace::WatchedNamespace;
 use ready_pods::ReadyPods;
 
-/// Changes that come together are published together: this long after the first of them.
+/// Changes are gathered for this time after the first, and published together.
 const GATHER: Duration = Duration::from_millis(20);
-/// After a snapshot was made, the next is not begun for so many times as long.
+/// Pause between snapshots, as a multiple of the time that the last one took.
 const REST: u32 = 5;
-/// How often the age of the catalogue is written down.
+/// Interval at which the age of the catalogue is measured.
 const AGE_EVERY: Duration = Duration::from_secs(1);
 
-/// What turns objects into apps.
-pub struct Feeder {
+/// Turns objects of a cluster into apps of the catalogue.
+pub struct KubernetesSource {
     site: Arc<Site>,
-    /// The apps of the configuration file, which come before objects of their names.
+    /// The apps of the configuration file, which take precedence over objects of the same name.
     own: watch::Receiver<Vec<AppSpec>>,
-    /// How long an app has for its response head.
+    /// Deadline for response headers.
     timeout: Duration,
     isolation: Isolation,
-    namespaces: Vec<Namespace>,
+    namespaces: Vec<WatchedNamespace>,
 }
 
-impl Feeder {
-    /// Knows nothing of these namespaces yet.
+impl KubernetesSource {
+    /// A source for these namespaces, without any list yet.
     pub fn new(
         site: Arc<Site>,
         own: watch::Receiver<Vec<AppSpec>>,
         timeout: Duration,
         isolation: Isolation,
         namespaces: &[String],
-    ) -> Feeder {
-        let namespaces = namespaces.iter().map(|name| Namespace::new(name)).collect();
-        Feeder {
+    ) -> KubernetesSource {
+        let namespaces = namespaces
+            .iter()
+            .map(|name| WatchedNamespace::new(name))
+            .collect();
+        KubernetesSource {
             site,
             own,
             timeout,
@@ -83,17 +86,18 @@ impl Feeder {
         }
     }
 
-    /// Watches and publishes, for ever; `first` is dropped with the first whole snapshot.
-    pub async fn feed(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
+    /// Watches and publishes for as long as the process runs. `first` is dropped with the first
+    /// complete snapshot.
+    pub async fn run(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
         let mut first = Some(first);
-        let mut told = self.watch(&cluster);
+        let mut events = self.watch(&cluster);
         let mut tick = tokio::time::interval(AGE_EVERY);
         let mut due: Option<Instant> = None;
         let mut rested = Instant::now();
         loop {
             tokio::select! {
-                Some((index, source, told)) = told.recv() => {
-                    if self.hear(index, source, told) {
+                Some((index, kind, event)) = events.recv() => {
+                    if self.apply(index, kind, event) {
                         due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                     }
                 }
@@ -101,12 +105,12 @@ impl Feeder {
                     due = None;
                     let begun = Instant::now();
                     let next = self.snapshot(&catalog.load());
-                    // However often objects change, most of the time is left for other work.
+                    // Snapshots take at most a sixth of the time, however often objects change.
                     rested = Instant::now() + begun.elapsed() * REST;
                     if let Some(next) = next.filter(|next| !next.is_same_as(&catalog.load())) {
                         catalog.metrics().problems.set(i64::try_from(next.problems().len()).unwrap_or(i64::MAX));
                         if next.problems() != catalog.load().problems() {
-                            complain(&next, &catalog.load());
+                            log_new_problems(&next, &catalog.load());
                         }
                         catalog.publish(next);
                         if first.take().is_some() {
@@ -117,17 +121,17 @@ impl Feeder {
                 Ok(()) = self.own.changed() => {
                     due = due.or_else(|| Some(rested.max(Instant::now() + GATHER)));
                 }
-                _ = tick.tick() => { catalog.metrics().age.set(cluster.silence().as_secs_f64()); },
+                _ = tick.tick() => { catalog.metrics().age.set(cluster.staleness().as_secs_f64()); },
             }
         }
     }
 
-    /// Waits for everything once, and gives back what would be published then.
-    pub async fn once(mut self, cluster: &Cluster) -> Snapshot {
+    /// Waits for the first complete lists, and returns their snapshot.
+    pub async fn load_once(mut self, cluster: &Cluster) -> Snapshot {
         let empty = Snapshot::incomplete(self.site.clone(), Vec::new());
-        let mut told = self.watch(cluster);
-        while let Some((index, source, told)) = told.recv().await {
-            if self.hear(index, source, told)
+        let mut events = self.watch(cluster);
+        while let Some((index, kind, event)) = events.recv().await {
+            if self.apply(index, kind, event)
                 && let Some(snapshot) = self.snapshot(&empty)
             {
                 return snapshot;
@@ -136,69 +140,62 @@ impl Feeder {
         empty
     }
 
-    /// All watches, in one queue.
-    fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, Source, Told)> {
-        let (tell, told) = mpsc::channel(1);
+    /// Starts all watches, with one queue for their events.
+    fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, ObjectKind, ObjectEvent)> {
+        let (sender, events) = mpsc::channel(1);
         for (index, namespace) in self.namespaces.iter().enumerate() {
-            let kind = Watched::Kind(ApiResource::erase::<PhApplication>(&()));
-            for (source, watched) in [
-                (Source::Apps, kind),
-                (Source::Slices, Watched::EndpointSlices),
+            let apps = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
+            for (kind, target) in [
+                (ObjectKind::Apps, apps),
+                (ObjectKind::Slices, WatchTarget::EndpointSlices),
             ] {
-                let mut one = cluster.watch(watched, namespace.name());
-                let tell = tell.clone();
+                let mut one = cluster.watch(target, namespace.name());
+                let sender = sender.clone();
                 tokio::spawn(async move {
-                    while let Some(told) = one.recv().await {
-                        if tell.send((index, source, told)).await.is_err() {
+                    while let Some(event) = one.recv().await {
+                        if sender.send((index, kind, event)).await.is_err() {
                             return;
                         }
                     }
                 });
             }
         }
-        told
+        events
     }
 
-    /// Takes in what a watch says; gives back whether it may change what is published.
-    fn hear(&mut self, index: usize, source: Source, told: Told) -> bool {
+    /// Applies an event. Returns whether it may change the snapshot.
+    fn apply(&mut self, index: usize, kind: ObjectKind, event: ObjectEvent) -> bool {
         let Some(namespace) = self.namespaces.get_mut(index) else {
             return false;
         };
-        match source {
-            Source::Apps => namespace.apps.hear(told, |object, before| {
+        match kind {
+            ObjectKind::Apps => namespace.apps.apply(event, |object, before| {
                 Some((object.name_any(), application::read(object, before)))
             }),
-            Source::Slices => namespace.slices.hear(told, |object, _| {
-                // Of other Services nothing is kept.
-                let slice = endpoint_slices::read(object)
+            ObjectKind::Slices => namespace.slices.apply(event, |object, _| {
+                // Slices of other Services are not stored.
+                let slice = endpoint_slices::parse(object)
                     .filter(|slice| slice.service.starts_with(SERVICE_PREFIX))?;
                 Some((object.name_any(), slice))
             }),
         }
     }
 
-    /// The snapshot of this moment; `None` until everything was listed once.
+    /// The current snapshot; `None` until all kinds were listed once.
     fn snapshot(&self, before: &Snapshot) -> Option<Snapshot> {
-        if !self.namespaces.iter().all(Namespace::is_known) {
+        if !self.namespaces.iter().all(WatchedNamespace::is_known) {
             return None;
         }
         let mut problems = Vec::new();
-        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         let mut specs = self.own.borrow().clone();
         let own: Vec<AppId> = specs.iter().map(|spec| spec.id.clone()).collect();
-        let mut groups = HashMap::new();
+        let mut taken: BTreeMap<&str, &str> = BTreeMap::new();
         taken.extend(own.iter().map(|id| (id.as_str(), "the configuration file")));
-        let site_label = self.site.apps_domain.as_ref().and_then(|domain| {
-            self.site
-                .origin
-                .host
-                .strip_suffix(&**domain)
-                .and_then(|rest| rest.strip_suffix('.'))
-        });
-        if let Some(label) = site_label {
+        if let Some(label) = self.site.own_label() {
             taken.insert(label, "the site, whose host it would have");
         }
-        let pods = ReadyPods::of(&self.namespaces);
+        let mut groups = HashMap::new();
+        let pods = ReadyPods::from_namespaces(&self.namespaces);
         for namespace in &self.namespaces {
             let mut of_namespace = HashMap::new();
             for (name, seen) in namespace.apps.sorted() {
@@ -213,13 +210,13 @@ impl Feeder {
                     });
                 };
                 if let Some(what) = &seen.problem {
-                    problem(what.clone(), seen.form.is_some());
+                    problem(what.clone(), seen.published.is_some());
                 }
                 if AppId::new(name).is_none() {
                     continue;
                 }
-                // A name that was given once is not another's for as long as its object is there,
-                // whatever is wrong with it.
+                // An object owns its name even while it is invalid: another object must not take
+                // over the address.
                 match taken.entry(name) {
                     Entry::Occupied(other) => {
                         problem(format!("its name is taken by {}", other.get()), false);
@@ -227,15 +224,17 @@ impl Feeder {
                     }
                     Entry::Vacant(free) => free.insert(namespace.name()),
                 };
-                let Some(form) = &seen.form else { continue };
-                let ready = pods.of_app(namespace.name(), name, form);
+                let Some(published) = &seen.published else {
+                    continue;
+                };
+                let ready = pods.of_app(namespace.name(), name, published);
                 if ready.contested {
                     problem(
                         "some of its pods' addresses are also those of another app's pods: not used".into(),
                         true,
                     );
                 }
-                specs.extend(self.spec(name, form, ready.addresses, namespace.name()));
+                specs.extend(self.spec(name, published, ready.addresses, namespace.name()));
             }
             groups.insert(namespace.name().into(), of_namespace);
         }
@@ -245,32 +244,32 @@ impl Feeder {
     fn spec(
         &self,
         name: &str,
-        form: &Form,
+        published: &PublishedApp,
         ready: Vec<SocketAddr>,
         namespace: &str,
     ) -> Option<AppSpec> {
-        let state = form.state(!ready.is_empty());
+        let state = published.state(!ready.is_empty());
         let upstream = Upstream {
             scheme: UpstreamScheme::Pods(ready.into()),
             host: format!("{SERVICE_PREFIX}{name}.{namespace}.svc").into(),
-            port: form.port,
+            port: published.port,
         };
-        let message = form
-            .now
+        let message = published
+            .live
             .message
             .clone()
             .filter(|_| state != AppState::Running);
         Some(AppSpec {
-            name: Some(form.title.clone()),
-            strip_prefix: form.rewrite,
+            name: Some(published.title.clone()),
+            strip_prefix: published.rewrite,
             isolation: self.isolation,
-            first_page: form.first_page.clone(),
+            first_page: published.first_page.clone(),
             state,
             message,
             ..AppSpec::new(
                 AppId::new(name)?,
                 upstream,
-                form.now.access.clone(),
+                published.live.access.clone(),
                 self.timeout,
             )
         })
@@ -278,13 +277,13 @@ impl Feeder {
 }
 
 #[derive(Clone, Copy)]
-enum Source {
+enum ObjectKind {
     Apps,
     Slices,
 }
 
-/// Says what is wrong now and was not before; the whole list is at `GET /apps`.
-fn complain(next: &Snapshot, before: &Snapshot) {
+/// Logs problems that are new; the whole list is at `GET /apps`.
+fn log_new_problems(next: &Snapshot, before: &Snapshot) {
     let known: HashSet<(&str, &str)> = before
         .problems()
         .iter()

@@ -1,12 +1,12 @@
 //! `ludgate config check|print|reference`.
 
-use super::{BAD_CONFIGURATION, DONE};
+use super::exit_code::{BAD_CONFIGURATION, DONE};
 use crate::{
     cli::ConfigCommand,
     settings::{self, reference},
 };
 
-/// Runs one of them.
+/// Runs one subcommand, and returns the exit code.
 pub fn run(command: &ConfigCommand) -> u8 {
     match command {
         ConfigCommand::Check { file } => match settings::load(file) {
@@ -17,8 +17,8 @@ pub fn run(command: &ConfigCommand) -> u8 {
                 println!("{}: fine, {} apps", file.display(), settings.apps.len());
                 DONE
             }
-            Err(mistakes) => {
-                eprintln!("{}:\n{mistakes}", file.display());
+            Err(errors) => {
+                eprintln!("{}:\n{errors}", file.display());
                 BAD_CONFIGURATION
             }
         },

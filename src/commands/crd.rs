@@ -1,9 +1,9 @@
 //! `ludgate crd print`.
 
-use super::{DONE, FAILED};
+use super::exit_code::{DONE, FAILED};
 use crate::{cli::CrdCommand, cluster::crd};
 
-/// Runs it.
+/// Runs the command, and returns the exit code.
 pub fn run(command: &CrdCommand) -> u8 {
     match command {
         CrdCommand::Print => match documents() {

@@ -1,16 +1,19 @@
-//! `ludgate demo`: everything in one process, for somebody who wants to see it.
+//! `ludgate demo`: gateway, provider and sample apps in one process.
 
-use super::{BAD_CONFIGURATION, DONE, FAILED, signals::Signals};
+use super::{
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+    signals::Signals,
+};
 use crate::{
     cli,
-    demo::{self, Demo},
+    demo::{self, DemoOptions},
     listener::ListenError,
     ops::logging,
-    run::{Options, StartError},
+    run::{StartError, StartOptions},
 };
 
-/// Runs it.
-pub fn run(args: &cli::Demo) -> u8 {
+/// Runs the command, and returns the exit code.
+pub fn run(args: &cli::DemoArgs) -> u8 {
     if !args.listen.ip().is_loopback() {
         eprintln!(
             "--listen {}: the demo signs in whoever clicks a name, so it listens on loopback only",
@@ -44,12 +47,12 @@ pub fn run(args: &cli::Demo) -> u8 {
     }
 }
 
-fn serve(args: &cli::Demo) -> anyhow::Result<()> {
+fn serve(args: &cli::DemoArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let mut signals = Signals::register_stop()?;
-        let options = Options::of_this_machine();
-        let demo = Demo {
+        let options = StartOptions::for_this_machine();
+        let demo = DemoOptions {
             listen: args.listen,
             log_requests: args.log_requests,
         };

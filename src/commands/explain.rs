@@ -6,7 +6,7 @@ use std::{net::Ipv4Addr, sync::Arc};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
-use super::{BAD_CONFIGURATION, DONE};
+use super::exit_code::{BAD_CONFIGURATION, DONE};
 use crate::{
     authorize::Permit,
     caller::Identified,
@@ -14,7 +14,7 @@ use crate::{
         lookup::Lookup,
         snapshot::{Problem, Snapshot},
     },
-    cli::{Explain, Kind},
+    cli::{ExplainArgs, RequestKind},
     decide::{self, Decision, Target, head::Ingress, labels::DecisionLabel},
     incoming::IncomingRequest,
     model::{
@@ -34,7 +34,7 @@ use crate::{
 use sources::{Lookups, of_cluster};
 
 /// Runs it.
-pub fn run(args: &Explain) -> u8 {
+pub fn run(args: &ExplainArgs) -> u8 {
     let settings = match settings::load(&args.config) {
         Ok(settings) => settings,
         Err(mistakes) => {
@@ -256,7 +256,7 @@ fn answer(decision: &Decision) -> String {
     }
 }
 
-fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
+fn caller(args: &ExplainArgs, admin_groups: &[GroupName]) -> Caller {
     let Some(user) = &args.user else {
         return Caller::Anonymous;
     };
@@ -279,7 +279,7 @@ fn caller(args: &Explain, admin_groups: &[GroupName]) -> Caller {
 ///
 /// # Errors
 /// What cannot stand in a request.
-fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
+fn request(args: &ExplainArgs, site: &Site) -> Result<Parts, String> {
     let (host, target) = match args.url.split_once("://") {
         None => (&*site.origin.authority, args.url.as_str()),
         Some((_, rest)) => match rest.find('/') {
@@ -302,13 +302,13 @@ fn request(args: &Explain, site: &Site) -> Result<Parts, String> {
         );
     };
     match args.kind {
-        Kind::Navigation => {
+        RequestKind::Navigation => {
             set("sec-fetch-mode", "navigate");
             set("sec-fetch-dest", "document");
             set("accept", "text/html");
         }
-        Kind::Fetch => set("accept", "application/json"),
-        Kind::Websocket => {
+        RequestKind::Fetch => set("accept", "application/json"),
+        RequestKind::Websocket => {
             set("connection", "Upgrade");
             set("upgrade", "websocket");
             set("sec-websocket-version", "13");

@@ -1,40 +1,37 @@
 //! `ludgate gateway`: the data plane, until a signal.
 
-use std::{thread, time::Duration};
+use std::thread;
 
 use anyhow::Context;
+use tokio::time::Interval;
 
 use super::{
-    BAD_CONFIGURATION, DONE, FAILED,
-    reload::Reload,
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+    reload::ConfigReload,
     signals::{ProcessSignal, Signals},
 };
 use crate::{
     cli::GatewayArgs,
     listener::{ListenError, descriptors, inherited::Inherited},
-    ops::core_dumps,
-    ops::logging,
-    run::{self, Options, StartError},
+    ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
+    run::{self, Running, StartError, StartOptions},
     settings,
 };
 
-/// The configuration file is looked at this often.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// Runs it.
+/// Runs the command, and returns the exit code.
 pub fn run(args: &GatewayArgs) -> u8 {
-    let reload = Reload::new(&args.config);
+    let reload = ConfigReload::new(&args.config);
     let settings = match reload.settings() {
         Ok(settings) => settings,
-        Err(mistakes) => {
-            eprintln!("{}:\n{mistakes}", args.config.display());
+        Err(errors) => {
+            eprintln!("{}:\n{errors}", args.config.display());
             return BAD_CONFIGURATION;
         }
     };
     logging::start(&settings.log);
     descriptors::raise();
     core_dumps::disable();
-    // Before there is a second thread: what names them is taken out of the environment.
+    // Before a second thread exists: the variables are removed from the environment.
     let inherited = match Inherited::from_environment() {
         Ok(inherited) => inherited,
         Err(error) => {
@@ -43,8 +40,8 @@ pub fn run(args: &GatewayArgs) -> u8 {
         }
     };
     let keys = settings.keys.clone();
-    // Beside the start; the thread ends by itself. Without one, whoever needs a key first waits for
-    // it.
+    // Runs beside start-up and ends by itself. If the thread cannot start, the first use of a key
+    // waits instead.
     let _ = thread::Builder::new()
         .name("randomness".into())
         .spawn(move || keys.prepare());
@@ -67,38 +64,30 @@ pub fn run(args: &GatewayArgs) -> u8 {
 
 fn serve(
     settings: settings::Settings,
-    mut reload: Reload,
+    mut reload: ConfigReload,
     inherited: Inherited,
 ) -> anyhow::Result<()> {
     let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::register().context("cannot wait for signals")?;
-        let running = run::start(settings, Options { inherited, ..Options::of_this_machine() }).await?;
-        let mut look = tokio::time::interval(LOOK_EVERY);
-        let told = loop {
-            tokio::select! {
-                told = signals.next() => match told {
-                    ProcessSignal::Reload => reload.look(&running, true),
-                    ProcessSignal::Terminate | ProcessSignal::Interrupt => break told,
-                },
-                _ = look.tick() => reload.look(&running, false),
-            }
+        let options = StartOptions {
+            inherited,
+            ..StartOptions::for_this_machine()
         };
+        let running = run::start(settings, options).await?;
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
+        let signal = serve_until_signal(&mut signals, &mut poll, &mut reload, &running).await;
         let retired = running.retire();
-        if told == ProcessSignal::Terminate && !grace.is_zero() {
-            tracing::info!(seconds = grace.as_secs(), "stopping soon; still accepting connections");
-            let mut end = std::pin::pin!(tokio::time::sleep(grace));
-            loop {
-                tokio::select! {
-                    () = end.as_mut() => break,
-                    told = signals.next() => match told {
-                        ProcessSignal::Reload => reload.look(&running, true),
-                        // A second one ends the process at once, as its default does.
-                        ProcessSignal::Terminate | ProcessSignal::Interrupt => std::process::exit(i32::from(FAILED)),
-                    },
-                    _ = look.tick() => reload.look(&running, false),
-                }
+        if signal == StopSignal::Terminate && !grace.is_zero() {
+            tracing::info!(
+                seconds = grace.as_secs(),
+                "stopping soon; still accepting connections"
+            );
+            let stopped = serve_until_signal(&mut signals, &mut poll, &mut reload, &running);
+            if tokio::time::timeout(grace, stopped).await.is_ok() {
+                // A second signal ends the process at once, as its default does.
+                std::process::exit(i32::from(FAILED));
             }
         }
         tracing::info!("stopping");
@@ -110,4 +99,30 @@ fn serve(
         }
         Ok(())
     })
+}
+
+/// Signals that stop the process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StopSignal {
+    Terminate,
+    Interrupt,
+}
+
+/// Reloads the configuration when it changes or SIGHUP arrives, until a signal stops the process.
+async fn serve_until_signal(
+    signals: &mut Signals,
+    poll: &mut Interval,
+    reload: &mut ConfigReload,
+    running: &Running,
+) -> StopSignal {
+    loop {
+        tokio::select! {
+            signal = signals.next() => match signal {
+                ProcessSignal::Reload => reload.poll(running, true),
+                ProcessSignal::Terminate => return StopSignal::Terminate,
+                ProcessSignal::Interrupt => return StopSignal::Interrupt,
+            },
+            _ = poll.tick() => reload.poll(running, false),
+        }
+    }
 }

@@ -1,121 +1,114 @@
-//! A configuration file that is written anew while the gateway runs: put in force whole, or not at
-//! all.
+//! Reload of the configuration file while the gateway runs: a changed file takes effect as a whole
+//! or not at all.
 //!
-//! The apps change without a restart. What cannot is named, and stays as it was at the start. The
-//! file is looked at now and then rather than watched: that works wherever it comes from, a
-//! ConfigMap that is swapped as a link included.
+//! The apps change without a restart. Other changes are named in the log, and the values from
+//! start-up stay in force.
 
-use std::{
-    cell::OnceCell,
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{cell::OnceCell, collections::BTreeSet, path::Path};
 
 use toml::Table;
 
 use crate::{
+    ops::file_watch::WatchedFile,
     run::Running,
-    settings::{self, Mistakes, Settings},
+    settings::{self, ConfigErrors, Settings},
 };
 
-/// The table whose content may change without a restart.
+/// The table that may change without a restart.
 const LIVE: &str = "apps";
 
-/// Looks at one file.
-pub struct Reload {
-    path: PathBuf,
-    /// What it said at the start: that is in force but for the apps.
+/// Reloads one configuration file.
+pub struct ConfigReload {
+    file: WatchedFile,
+    /// The text at start-up, in force except for the apps.
     first: Option<String>,
-    /// Its tables, once they were asked for.
+    /// The tables of `first`, parsed at the first reload.
     first_tables: OnceCell<Table>,
-    /// What it said when its apps were last put in force.
+    /// The text whose apps are in force.
     in_force: Option<String>,
-    /// What it said at the last look: one that is being written is looked at once more.
-    seen: Option<String>,
-    /// What was last said to be wrong with it.
-    wrong: Option<String>,
+    /// The errors that were logged last.
+    errors: Option<String>,
 }
 
-impl Reload {
-    /// Of the file that the gateway is started with.
-    pub fn new(path: &Path) -> Reload {
-        let first = fs::read_to_string(path).ok();
-        let (path, first_tables) = (path.to_owned(), OnceCell::new());
-        Reload {
-            path,
+impl ConfigReload {
+    /// Reads the file that the gateway is started with.
+    pub fn new(path: &Path) -> ConfigReload {
+        let file = WatchedFile::new(path);
+        let first = file.content().map(str::to_owned);
+        ConfigReload {
+            file,
             in_force: first.clone(),
-            seen: first.clone(),
             first,
-            first_tables,
-            wrong: None,
+            first_tables: OnceCell::new(),
+            errors: None,
         }
     }
 
-    /// What it means at the start.
+    /// The settings at start-up.
     ///
     /// # Errors
-    /// All mistakes at once; an unreadable file is one.
-    pub fn settings(&self) -> Result<Settings, Mistakes> {
+    /// All errors at once; an unreadable file is one.
+    pub fn settings(&self) -> Result<Settings, ConfigErrors> {
         match &self.first {
             Some(text) => settings::parse(text, self.folder(), std::env::vars()),
-            None => settings::load(&self.path),
+            None => settings::load(self.file.path()),
         }
     }
 
-    /// Puts the file in force when it has changed and stands still, or when somebody asks for it.
-    /// One that cannot be used is tried again and again: what it names may come later than the file
-    /// itself.
-    pub fn look(&mut self, running: &Running, asked: bool) {
-        let text = fs::read_to_string(&self.path);
-        let before = std::mem::replace(&mut self.seen, text.as_ref().ok().cloned());
-        if !asked && (self.seen != before || (self.wrong.is_none() && self.seen == self.in_force)) {
+    /// Reloads the file if it has changed and is not being written, or if `forced`. An invalid file
+    /// is tried again at every poll: files that it names may appear later than the file itself.
+    pub fn poll(&mut self, running: &Running, forced: bool) {
+        let (text, is_settled) = self.file.read();
+        let is_in_force = self.file.content() == self.in_force.as_deref();
+        if !forced && (!is_settled || (self.errors.is_none() && is_in_force)) {
             return;
         }
         let read = match &text {
             Ok(text) => settings::parse(text, self.folder(), std::env::vars())
-                .map_err(|mistakes| mistakes.to_string()),
+                .map_err(|errors| errors.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match read {
-            Ok(settings) => {
-                let count = settings.apps.len();
-                running.replace_apps(settings.apps);
-                // Nobody waits for what is only told.
-                let first = self
-                    .first_tables
-                    .get_or_init(|| tables(self.first.as_deref()));
-                let waiting = changed(first, &tables(self.seen.as_deref()));
-                running.tell_configuration(Ok(&waiting));
-                if waiting.is_empty() {
-                    tracing::info!(apps = count, "reloaded the configuration");
-                } else {
-                    let keys = waiting.join(", ");
-                    tracing::warn!(
-                        apps = count,
-                        needs_restart = keys,
-                        "reloaded the apps of the configuration; other changes need a restart"
-                    );
-                }
-                self.in_force.clone_from(&self.seen);
-                self.wrong = None;
-            }
+            Ok(settings) => self.apply(running, settings),
             Err(mistakes) => {
-                if asked || self.wrong.as_ref() != Some(&mistakes) {
-                    running.tell_configuration(Err(&mistakes));
+                if forced || self.errors.as_ref() != Some(&mistakes) {
+                    running.report_configuration(Err(&mistakes));
                     tracing::warn!(%mistakes, "cannot reload the configuration; the previous one stays in force");
                 }
-                self.wrong = Some(mistakes);
+                self.errors = Some(mistakes);
             }
         }
     }
 
+    fn apply(&mut self, running: &Running, settings: Settings) {
+        let apps = settings.apps.len();
+        running.replace_apps(settings.apps);
+        // After the apps: access rules must not wait for this comparison.
+        let first = self
+            .first_tables
+            .get_or_init(|| tables(self.first.as_deref()));
+        let waiting = changed(first, &tables(self.file.content()));
+        running.report_configuration(Ok(&waiting));
+        if waiting.is_empty() {
+            tracing::info!(apps, "reloaded the configuration");
+        } else {
+            let keys = waiting.join(", ");
+            tracing::warn!(
+                apps,
+                needs_restart = keys,
+                "reloaded the apps of the configuration; other changes need a restart"
+            );
+        }
+        self.in_force = self.file.content().map(str::to_owned);
+        self.errors = None;
+    }
+
     fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("."))
+        self.file.path().parent().unwrap_or(Path::new("."))
     }
 }
 
-/// What a text holds, but for what may change.
+/// The tables of a text, without the live one.
 fn tables(text: Option<&str>) -> Table {
     let mut tables: Table = text.and_then(|text| text.parse().ok()).unwrap_or_default();
     tables.remove(LIVE);

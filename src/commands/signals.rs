@@ -1,25 +1,25 @@
-//! The signals that a process is stopped or told to read its configuration by.
+//! Signals that stop the process or reload its configuration.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::FAILED;
+use super::exit_code::FAILED;
 
-/// Handlers that are registered. Until they are, each of these signals kills the process, so this
-/// comes before the first socket: as soon as the process answers, its supervisor may signal it.
+/// Registered signal handlers. Without them each signal kills the process. They are registered
+/// before the first socket opens, since a supervisor may signal a process once it answers.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
 }
 
-/// What the process was told.
+/// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessSignal {
-    /// SIGTERM: a service manager stops it.
+    /// SIGTERM: a service manager stops the process.
     Terminate,
-    /// SIGINT: a person at a terminal stops it, and does not want to wait.
+    /// SIGINT: a person at a terminal stops the process, without a grace period.
     Interrupt,
-    /// SIGHUP: read the configuration again.
+    /// SIGHUP: reload the configuration.
     Reload,
 }
 
@@ -36,24 +36,20 @@ impl Signals {
         })
     }
 
-    /// Registers SIGTERM and SIGINT; SIGHUP ends the process, as it should when its terminal is
-    /// closed.
+    /// Registers SIGTERM and SIGINT. SIGHUP keeps its default and ends the process, as it should
+    /// when the terminal is closed.
     ///
     /// # Errors
     /// When the system refuses.
     pub fn register_stop() -> std::io::Result<Signals> {
-        let (terminate, interrupt) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
         Ok(Signals {
-            terminate,
-            interrupt,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
             hangup: None,
         })
     }
 
-    /// The next of them. Cancel safety: may be dropped and called again.
+    /// The next signal. Cancel safety: may be dropped and called again.
     pub async fn next(&mut self) -> ProcessSignal {
         let hangup = async {
             match &mut self.hangup {

@@ -1,9 +1,8 @@
 //! The sample apps that `ludgate demo` runs behind the gateway, each a small HTTP server on a
 //! loopback port.
 //!
-//! Lookup: which apps there are, how one is started, and which answers what. What the apps say lives
-//! below: `page` makes answers out of the HTML files, `visitor` reads what the gateway told about
-//! the person, `whoami` and `team` fill their page, `chat` is the app with streams.
+//! This file starts the apps and routes their requests. `page` makes responses, `visitor` reads the
+//! identity headers, `whoami` and `team` render their pages, `chat` is the app with streams.
 
 mod chat;
 mod page;
@@ -19,56 +18,62 @@ use std::{
     time::Duration,
 };
 
+use askama::Template;
 use http::HeaderMap;
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 
 use chat::room::Room;
-use page::{Answer, Piece, Scripts};
+use page::{AppResponse, Scripts};
 
-const HELLO: &str = include_str!("apps/hello.html");
+#[derive(Template)]
+#[template(path = "demo/hello.html")]
+struct HelloPage<'p> {
+    home: &'p str,
+}
+
 /// How long to wait when no connection can be accepted, such as when file descriptors have run out.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Which app to run.
+/// The sample apps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sample {
-    /// A page for everybody; it is told nothing about anybody.
+pub enum SampleApp {
+    /// A public page, without identity headers.
     Hello,
-    /// Shows the headers it received; for any signed-in person.
+    /// Shows the headers it receives; for any signed-in person.
     Whoami,
     /// Greets a member of a group.
     Team,
-    /// Members of a group talk, by WebSocket or Server-Sent Events.
+    /// A chat for members of a group, by WebSocket or Server-Sent Events.
     Chat,
 }
 
-/// Starts an app on a free port of 127.0.0.1 and returns where it listens; `launcher` is where all
-/// are listed. It runs as long as the runtime.
+/// Starts an app on a free port of 127.0.0.1, and returns its address. `launcher` is the URL of the
+/// launcher. The app runs as long as the runtime.
 ///
 /// # Errors
-/// When no port can be had.
-pub async fn start(sample: Sample, launcher: &str) -> io::Result<SocketAddr> {
+/// When no port is available.
+pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
     let app = App {
-        program: Program::of(sample),
+        program: Program::new(sample),
         launcher: launcher.into(),
     };
     tokio::spawn(serve(listener, app));
     Ok(address)
 }
 
-/// A running app.
+/// A sample app that serves requests.
 #[derive(Clone)]
 struct App {
     program: Program,
-    /// Where all apps are listed, as a whole address.
+    /// Absolute URL of the launcher.
     launcher: Arc<str>,
 }
 
-/// What it does, with what it remembers.
+/// The program of an app, with its state.
 #[derive(Clone)]
 enum Program {
     Hello,
@@ -78,22 +83,22 @@ enum Program {
 }
 
 impl Program {
-    fn of(sample: Sample) -> Program {
+    fn new(sample: SampleApp) -> Program {
         match sample {
-            Sample::Hello => Program::Hello,
-            Sample::Whoami => Program::Whoami,
-            Sample::Team => Program::Team,
-            Sample::Chat => Program::Chat(Arc::new(Room::new())),
+            SampleApp::Hello => Program::Hello,
+            SampleApp::Whoami => Program::Whoami,
+            SampleApp::Team => Program::Team,
+            SampleApp::Chat => Program::Chat(Arc::new(Room::new())),
         }
     }
 }
 
 impl App {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>) -> AppResponse {
         let home = self.home(request.headers()).to_owned();
         match &self.program {
             Program::Hello => only_page(&request, || {
-                page::fill(HELLO, &[("home", Piece::Text(&home))])
+                HelloPage { home: &home }.render().unwrap_or_default()
             }),
             Program::Whoami => only_page(&request, || whoami::page(request.headers(), &home)),
             Program::Team => only_page(&request, || team::page(request.headers(), &home)),
@@ -101,8 +106,8 @@ impl App {
         }
     }
 
-    /// Where all apps are: one up from an app on a path, on the site from an app on a host of its
-    /// own.
+    /// The address of the launcher: relative for an app on a path, absolute for one on its own
+    /// host.
     fn home(&self, headers: &HeaderMap) -> &str {
         if headers.contains_key("x-forwarded-prefix") {
             "../"
@@ -112,7 +117,7 @@ impl App {
     }
 }
 
-fn only_page(request: &Request<Incoming>, make: impl FnOnce() -> String) -> Answer {
+fn only_page(request: &Request<Incoming>, make: impl FnOnce() -> String) -> AppResponse {
     if request.uri().path() != "/" {
         return page::not_found();
     }
@@ -134,11 +139,11 @@ async fn serve(listener: TcpListener, app: App) {
 }
 
 async fn attend(stream: TcpStream, app: App) {
-    // Chat lines are short and somebody waits for them; without it they are only slower.
+    // Chat lines are short and should arrive at once.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request| async { Ok::<_, Infallible>(app.answer(request).await) });
-    // No time limit on idle connections: the gateway keeps them to use them again. A connection
-    // that fails concerns its peer only, and the peer knows.
+    // Idle connections have no time limit, since the gateway reuses them. Errors concern the peer
+    // only, which sees them too.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
@@ -167,7 +172,12 @@ mod tests {
     }
 
     pub(super) const LAUNCHER: &str = "http://127.0.0.1:1/apps/";
-    const ALL: [Sample; 4] = [Sample::Hello, Sample::Whoami, Sample::Team, Sample::Chat];
+    const ALL: [SampleApp; 4] = [
+        SampleApp::Hello,
+        SampleApp::Whoami,
+        SampleApp::Team,
+        SampleApp::Chat,
+    ];
 
     #[tokio::test]
     async fn every_app_has_a_whole_page_that_works_at_any_mount() {
@@ -185,7 +195,19 @@ mod tests {
                 page.contains("<style>:root") && page.contains("href=\"../\""),
                 "{sample:?}"
             );
-            assert!(!page.contains("{{"), "{sample:?} has an unfilled place");
+            let style = page
+                .split_once("<style>")
+                .and_then(|(_, rest)| rest.split_once("</style>"));
+            assert!(
+                style.is_some_and(|(style, _)| {
+                    style.contains("prefers-color-scheme:dark") && !style.contains('<')
+                }),
+                "{sample:?}"
+            );
+            assert!(
+                !page.contains("{{"),
+                "{sample:?} has an unrendered expression"
+            );
             for absolute in [
                 "href=\"/",
                 "src=",
@@ -225,7 +247,7 @@ mod tests {
 
     #[tokio::test]
     async fn noise_on_the_wire_ends_one_connection_only() {
-        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
         exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
         assert!(
             ask(address, "GET /", "")
@@ -236,7 +258,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_public_app_says_nothing_about_who_asks() {
-        let address = start(Sample::Hello, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
         let page = ask(address, "GET /", "X-Forwarded-User: ada\r\n").await;
         assert!(!page.contains("ada"));
     }

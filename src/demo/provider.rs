@@ -25,7 +25,7 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// The one client it knows.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct RegisteredClient {
     /// `client_id`.
     pub id: String,
     /// `client_secret`.
@@ -56,7 +56,7 @@ pub struct Provider(Arc<Inner>);
 
 struct Inner {
     issuer: String,
-    client: Client,
+    client: RegisteredClient,
     clock: Clock,
     state: Mutex<State>,
 }
@@ -95,7 +95,7 @@ impl Provider {
     ///
     /// # Errors
     /// When no port or no key can be had.
-    pub async fn start(client: Client, clock: Clock) -> io::Result<Provider> {
+    pub async fn start(client: RegisteredClient, clock: Clock) -> io::Result<Provider> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         Provider::start_on(listener, client, clock)
     }
@@ -106,7 +106,7 @@ impl Provider {
     /// When no key can be made.
     pub fn start_on(
         listener: tokio::net::TcpListener,
-        client: Client,
+        client: RegisteredClient,
         clock: Clock,
     ) -> io::Result<Provider> {
         let issuer = format!("http://{}", listener.local_addr()?);
@@ -219,7 +219,7 @@ impl Provider {
         self.0.clock.wall_seconds()
     }
 
-    fn client(&self) -> &Client {
+    fn client(&self) -> &RegisteredClient {
         &self.0.client
     }
 

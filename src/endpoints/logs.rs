@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::{EndpointCall, person_of};
 use crate::{
     authorize::Grounds,
-    cluster::pod_logs::{NoLog, Wanted},
+    cluster::pod_logs::{LogQuery, PodLogError},
     decide::{
         Reason,
         labels::{DecisionLabel, LogReason},
@@ -33,7 +33,7 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
     if !call.snapshot.is_complete() {
         return refused(Reason::CatalogUnavailable);
     }
-    let Some(wanted) = wanted(call) else {
+    let Some(query) = parse_query(call) else {
         return refused(Reason::BadQuery);
     };
     let caller = call.identify().await;
@@ -50,8 +50,8 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
     {
         return reply(refused(Reason::NotFound));
     }
-    let seat = match logs.seat(&person.subject) {
-        Ok(seat) => seat,
+    let permit = match logs.acquire(&person.subject) {
+        Ok(permit) => permit,
         Err(error) => return reply(no_log(&error)),
     };
     let live = caller.live.clone();
@@ -77,7 +77,7 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
     let client = logs.clone();
     let begun = gateway
         .control
-        .spawn(async move { client.read(&pod, &wanted, seat).await });
+        .spawn(async move { client.read(&pod, &query, permit).await });
     match begun.await {
         Ok(Ok(log)) => {
             let watch = Watch::new(call.streams, call.revocation, Rc::new(policy));
@@ -94,7 +94,7 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
 }
 
 /// The part of the log that is asked for; `None` where the query has no meaning.
-fn wanted(call: EndpointCall<'_, '_>) -> Option<Wanted> {
+fn parse_query(call: EndpointCall<'_, '_>) -> Option<LogQuery> {
     let value = |name: &str| call.query(name).ok();
     let follow = match value("follow")?.as_deref() {
         None | Some("false" | "0") => false,
@@ -115,19 +115,19 @@ fn wanted(call: EndpointCall<'_, '_>) -> Option<Wanted> {
     if container.as_ref().is_some_and(|name| !is_name(name)) {
         return None;
     }
-    Some(Wanted {
+    Some(LogQuery {
         follow,
         tail_lines,
         container,
     })
 }
 
-fn no_log(error: &NoLog) -> EndpointReply {
+fn no_log(error: &PodLogError) -> EndpointReply {
     let reason = match error {
-        NoLog::NotFound => Reason::NotFound,
-        NoLog::Refused(_) => Reason::BadQuery,
-        NoLog::Busy => Reason::Busy,
-        NoLog::Unavailable(cause) => {
+        PodLogError::NotFound => Reason::NotFound,
+        PodLogError::Refused(_) => Reason::BadQuery,
+        PodLogError::Busy => Reason::Busy,
+        PodLogError::Unavailable(cause) => {
             tracing::warn!(error = %cause, "cannot read a pod log");
             Reason::Unverifiable
         }

@@ -173,7 +173,7 @@ async fn authorize_at(
     // A window that renews a session needs what the app's first page needs.
     let target = if target == RENEWED { "/" } else { target };
     let target = PathAndQuery::try_from(target).map_err(|_| not_found())?;
-    let arrival = Arrival::of_navigation(*vhost, target);
+    let arrival = Arrival::navigation(*vhost, target);
     let client = call.request.client.address;
     let lookup = call
         .gateway

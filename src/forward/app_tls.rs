@@ -122,7 +122,7 @@ impl ServerCertVerifier for PinnedCertificate {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let parsed = ParsedCertificate::try_from(certificate)?;
-        if !self.pin.holds(&parsed.subject_public_key_info()) {
+        if !self.pin.matches(&parsed.subject_public_key_info()) {
             return Err(CertificateError::Other(OtherError(Arc::new(WrongKey))).into());
         }
         match &self.authority {

@@ -21,7 +21,7 @@ pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
         .strip_prefix(&*origin.to_string())
         .unwrap_or(location);
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    if path == &*app.mount && app.bare_path.learn() {
+    if path == &*app.mount && app.bare_path.mark_served() {
         tracing::info!(app = %app.id(), "the app redirects to its path without a trailing slash; from now on requests without the slash are forwarded");
     }
 }

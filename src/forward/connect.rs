@@ -40,7 +40,7 @@ use super::{
 };
 use crate::model::{
     app::{App, Protocol, UpstreamScheme},
-    load::Taken,
+    load::LoadGuard,
 };
 
 /// A quiet connection is probed after this long.
@@ -74,7 +74,7 @@ pub struct Opened {
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app.
-    pub slot: Arc<Taken>,
+    pub slot: Arc<LoadGuard>,
     /// What is shown and expected on it, when it leads to a container's gateway.
     pub proof: Option<Proof>,
 }
@@ -88,7 +88,7 @@ pub async fn open(
     near: Near,
     tls: Option<Arc<ClientConfig>>,
     settings: &ForwardSettings,
-    (metrics, slot): (&ForwardMetrics, Taken),
+    (metrics, slot): (&ForwardMetrics, LoadGuard),
 ) -> Result<Opened, Fault> {
     let open = &metrics.upstream_connections;
     let speak = Speak {
@@ -281,7 +281,7 @@ struct Speak<'s> {
     settings: &'s ForwardSettings,
     /// Counts connections that are open: from here on, not while one is being opened.
     open: &'s Gauge,
-    slot: Taken,
+    slot: LoadGuard,
 }
 
 impl Speak<'_> {
@@ -450,11 +450,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
 
 struct Counted {
     open: Gauge,
-    slot: Arc<Taken>,
+    slot: Arc<LoadGuard>,
 }
 
 impl Counted {
-    fn new(open: &Gauge, slot: Taken) -> Counted {
+    fn new(open: &Gauge, slot: LoadGuard) -> Counted {
         open.inc();
         Counted {
             open: open.clone(),

@@ -37,7 +37,7 @@ use super::{
     pool::{Near, Pool},
     proof::Proof,
 };
-use crate::model::{app::App, load::Taken};
+use crate::model::{app::App, load::LoadGuard};
 
 /// How requests are sent on a connection.
 pub enum Sender {
@@ -132,7 +132,7 @@ pub struct Connection {
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app, counted for the client that uses it now.
-    pub slot: Arc<Taken>,
+    pub slot: Arc<LoadGuard>,
     /// What is shown and expected on it.
     pub proof: Option<Rc<Proof>>,
     /// Whether a request was sent on it before.

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
-        load::{Holder, Slot, Taken},
+        load::{Holder, LoadGuard, Slot},
     },
     ops::tls_client,
 };
@@ -156,9 +156,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`Fault::Busy`]: it has as much to do as it may, or as it may for this client.
-    pub fn wait(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<Taken, Fault> {
+    pub fn wait(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<LoadGuard, Fault> {
         app.load
-            .take(slot, self.settings.requests(), holder)
+            .acquire(slot, self.settings.requests(), holder)
             .ok_or(Fault::Busy)
     }
 
@@ -176,7 +176,11 @@ impl Pool {
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
             // A client over its share gets `Busy` when it tries to open a new connection.
-            Sender::Http1(_) if !connection.slot.pass_to(self.settings.connections(), holder) => {
+            Sender::Http1(_)
+                if !connection
+                    .slot
+                    .reassign(self.settings.connections(), holder) =>
+            {
                 return None;
             }
             Sender::Http1(_) => of_app.kept.remove(at),
@@ -292,7 +296,7 @@ impl Pool {
     ) -> Result<Lease, Fault> {
         let slot = app
             .load
-            .take(Slot::Connection, self.settings.connections(), holder)
+            .acquire(Slot::Connection, self.settings.connections(), holder)
             .ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, slot)).await?;
@@ -335,7 +339,7 @@ impl Pool {
             Sender::Http1(driven) => {
                 driven.rest();
                 if !driven.is_closed() {
-                    connection.slot.give_up();
+                    connection.slot.release_share();
                     connection.since = Instant::now();
                     self.store(&app, connection);
                 }
@@ -385,7 +389,7 @@ impl Pool {
                 return Ok(None);
             }
             UpstreamScheme::Container(_) => {
-                let containers = || tls_client::of_any_certificate();
+                let containers = || tls_client::config_for_any_certificate();
                 return Ok(Some(self.containers.get_or_init(containers).clone()));
             }
             UpstreamScheme::Https => {}

@@ -14,7 +14,7 @@ use crate::{
     endpoints::{self, EndpointCall, ticket},
     forward::body::Source,
     incoming::{IncomingRequest, class::prefers_html},
-    model::{grpc::Grpc, vhost::VirtualHost},
+    model::{grpc::GrpcCall, vhost::VirtualHost},
     pages,
     respond::{self, Audience, body::ReplyBody, endpoint::EndpointReply},
     saved_form::{Saved, SavedForms, page::SavedFormPage},
@@ -185,7 +185,7 @@ impl Handler {
 pub(super) fn conclude_malformed(decision: &Decision, context: &Context<'_>) -> Concluded {
     let headers = &context.parts.headers;
     let site = context.snapshot.site();
-    let is_call = Grpc::of(headers).is_some();
+    let is_call = GrpcCall::from_headers(headers).is_some();
     let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
     let response = match decision {
         Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),

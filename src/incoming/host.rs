@@ -120,7 +120,7 @@ impl<'h> Authority<'h> {
         let port = if port.is_empty() {
             None
         } else {
-            Some(vhost::port(port)?)
+            Some(vhost::parse_port(port)?)
         };
         is_name(name).then_some(Authority { name, port })
     }

@@ -20,7 +20,7 @@ use super::{
     ListenerSettings,
     metrics::{ListenerMetrics, Refused},
 };
-use crate::model::client::one_client;
+use crate::model::client::limit_key;
 
 /// Clients are counted in this many tables, so that data threads seldom meet at one.
 const SHARDS: usize = 16;
@@ -124,7 +124,7 @@ impl Seat {
         {
             return Some(self);
         }
-        let client = one_client(address);
+        let client = limit_key(address);
         let free = {
             let mut table = self.seats.table(&client);
             let count = table.entry(client).or_default();

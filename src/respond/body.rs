@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::{
     access_log::Entry,
-    cluster::pod_logs::Log,
+    cluster::pod_logs::PodLog,
     forward::body::Download,
     listener::connection::{Busy, Exchange},
     streams::{Revocation, StreamGuard, StreamPolicy, Streams},
@@ -41,7 +41,7 @@ enum Content {
         watch: Option<Watch>,
     },
     Log {
-        log: Box<Log>,
+        log: Box<PodLog>,
         watch: Watch,
     },
 }
@@ -78,7 +78,7 @@ impl ReplyBody {
     }
 
     /// The log of a pod, for as long as the policy allows it.
-    pub fn log(log: Log, mut watch: Watch) -> ReplyBody {
+    pub fn log(log: PodLog, mut watch: Watch) -> ReplyBody {
         watch.register();
         let log = Box::new(log);
         ReplyBody::new(Content::Log { log, watch })

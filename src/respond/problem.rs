@@ -151,7 +151,7 @@ fn grpc_status(status: StatusCode, sentence: &str) -> Response<ReplyBody> {
     let headers = response.headers_mut();
     let grpc_type = HeaderValue::from_static("application/grpc");
     headers.insert(header::CONTENT_TYPE, grpc_type);
-    let code = HeaderValue::from(grpc::code(status));
+    let code = HeaderValue::from(grpc::status_code(status));
     headers.insert(HeaderName::from_static("grpc-status"), code);
     // Percent-encoded where it is not plain text; our sentences are plain text.
     if let Ok(message) = HeaderValue::from_str(sentence) {

@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::model::{
     uuid::Uuid,
-    vhost::{HostLabel, port},
+    vhost::{HostLabel, parse_port},
 };
 
 /// What a label names.
@@ -47,9 +47,8 @@ pub fn parse_label(label: &HostLabel) -> HostTarget<'_> {
         None if rest.is_empty() => HostTarget::Bare(uuid),
         // Sixteen characters in the last group: a name that only looks like a uuid.
         None => HostTarget::Name(text),
-        Some(digits) => {
-            port(digits.as_bytes()).map_or(HostTarget::Broken, |port| HostTarget::Port(uuid, port))
-        }
+        Some(digits) => parse_port(digits.as_bytes())
+            .map_or(HostTarget::Broken, |port| HostTarget::Port(uuid, port)),
     }
 }
 

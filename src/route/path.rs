@@ -3,7 +3,7 @@
 use super::{Endpoint, Route};
 use crate::{
     cluster::crd::application::LOG_PATHS,
-    model::{app::is_app_id, site::Site},
+    model::{app::is_app_id, dns, site::Site},
 };
 
 /// Our second reserved prefix, on every origin.
@@ -16,20 +16,16 @@ pub const RENEWED: &str = "/.ludgate/renewed";
 /// On every origin of ours: the script that opens it.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
+/// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
+const MAX_POD_NAME: usize = 253;
+
 /// The pod whose log a path names, when it is written as a pod's name can be.
 pub fn pod_of_log(path: &str) -> Option<&str> {
     let pod = LOG_PATHS
         .iter()
         .find_map(|prefix| path.strip_prefix(prefix))?;
-    let label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    (pod.len() <= 253 && pod.split('.').all(label)).then_some(pod)
+    let label = |label: &str| dns::is_label(label.as_bytes(), MAX_POD_NAME);
+    (pod.len() <= MAX_POD_NAME && pod.split('.').all(label)).then_some(pod)
 }
 
 /// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing,

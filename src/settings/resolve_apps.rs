@@ -1,11 +1,12 @@
-//! The static catalogue: `[[apps]]` tables become app specs. One that cannot be meant is a mistake,
-//! never skipped.
+//! The static catalogue: `[[apps]]` tables become app specs. An invalid one is an error, never
+//! skipped.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use super::{
-    file::{File, Section},
+    file::ConfigFile,
     resolve_upstream_tls::upstream_tls,
+    section::ConfigSection,
     values::{isolation, upstream},
 };
 use crate::{
@@ -22,7 +23,7 @@ use crate::{
 const MAX_ICON: usize = 32;
 
 /// All apps; ids must differ.
-pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
+pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
     let mut specs = Vec::new();
     let mut ids = BTreeSet::new();
     file.each_app(|section| {
@@ -33,7 +34,7 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
         if let Some(id) = id.as_ref().filter(|id| !ids.insert((*id).clone())) {
             section.wrong("id", format!("{id} is given twice"), None);
         }
-        // A host that could name a container must never be an app's.
+        // An app's host must never be one that names a container.
         let label = id
             .as_ref()
             .and_then(|id| HostLabel::new(id.as_str().as_bytes()));
@@ -48,7 +49,7 @@ pub fn apps(file: &File<'_>, folder: &Path, timeout: Duration) -> Vec<AppSpec> {
 }
 
 fn app(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     id: Option<AppId>,
     folder: &Path,
     timeout: Duration,
@@ -107,8 +108,7 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 
 fn access(text: &str) -> Result<Access, String> {
     match Access::parse(text) {
-        // What nobody understands would deny everybody at run time; here somebody can still mend
-        // it.
+        // At run time an unknown rule denies; here its author can still correct it.
         Access::Unknown(_) => Err(format!("{text:?} is no access rule")),
         rule @ (Access::Public
         | Access::User
@@ -118,16 +118,16 @@ fn access(text: &str) -> Result<Access, String> {
     }
 }
 
-/// The further ports of an app; a port says who may reach it, or the app does.
+/// The published ports of an app. A port without an access rule has the app's.
 fn published_ports(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     id: Option<&AppId>,
     of_the_app: Option<&Access>,
     app_runs_at: Option<&Upstream>,
 ) -> Vec<PublishedPort> {
     let mut published = Vec::new();
     section.each_port(|number, table| {
-        let Some(port) = vhost::port(number.as_bytes()) else {
+        let Some(port) = vhost::parse_port(number.as_bytes()) else {
             section.wrong(
                 "published_ports",
                 format!("{number:?} is no port from 1 to 65535"),
@@ -148,7 +148,7 @@ fn published_ports(
         let elsewhere = match table.text("upstream") {
             Some(_) => table.required("upstream", upstream).map(Some),
             None if app_runs_at.is_some_and(|upstream| upstream.at_port(port).is_none()) => {
-                // A socket has no ports beside it.
+                // A unix socket has no other ports.
                 table.missing("upstream");
                 None
             }

@@ -1,25 +1,27 @@
-//! The other origins beside the site: hosts of apps, and ports of containers on a host that has
-//! nothing else.
+//! The origins beside the site: hosts of apps, and public ports of containers on a host that serves
+//! nothing else. Also `[arvados]`, which needs one of them.
 
 use std::path::Path;
 
 use url::Url;
 
 use super::{
-    file::{File, Section},
+    file::ConfigFile,
+    section::ConfigSection,
     values::{ca_file, origin, secret_file},
 };
 use crate::{
     integrations::arvados,
     model::{
         app::{AppSpec, Isolation},
+        dns,
         site::{PortRange, Site, WebOrigin, is_loopback_host},
         vhost,
     },
 };
 
-/// The domain below which every app has a host.
-pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
+/// The domain of the apps' own hosts.
+pub fn apps_domain(site: &ConfigSection<'_>, origin: Option<&WebOrigin>) -> Option<Box<str>> {
     let text = site.text("apps_domain")?;
     let example = || Some("for example apps_domain = \"apps.example.net\"".to_owned());
     if !is_host_name(&text) {
@@ -42,7 +44,7 @@ pub fn apps_domain(site: &Section<'_>, origin: Option<&WebOrigin>) -> Option<Box
 
 /// The host and the range of `arvados.ports`.
 pub fn port_range(
-    file: &File<'_>,
+    file: &ConfigFile<'_>,
     apps_domain: Option<&str>,
     origin: Option<&WebOrigin>,
 ) -> Option<PortRange> {
@@ -59,8 +61,8 @@ pub fn port_range(
     };
     let bounds = range.split_once('-').and_then(|(first, last)| {
         Some((
-            vhost::port(first.as_bytes())?,
-            vhost::port(last.as_bytes())?,
+            vhost::parse_port(first.as_bytes())?,
+            vhost::parse_port(last.as_bytes())?,
         ))
     });
     let Some((first, last)) = bounds.filter(|(first, last)| first <= last) else {
@@ -78,7 +80,7 @@ pub fn port_range(
             example(),
         );
     }
-    // Cookies ignore ports, and reach the hosts below them when they are told to.
+    // Cookies ignore ports, and with a `Domain` attribute they reach the hosts below.
     if origin.is_some_and(|origin| is_within(&origin.host, &host)) {
         arvados.wrong(
             "ports",
@@ -100,9 +102,9 @@ pub fn port_range(
     })
 }
 
-/// The Arvados cluster; `None` only together with a mistake.
+/// Reads `[arvados]`. `None` only together with an error.
 pub fn arvados(
-    file: &File<'_>,
+    file: &ConfigFile<'_>,
     site: Option<&Site>,
     folder: &Path,
 ) -> Option<Option<arvados::ArvadosSettings>> {
@@ -140,8 +142,8 @@ pub fn arvados(
     }))
 }
 
-/// What the apps need of the hosts.
-pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
+/// Checks the apps against the hosts.
+pub fn check_apps(file: &ConfigFile<'_>, site: &Site, apps: &[AppSpec]) {
     let on_hosts = apps
         .iter()
         .any(|app| app.isolation == Isolation::Host || !app.published_ports.is_empty());
@@ -150,19 +152,14 @@ pub fn check_apps(file: &File<'_>, site: &Site, apps: &[AppSpec]) {
         let what = "is needed: an app has isolation = \"host\" or published_ports";
         file.section("site").wrong("apps_domain", what, needed);
     }
-    let label = site.apps_domain.as_ref().and_then(|domain| {
-        site.origin
-            .host
-            .strip_suffix(&**domain)
-            .and_then(|rest| rest.strip_suffix('.'))
-    });
-    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == label) {
+    let taken = site.own_label();
+    if let Some(app) = apps.iter().find(|app| Some(app.id.as_str()) == taken) {
         let what = format!("gives the app {} the host of site.url", app.id);
         file.section("site").wrong("apps_domain", what, None);
     }
 }
 
-/// What is allowed and yet worse than it could be.
+/// Warnings about valid but unsafe hosts.
 pub fn warnings(site: &Site) -> Vec<String> {
     let mut warnings = Vec::new();
     let hosts = [
@@ -204,16 +201,8 @@ fn is_within(host: &str, domain: &str) -> bool {
 }
 
 fn is_host_name(text: &str) -> bool {
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
-    };
-    // With a label of 63 before it, the whole name still fits.
+    let label = |label: &str| dns::is_label(label.as_bytes(), dns::MAX_LABEL);
+    // Leaves room for a label of 63 bytes and its dot within the 253 bytes of a host name.
     text.len() <= 253 - 64 && text.split('.').all(label)
 }
 

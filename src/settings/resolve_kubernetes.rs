@@ -1,35 +1,36 @@
-//! The catalogue of a Kubernetes cluster: which namespaces, and how its API is reached.
+//! `[kubernetes]`: the namespaces whose apps are published, and the API of their cluster.
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
-use super::{file::File, values::isolation};
+use super::{file::ConfigFile, values::isolation};
 use crate::{
     cluster,
     model::{app::Isolation, vhost::HostLabel},
 };
 
-/// A dead watch is noticed after about this long.
+/// Default time after which a watch is reopened, so that a dead connection is noticed.
 const WATCH: Duration = Duration::from_secs(55);
 
-/// What `[kubernetes]` says.
+/// The settings of the Kubernetes catalogue.
 #[derive(Clone, Debug)]
-pub struct Kubernetes {
+pub struct KubernetesSettings {
     /// The API server and the namespaces.
     pub cluster: cluster::ClusterSettings,
-    /// Whether apps are on their paths, or only on hosts of their own.
+    /// Whether apps are served on their paths, or on hosts of their own only.
     pub isolation: Isolation,
-    /// Whether the logs of apps' pods are served.
+    /// Whether logs of apps' pods are served.
     pub logs: bool,
 }
 
-/// The cluster; `None` only together with a mistake.
-pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> {
+/// Reads the section. `None` only together with an error.
+pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<KubernetesSettings>> {
     if !file.has("kubernetes") {
         return Some(None);
     }
     let section = file.section("kubernetes");
     let example = || Some("for example namespace = \"hub\"".to_owned());
-    let (one, several) = (section.text("namespace"), section.texts("namespaces"));
+    let one = section.text("namespace");
+    let several = section.texts("namespaces");
     if one.is_some() && several.is_some() {
         section.wrong("namespaces", "and namespace are both given", None);
     }
@@ -74,7 +75,7 @@ pub fn kubernetes(file: &File<'_>, folder: &Path) -> Option<Option<Kubernetes>> 
         kubeconfig,
         watch,
     };
-    Some(Some(Kubernetes {
+    Some(Some(KubernetesSettings {
         cluster,
         isolation,
         logs,

@@ -1,10 +1,10 @@
-//! `[listen]` and `[limits]`: where people connect, how long they may take, how much they may send.
+//! `[listen]` and `[limits]`: the public listeners, their deadlines and sizes.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::Path, time::Duration};
 
 use ipnet::IpNet;
 
-use super::file::{File, Section};
+use super::{file::ConfigFile, section::ConfigSection};
 use crate::{
     forward,
     listener::{self, Patience, tls},
@@ -14,14 +14,14 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// `[limits]`, for the rooms that keep them.
+/// `[limits]`, by the room that enforces them.
 #[derive(Debug)]
 pub struct Limits {
-    /// Towards apps.
+    /// Limits and deadlines of the forwarder.
     pub forward: forward::ForwardSettings,
-    /// New connections are still taken for this long after SIGTERM.
+    /// New connections are accepted for this long after SIGTERM.
     pub stop_grace: Duration,
-    /// Sign-ins that one client may begin at once.
+    /// Burst of sign-ins per client.
     pub sign_ins: NonZeroU32,
     patience: Patience,
     handshake: Duration,
@@ -33,8 +33,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Reads the table.
-    pub fn read(limits: &Section<'_>) -> Limits {
+    /// Reads `[limits]`, with defaults for absent keys.
+    pub fn from_section(limits: &ConfigSection<'_>) -> Limits {
         let head_bytes = limits.size("head_bytes").unwrap_or(64 << 10);
         if !(8 << 10..=1 << 20).contains(&head_bytes) {
             limits.wrong("head_bytes", "must be between 8KiB and 1MiB", None);
@@ -86,12 +86,23 @@ impl Limits {
     }
 }
 
-/// `[listen]`, or every `[[listen]]`: the first, and the others.
-pub fn listen(
-    file: &File<'_>,
-    limits: &Limits,
-    folder: &Path,
-) -> Option<(listener::ListenerSettings, Vec<listener::ListenerSettings>)> {
+/// All public listeners, at least one.
+pub struct Listeners {
+    /// The listener of `[listen]`, or the first `[[listen]]`: the one that people use.
+    pub first: listener::ListenerSettings,
+    /// Further `[[listen]]` tables.
+    pub others: Vec<listener::ListenerSettings>,
+}
+
+impl Listeners {
+    /// All listeners, the first one first.
+    pub fn all(&self) -> impl Iterator<Item = &listener::ListenerSettings> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// Reads `[listen]`, or every `[[listen]]`. `None` only together with an error.
+pub fn listen(file: &ConfigFile<'_>, limits: &Limits, folder: &Path) -> Option<Listeners> {
     let first = one(&file.section("listen"), limits, folder);
     if first.as_ref().is_some_and(|first| first.redirects) {
         let what = "is what the first listener cannot do: that is the one people use";
@@ -100,10 +111,17 @@ pub fn listen(
     }
     let mut others = Vec::new();
     file.other_listeners(|section| others.push(one(&section, limits, folder)));
-    Some((first?, others.into_iter().collect::<Option<_>>()?))
+    Some(Listeners {
+        first: first?,
+        others: others.into_iter().collect::<Option<_>>()?,
+    })
 }
 
-fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener::ListenerSettings> {
+fn one(
+    listen: &ConfigSection<'_>,
+    limits: &Limits,
+    folder: &Path,
+) -> Option<listener::ListenerSettings> {
     let address = address(listen, "127.0.0.1:8080");
     let clients = listen.text("client_ca").map(|file| folder.join(file));
     let tls = match listen.pairs("tls", "certificate", "key") {
@@ -146,8 +164,8 @@ fn one(listen: &Section<'_>, limits: &Limits, folder: &Path) -> Option<listener:
     })
 }
 
-/// An address and port.
-pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
+/// The address and port of a section.
+pub fn address(section: &ConfigSection<'_>, default: &str) -> Option<SocketAddr> {
     let text = section
         .text("address")
         .unwrap_or_else(|| default.to_owned());
@@ -163,8 +181,8 @@ pub fn address(section: &Section<'_>, default: &str) -> Option<SocketAddr> {
     parsed.ok()
 }
 
-/// Networks that are believed something, so never everybody.
-fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
+/// Trusted networks. The whole internet is an error.
+fn networks(listen: &ConfigSection<'_>, name: &'static str) -> Vec<IpNet> {
     let mut networks: Vec<IpNet> = Vec::new();
     for text in listen.texts(name).unwrap_or_default() {
         let network = text
@@ -185,14 +203,14 @@ fn networks(listen: &Section<'_>, name: &'static str) -> Vec<IpNet> {
     networks
 }
 
-/// What is allowed, but seldom meant.
+/// A warning about overlapping trusted networks.
 pub fn warning(listen: &listener::ListenerSettings) -> Option<String> {
     let what = "listen.proxy_protocol_from and trusted_proxies overlap: where a balancer names no client, what that client \
                 says about itself in X-Forwarded-For is believed";
     overlap(&listen.proxy_protocol_from, &listen.trusted_proxies).then(|| what.to_owned())
 }
 
-/// Whether any network of one list has an address of the other.
+/// Whether the lists share an address.
 fn overlap(one: &[IpNet], other: &[IpNet]) -> bool {
     let meet = |a: &IpNet, b: &IpNet| a.contains(&b.network()) || b.contains(&a.network());
     one.iter().any(|a| other.iter().any(|b| meet(a, b)))

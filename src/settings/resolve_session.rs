@@ -1,11 +1,12 @@
-//! `[session]`: how long, where, and sealed with which keys.
+//! `[session]`: lifetimes, store, and sealing keys.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
+use rustls::ClientConfig;
 use url::Url;
 
 use super::{
-    file::Section,
+    section::ConfigSection,
     values::{ca_file, secret_file},
 };
 use crate::{
@@ -18,14 +19,14 @@ use crate::{
     },
 };
 
-/// The port of Redis.
+/// Default port of Redis.
 const PORT: u16 = 6379;
-/// Databases have small numbers.
+/// Highest database number.
 const MAX_DATABASE: i64 = 9999;
 
-/// Reads the section; no keys only together with a mistake.
+/// Reads the section. `None` for the keys only together with an error.
 pub fn session(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     folder: &Path,
 ) -> (session::SessionSettings, Option<KeyRing>) {
     let default = session::SessionSettings::default();
@@ -85,7 +86,7 @@ pub fn session(
     (settings, keys)
 }
 
-fn store(section: &Section<'_>, folder: &Path) -> Option<link::RedisSettings> {
+fn store(section: &ConfigSection<'_>, folder: &Path) -> Option<link::RedisSettings> {
     let written = section.text("store").filter(|store| store != "memory");
     let from_file = secret_file(section, "store_file", folder);
     let (key, address) = match (written, from_file) {
@@ -107,7 +108,7 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::RedisSettings> {
         }
     };
     let ca = ca_file(section, "store_ca", folder);
-    let read = read(&address, ca.as_deref());
+    let read = parse_address(&address, ca.as_deref());
     let suggestion = || Some("for example store = \"redis://127.0.0.1:6379\"".to_owned());
     let settings = read
         .map_err(|what| section.wrong(key, what, suggestion()))
@@ -123,17 +124,12 @@ fn store(section: &Section<'_>, folder: &Path) -> Option<link::RedisSettings> {
 }
 
 /// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`.
-/// What is wrong with it never repeats it: there may be a password in it.
-fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'static str> {
+/// Errors do not quote the address, since it may hold a password.
+fn parse_address(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'static str> {
     let url = Url::parse(address).map_err(|_| "is no URL")?;
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must have no query and no fragment");
     }
-    let decoded = |text: &str| {
-        let text = percent_encoding::percent_decode_str(text).decode_utf8();
-        text.map(|text| text.into_owned())
-            .map_err(|_| "holds a name or password that is not UTF-8")
-    };
     let user = Some(url.username())
         .filter(|user| !user.is_empty())
         .map(decoded)
@@ -142,53 +138,19 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'stati
     if user.is_some() && password.is_none() {
         return Err("names a user without a password (one password alone is written :password@)");
     }
-    if url.scheme() == "redis+unix" {
-        let is_path = url.host_str().is_none_or(str::is_empty) && url.path().len() > 1;
-        let path = decoded(url.path())?.into();
-        let settings = link::RedisSettings {
-            address: Address::Unix(path),
-            user,
-            password,
-            database: 0,
-        };
-        return is_path
-            .then_some(settings)
-            .ok_or("is no path of a socket: redis+unix:///run/redis.sock");
-    }
-    let tls = match url.scheme() {
-        "redis" => None,
-        "rediss" => Some(
-            tls_client::client(ca).map_err(|_| "cannot be trusted: no certificate in store_ca")?,
-        ),
+    let (address, database) = match url.scheme() {
+        "redis+unix" => (unix_address(&url)?, 0),
+        "redis" => (tcp_address(&url, None)?, database(&url)?),
+        "rediss" => {
+            let tls = tls_client::client_config(ca)
+                .map_err(|_| "cannot be trusted: no certificate in store_ca")?;
+            (tcp_address(&url, Some(tls))?, database(&url)?)
+        }
         _ => {
             return Err(
                 "must begin with redis://, rediss:// (TLS) or redis+unix://, or be \"memory\"",
             );
         }
-    };
-    let host = url
-        .host_str()
-        .filter(|host| !host.is_empty())
-        .ok_or("names no host")?;
-    let host = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .to_owned();
-    let database = match url.path() {
-        "" | "/" => Ok(0),
-        path => path
-            .trim_start_matches('/')
-            .parse()
-            .map_err(|_| "ends in something that is no database"),
-    };
-    let database = database.and_then(|database| match database {
-        0..=MAX_DATABASE => Ok(database),
-        _ => Err("ends in something that is no database"),
-    })?;
-    let address = Address::Tcp {
-        host,
-        port: url.port().unwrap_or(PORT),
-        tls,
     };
     Ok(link::RedisSettings {
         address,
@@ -198,11 +160,50 @@ fn read(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'stati
     })
 }
 
+fn decoded(text: &str) -> Result<String, &'static str> {
+    let text = percent_encoding::percent_decode_str(text).decode_utf8();
+    text.map(|text| text.into_owned())
+        .map_err(|_| "holds a name or password that is not UTF-8")
+}
+
+fn unix_address(url: &Url) -> Result<Address, &'static str> {
+    let is_path = url.host_str().is_none_or(str::is_empty) && url.path().len() > 1;
+    let path = decoded(url.path())?;
+    is_path
+        .then(|| Address::Unix(path.into()))
+        .ok_or("is no path of a socket: redis+unix:///run/redis.sock")
+}
+
+fn tcp_address(url: &Url, tls: Option<Arc<ClientConfig>>) -> Result<Address, &'static str> {
+    let host = url
+        .host_str()
+        .filter(|host| !host.is_empty())
+        .ok_or("names no host")?;
+    Ok(Address::Tcp {
+        host: host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned(),
+        port: url.port().unwrap_or(PORT),
+        tls,
+    })
+}
+
+fn database(url: &Url) -> Result<i64, &'static str> {
+    let number = match url.path() {
+        "" | "/" => Some(0),
+        path => path.trim_start_matches('/').parse().ok(),
+    };
+    number
+        .filter(|number| (0..=MAX_DATABASE).contains(number))
+        .ok_or("ends in something that is no database")
+}
+
 fn has_tls(settings: &link::RedisSettings) -> bool {
     matches!(&settings.address, Address::Tcp { tls: Some(_), .. })
 }
 
-/// What an operator should know of it.
+/// A warning about a store that is reached without TLS.
 pub fn warning(settings: &session::SessionSettings) -> Option<String> {
     match &settings.store.as_ref()?.address {
         Address::Tcp {
@@ -221,7 +222,7 @@ mod tests {
 
     #[test]
     fn an_address_says_where_as_whom_and_how() {
-        let read = |address| read(address, None);
+        let read = |address| parse_address(address, None);
         let plain = read("redis://h").expect("read");
         assert_eq!(format!("{:?}", plain.address), "h:6379 tls=false");
         assert_eq!(
@@ -266,7 +267,7 @@ mod tests {
             "redis+unix:///",
             "redis://CANARY:%ff@h",
         ] {
-            let what = read(address, None).expect_err(address);
+            let what = parse_address(address, None).expect_err(address);
             assert!(!what.contains("CANARY"), "{what}");
         }
     }

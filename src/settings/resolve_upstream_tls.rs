@@ -1,11 +1,11 @@
-//! What an app's table says about TLS towards it. Files are read and tried out here: what could
-//! only fail when somebody opens the app is a mistake now.
+//! The TLS keys of an app's table. Files are read and checked here, so that errors show at start-up
+//! and not at the first request.
 
 use std::{fs, path::Path, sync::Arc};
 
 use rustls::pki_types::ServerName;
 
-use super::{file::Section, keys, values::ca_file};
+use super::{keys, section::ConfigSection, values::ca_file};
 use crate::{
     forward::app_tls::certified_key,
     model::{
@@ -18,12 +18,12 @@ use crate::{
 const CLIENT_CERTIFICATE: &str = "client_certificate";
 const PIN: &str = "certificate_pin";
 
-/// Every key that is for TLS only.
+/// All keys that need an https upstream.
 const KEYS: [&str; 4] = ["ca", "server_name", PIN, CLIENT_CERTIFICATE];
 
-/// Resolves it for an app that runs at these places.
+/// Reads the keys of an app with these upstreams.
 pub fn upstream_tls<'u>(
-    section: &Section<'_>,
+    section: &ConfigSection<'_>,
     folder: &Path,
     mut upstreams: impl Iterator<Item = &'u Upstream>,
 ) -> UpstreamTls {
@@ -39,7 +39,7 @@ pub fn upstream_tls<'u>(
         pin: section.text(PIN).and_then(|text| pin(section, &text)),
         client_certificate: client_certificate(section, folder),
     };
-    // Whoever wrote one of these believes that the app is reached over TLS.
+    // The author of such a key expects TLS to the app.
     if !upstreams.any(|upstream| upstream.scheme == UpstreamScheme::Https) {
         for name in KEYS.into_iter().filter(|name| section.has(name)) {
             section.wrong(name, "is for an https upstream, and there is none", None);
@@ -48,7 +48,7 @@ pub fn upstream_tls<'u>(
     tls
 }
 
-fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
+fn pin(section: &ConfigSection<'_>, text: &str) -> Option<KeyPin> {
     let pin = KeyPin::parse(text);
     if pin.is_none() {
         let example =
@@ -59,7 +59,10 @@ fn pin(section: &Section<'_>, text: &str) -> Option<KeyPin> {
     pin
 }
 
-fn client_certificate(section: &Section<'_>, folder: &Path) -> Option<Arc<ClientCertificate>> {
+fn client_certificate(
+    section: &ConfigSection<'_>,
+    folder: &Path,
+) -> Option<Arc<ClientCertificate>> {
     let (certificate, key) = section.pair(CLIENT_CERTIFICATE, "certificate", "key")?;
     let wrong = |what: String| section.wrong(CLIENT_CERTIFICATE, what, None);
     let unreadable =

@@ -1,8 +1,8 @@
-//! How durations and sizes are written: `30m`, `64KiB`.
+//! Durations and sizes as text: `30m`, `64KiB`.
 
 use std::time::Duration;
 
-/// Reads `500ms`, `30s`, `30m`, `12h`, `1d`; a whole number and one unit.
+/// Parses `500ms`, `30s`, `30m`, `12h`, `1d`; a whole number and one unit.
 pub fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split(text)?;
     let millis = match unit {
@@ -16,7 +16,7 @@ pub fn duration(text: &str) -> Option<Duration> {
     number.checked_mul(millis).map(Duration::from_millis)
 }
 
-/// Reads `100B`, `64KiB`, `1MiB`, `1GiB`, `64KB`; a whole number and one unit. In bytes.
+/// Parses `100B`, `64KiB`, `1MiB`, `1GiB`, `64KB`; a whole number and one unit. In bytes.
 pub fn size(text: &str) -> Option<u64> {
     let (number, unit) = split(text)?;
     let bytes = match unit {

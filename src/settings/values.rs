@@ -1,10 +1,10 @@
-//! Values that several tables hold: origins, upstreams, and files beside the configuration.
+//! Values that several tables have: origins, upstreams, and files next to the configuration.
 
 use std::{fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
 use url::Url;
 
-use super::file::Section;
+use super::section::ConfigSection;
 use crate::{
     model::{
         app::{Isolation, Upstream, UpstreamScheme},
@@ -14,7 +14,7 @@ use crate::{
     ops::tls_client,
 };
 
-/// Reads an origin: scheme, host, port, nothing else.
+/// Parses an origin: scheme, host and port only.
 pub fn origin(text: &str) -> Result<WebOrigin, String> {
     let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
     let secure = match url.scheme() {
@@ -44,10 +44,19 @@ pub fn origin(text: &str) -> Result<WebOrigin, String> {
     ))
 }
 
-/// Reads an upstream: http or https, host, port, nothing else; or the path of a unix socket.
+/// Whether secrets may be sent to a URL: https, or http on loopback.
+pub(super) fn is_encrypted_or_local(url: &Url) -> bool {
+    match url.scheme() {
+        "https" => true,
+        "http" => url.host_str().is_some_and(is_loopback_host),
+        _ => false,
+    }
+}
+
+/// Parses an upstream: http or https, host and port only; or the path of a unix socket.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The problem, as text for a [`ConfigError`](super::ConfigError).
 pub fn upstream(text: &str) -> Result<Upstream, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         return socket(path).map(|path| Upstream::unix(Path::new(path)));
@@ -76,8 +85,7 @@ pub fn upstream(text: &str) -> Result<Upstream, String> {
     })
 }
 
-/// Reads the path of a unix socket. Other programs write more behind it, or escape what is in it:
-/// none of that is guessed at.
+/// Parses the path of a unix socket. Suffixes and escapes, as other programs have them, are errors.
 fn socket(path: &str) -> Result<&str, String> {
     let Some(below) = path.strip_prefix('/') else {
         return Err("must be unix: and an absolute path".into());
@@ -96,15 +104,15 @@ fn socket(path: &str) -> Result<&str, String> {
             "must be the plain path of a socket: no empty names, no . and no .. in it".into(),
         );
     }
-    // The system has 108 bytes for it and its end (sun_path of unix(7)); fewer on some.
+    // `sun_path` has 108 bytes with the final zero (unix(7)), on some systems fewer.
     match SocketAddr::from_pathname(path) {
         Ok(_) => Ok(path),
         Err(_) => Err("is longer than the path of a socket can be".into()),
     }
 }
 
-/// On its path or on its host.
-pub fn isolation(section: &Section<'_>) -> Isolation {
+/// Parses the key `isolation`.
+pub fn isolation(section: &ConfigSection<'_>) -> Isolation {
     match section.text("isolation").as_deref() {
         None | Some("path") => Isolation::Path,
         Some("host") => Isolation::Host,
@@ -120,8 +128,12 @@ pub fn isolation(section: &Section<'_>) -> Isolation {
     }
 }
 
-/// The content of a file that holds one secret, without the line's end.
-pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Secret> {
+/// The secret in a file, without surrounding white space.
+pub fn secret_file(
+    section: &ConfigSection<'_>,
+    name: &'static str,
+    folder: &Path,
+) -> Option<Secret> {
     let file = section.text(name)?;
     match fs::read_to_string(folder.join(&file)) {
         Ok(content) if content.trim().is_empty() => {
@@ -136,11 +148,15 @@ pub fn secret_file(section: &Section<'_>, name: &'static str, folder: &Path) -> 
     }
 }
 
-/// The content of a CA file.
-pub fn ca_file(section: &Section<'_>, name: &'static str, folder: &Path) -> Option<Arc<[u8]>> {
+/// The content of a CA file, checked to hold a certificate.
+pub fn ca_file(
+    section: &ConfigSection<'_>,
+    name: &'static str,
+    folder: &Path,
+) -> Option<Arc<[u8]>> {
     let file = section.text(name)?;
     match fs::read(folder.join(&file)) {
-        Ok(content) if tls_client::client(Some(&content)).is_ok() => Some(content.into()),
+        Ok(content) if tls_client::client_config(Some(&content)).is_ok() => Some(content.into()),
         Ok(_) => {
             section.wrong(name, format!("{file} holds no PEM certificate"), None);
             None

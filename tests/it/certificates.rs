@@ -44,7 +44,7 @@ async fn world(folder: &Path, names: &[&str]) -> World {
 }
 
 async fn connect(world: &World, name: &str) -> TlsStream<TcpStream> {
-    let verifier = ludgate::ops::tls_client::of_any_certificate();
+    let verifier = ludgate::ops::tls_client::config_for_any_certificate();
     let mut config = ClientConfig::clone(&verifier);
     // An address is never sent as a name (RFC 6066 section 3).
     config.enable_sni = name.parse::<std::net::IpAddr>().is_err();

@@ -4,8 +4,8 @@
 use std::net::SocketAddr;
 
 use ludgate::{
-    demo::{self, Demo},
-    run::Options,
+    demo::{self, DemoOptions},
+    run::StartOptions,
 };
 
 use crate::support::{chromium::Chromium, world::free_port};
@@ -18,11 +18,11 @@ async fn a_stranger_sees_both_modes_of_the_demo() {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let running = demo::start(
-        Demo {
+        DemoOptions {
             listen,
             log_requests: false,
         },
-        Options::of_this_machine(),
+        StartOptions::for_this_machine(),
     )
     .await
     .expect("a demo");

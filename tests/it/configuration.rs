@@ -9,7 +9,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn parse(text: &str) -> Result<settings::Settings, settings::Mistakes> {
+fn parse(text: &str) -> Result<settings::Settings, settings::ConfigErrors> {
     settings::parse(text, root(), std::iter::empty())
 }
 

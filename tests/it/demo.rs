@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
 use ludgate::{
-    demo::{self, Demo, RunningDemo},
-    run::Options,
+    demo::{self, DemoOptions, RunningDemo},
+    run::StartOptions,
 };
 use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest};
 
@@ -19,11 +19,11 @@ async fn start() -> (RunningDemo, Browser) {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let demo = demo::start(
-        Demo {
+        DemoOptions {
             listen,
             log_requests: false,
         },
-        Options::of_this_machine(),
+        StartOptions::for_this_machine(),
     )
     .await
     .expect("a demo");

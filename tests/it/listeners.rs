@@ -220,7 +220,7 @@ async fn c6_a_second_listener_leads_to_https_and_sets_nothing() {
     let written = text("hsts = \"365d\"\n", &second);
     let settings = ludgate::settings::parse(&written, folder.path(), std::iter::empty());
     let settings = settings.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-    let options = ludgate::run::Options::of_this_machine();
+    let options = ludgate::run::StartOptions::for_this_machine();
     let _running = ludgate::run::start(settings, options)
         .await
         .expect("a gateway");
@@ -272,7 +272,7 @@ async fn c6_a_second_listener_leads_to_https_and_sets_nothing() {
         }
     }
     assert_eq!(backend.count(), 0, "nothing is served there");
-    let verifier = ludgate::ops::tls_client::of_any_certificate();
+    let verifier = ludgate::ops::tls_client::config_for_any_certificate();
     backend.script(b"HTTP/1.1 200 OK\r\nStrict-Transport-Security: max-age=1; includeSubDomains\r\nContent-Length: 0\r\n\r\n".to_vec());
     for (host, target) in [
         ("gw.test", "/apps/pub/"),

@@ -11,7 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
     demo::provider::Provider,
     model::clock::{Clock, ManualClock},
-    run::{self, Options, Running},
+    run::{self, Running, StartOptions},
     settings,
 };
 
@@ -74,7 +74,7 @@ impl House {
         );
         let settings = settings::parse(&text, Path::new(self.folder.path()), std::iter::empty());
         let settings = settings.unwrap_or_else(|mistakes| panic!("{mistakes}"));
-        let options = Options {
+        let options = StartOptions {
             clock: self.clock.clone(),
             threads: 1,
             log: Some(Box::new(Log::default())),

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use ludgate::settings::{self, Mistakes, Settings};
+use ludgate::settings::{self, ConfigErrors, Settings};
 
 use crate::support::tls_app::{Authority, Certificate};
 
-fn parse(folder: &Path, text: &str) -> Result<Settings, Mistakes> {
+fn parse(folder: &Path, text: &str) -> Result<Settings, ConfigErrors> {
     settings::parse(text, folder, std::iter::empty())
 }
 

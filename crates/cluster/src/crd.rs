@@ -1,24 +1,18 @@
-//! The custom resources that Ludgate reads: `PhApplication`, an app and who may reach it, and
-//! `PhAppTemplate`, what such apps are made from. Their definitions are made of these types, so the
-//! two cannot drift apart.
+//! The custom resources that Ludgate reads: `PhApplication`, an app with its access rule, and
+//! `PhAppTemplate`, a template for such apps. The definitions are generated from these types, so
+//! they cannot drift apart.
 
 pub mod application;
+mod schema;
 pub mod template;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
-use schemars::{Schema, SchemaGenerator, json_schema};
 
 use application::PhApplication;
 use template::PhAppTemplate;
 
-/// The definitions of all of them.
+/// The definitions of all custom resources.
 pub fn definitions() -> [CustomResourceDefinition; 2] {
     [PhApplication::crd(), PhAppTemplate::crd()]
-}
-
-/// A part that belongs to Kubernetes and is accepted whole: whatever this cluster's version knows,
-/// and more.
-fn whole(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }

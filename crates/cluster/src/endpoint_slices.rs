@@ -9,10 +9,10 @@ use serde::Deserialize;
 use super::object::Object;
 
 const GROUP: &str = "discovery.k8s.io";
-/// Names the Service that a slice belongs to.
+/// Label of a slice with the name of its Service.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-/// Where clouds answer with the machine's own credentials, beside the link-local address that most
-/// of them use.
+/// Metadata services of clouds, which hand out the machine's credentials. Most clouds use a
+/// link-local address instead.
 const METADATA: [IpAddr; 5] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
@@ -21,24 +21,23 @@ const METADATA: [IpAddr; 5] = [
     IpAddr::V6(Ipv6Addr::new(0xfd00, 0xc1, 0, 0, 0, 0, 0xa9fe, 0xa9fe)),
 ];
 
-/// One slice.
+/// The ready pods of one EndpointSlice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slice {
-    /// The Service it belongs to.
+pub struct EndpointSlice {
+    /// Name of the Service.
     pub service: String,
-    /// Its ready pods.
-    pub pods: Vec<Pod>,
-    /// The ports they listen on, with the names that the Service gives them; empty where it gives
-    /// none.
+    /// Ready pods, not terminating.
+    pub pods: Vec<ReadyPod>,
+    /// The pods' ports, with the Service's names for them; an unnamed port has an empty name.
     pub ports: Vec<(String, u16)>,
 }
 
 /// A ready pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pod {
-    /// Its address.
+pub struct ReadyPod {
+    /// The first address of the endpoint.
     pub address: IpAddr,
-    /// Its uid, when the slice tells.
+    /// The pod's uid, where the slice has one.
     pub uid: Option<String>,
 }
 
@@ -74,8 +73,8 @@ struct Port {
 /// The version of EndpointSlices that the cluster serves.
 ///
 /// # Errors
-/// When it cannot be asked, or serves none.
-pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
+/// When the API cannot be reached, or serves none.
+pub async fn served_version(client: &Client) -> Result<ApiResource, kube::Error> {
     let group = discovery::group(client, GROUP).await?;
     let slices = group.recommended_kind("EndpointSlice");
     slices.map(|(resource, _)| resource).ok_or_else(|| {
@@ -84,9 +83,9 @@ pub async fn version(client: &Client) -> Result<ApiResource, kube::Error> {
     })
 }
 
-/// Reads a slice. `None`: it belongs to no Service, or cannot be read, and then has no pod anybody
-/// could be sent to.
-pub fn read(object: &Object) -> Option<Slice> {
+/// Parses a slice. `None`: it belongs to no Service, or is unreadable; then none of its pods is
+/// used.
+pub fn parse(object: &Object) -> Option<EndpointSlice> {
     let service = object.labels().get(SERVICE_LABEL)?.clone();
     // IP addresses only: the owner of a DNS name could change its target at any time.
     if object
@@ -106,18 +105,18 @@ pub fn read(object: &Object) -> Option<Slice> {
         }
     };
     let ready = |endpoint: &Endpoint| {
-        // Not said is not denied (the API's own rule for `ready`).
+        // An absent `ready` counts as true (the API's own rule).
         endpoint.conditions.ready != Some(false) && endpoint.conditions.terminating != Some(true)
     };
     let pods = endpoints.unwrap_or_default().into_iter().filter(ready).filter_map(|endpoint| {
-        // Those behind the first are fungible with it, says the API; kube-proxy takes the first
+        // The API defines further addresses as fungible with the first; kube-proxy uses the first
         // too.
         let address = endpoint.addresses.first()?.parse::<IpAddr>().ok()?.to_canonical();
         if !may_be_a_pod(&address) {
             tracing::warn!(slice = object.name_any(), %address, "ignored an address that no pod can have");
             return None;
         }
-        Some(Pod { address, uid: endpoint.target_ref.and_then(|target| target.uid) })
+        Some(ReadyPod { address, uid: endpoint.target_ref.and_then(|target| target.uid) })
     });
     let pods = pods.collect();
     let ports = ports.unwrap_or_default().into_iter().filter_map(|port| {
@@ -128,15 +127,15 @@ pub fn read(object: &Object) -> Option<Slice> {
             .filter(|port| *port != 0)?;
         tcp.then(|| (port.name.unwrap_or_default(), number))
     });
-    Some(Slice {
+    Some(EndpointSlice {
         service,
         pods,
         ports: ports.collect(),
     })
 }
 
-/// Whether an address can be that of a pod. Never our own machine, its neighbours on the link, or
-/// what answers there for a cloud with the machine's credentials.
+/// Whether an address can be that of a pod. Never our own machine, its link-local neighbours, or a
+/// cloud's metadata service.
 fn may_be_a_pod(address: &IpAddr) -> bool {
     if METADATA.contains(address) {
         return false;
@@ -151,8 +150,8 @@ fn may_be_a_pod(address: &IpAddr) -> bool {
                 || *v4 == Ipv4Addr::BROADCAST)
         }
         IpAddr::V6(v6) => {
-            // Those that carry one of IPv4: mapped by NAT64, by 6to4, or in the old way. Loopback
-            // is among the last.
+            // Addresses that embed IPv4: NAT64, 6to4, and the deprecated compatible form, which
+            // includes loopback.
             let [first, second, third, ..] = v6.segments();
             // AWS keeps this whole prefix for services of the machine: instance metadata (::254),
             // credentials of EKS Pod Identity (::23), DNS (::253), time (::123). New ones appear in
@@ -172,9 +171,9 @@ mod tests {
 
     use super::*;
 
-    fn slice(mut value: Value) -> Option<Slice> {
+    fn slice(mut value: Value) -> Option<EndpointSlice> {
         value["metadata"] = json!({ "name": "s", "labels": { SERVICE_LABEL: "app-x" } });
-        read(&serde_json::from_value(value).expect("an object"))
+        parse(&serde_json::from_value(value).expect("an object"))
     }
 
     fn addresses(endpoints: Value) -> Vec<String> {

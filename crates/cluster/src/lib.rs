@@ -1,15 +1,15 @@
-//! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never keep half a
-//! truth, and the custom resources (`crd`).
+//! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never publish a
+//! partial list, and the custom resources (`crd`).
 //!
 //! Invariant: nothing here writes to Kubernetes.
 
-mod changes;
 pub mod crd;
 pub mod endpoint_slices;
-mod heard;
 pub mod object;
 pub mod pod_logs;
+mod staleness;
 pub mod watch;
+mod watch_stream;
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -21,52 +21,53 @@ use kube::{
 
 use ludgate_model::clock::Clock;
 
-use heard::Silences;
+use staleness::Staleness;
 
-/// The API is reached within this time, or another try may do better.
+/// Deadline for a connection to the API; after it a new attempt is more likely to succeed.
 const CONNECT: Duration = Duration::from_secs(4);
 
-/// Where the API is, and what is read there.
+/// The cluster and the namespaces that are read.
 #[derive(Clone, Debug)]
 pub struct ClusterSettings {
-    /// The namespaces whose apps are published; of two apps of one name the first's counts.
+    /// Namespaces whose apps are published. If two have an app of one name, the first wins.
     pub namespaces: Vec<String>,
-    /// How to reach the API; `None`: as a pod does, by its service account.
+    /// The kubeconfig file; `None`: the pod's service account.
     pub kubeconfig: Option<PathBuf>,
-    /// A watch is opened anew after this long, so that a dead one is noticed.
+    /// Watches are reopened after this time, so that a dead connection is noticed.
     pub watch: Duration,
 }
 
 impl ClusterSettings {
-    /// A call may be silent for so long, a quarter longer than a watch lasts: then nobody is there.
-    pub fn patience(&self) -> Duration {
+    /// Longest silence on a call before the connection counts as dead: a quarter longer than a
+    /// watch lasts.
+    pub fn call_timeout(&self) -> Duration {
         self.watch + (self.watch / 4).max(Duration::from_secs(1))
     }
 }
 
-/// Why the API cannot even be tried.
+/// The reasons for which no client can be made.
 #[derive(Debug, thiserror::Error)]
-pub enum NoCluster {
-    /// The kubeconfig cannot be used.
+pub enum ClusterError {
+    /// The kubeconfig is unreadable or invalid.
     #[error("kubernetes.kubeconfig: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
-    /// Not in a pod, and no kubeconfig given.
+    /// The process is not in a pod, and no kubeconfig is configured.
     #[error(
         "kubernetes: no service account of a pod is here, and kubernetes.kubeconfig is not set: {0}"
     )]
     NotInAPod(#[from] kube::config::InClusterError),
-    /// The certificates cannot be used.
+    /// The client cannot be built, such as from an invalid CA.
     #[error("kubernetes: {0}")]
     Client(#[from] kube::Error),
 }
 
-/// The API of one cluster. Cloning gives the same.
+/// The API of one cluster. Clones share connections.
 #[derive(Clone)]
 pub struct Cluster {
     client: Client,
-    patient: Client,
+    streaming_client: Client,
     settings: ClusterSettings,
-    silences: Silences,
+    watches: Staleness,
 }
 
 impl fmt::Debug for Cluster {
@@ -78,11 +79,11 @@ impl fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Makes the client; asks nobody yet. To be called on the control runtime.
+    /// Makes the clients without a call to the API. Must run on the control runtime.
     ///
     /// # Errors
-    /// See [`NoCluster`].
-    pub async fn new(settings: ClusterSettings, clock: Clock) -> Result<Cluster, NoCluster> {
+    /// See [`ClusterError`].
+    pub async fn new(settings: ClusterSettings, clock: Clock) -> Result<Cluster, ClusterError> {
         let mut config = match &settings.kubeconfig {
             Some(file) => {
                 let kubeconfig = Kubeconfig::read_from(file)?;
@@ -91,42 +92,43 @@ impl Cluster {
             None => Config::incluster()?,
         };
         config.connect_timeout = Some(CONNECT);
-        // Callers retry by themselves: the client's own retries wait for minutes, or for as long as
-        // a server demands.
+        // Callers retry themselves: the client's own retries may wait for minutes, or for as long
+        // as a server demands.
         config.default_retry = false;
-        // What is followed may be silent for hours.
-        let patient = ClientBuilder::try_from(config.clone())?.build();
-        config.read_timeout = Some(settings.patience());
+        // A followed log may be silent for hours.
+        let streaming_client = ClientBuilder::try_from(config.clone())?.build();
+        config.read_timeout = Some(settings.call_timeout());
         let client = ClientBuilder::try_from(config)?.build();
         Ok(Cluster {
             client,
-            patient,
+            streaming_client,
             settings,
-            silences: Silences::new(clock),
+            watches: Staleness::new(clock),
         })
     }
 
-    /// The client.
+    /// The client for calls and watches. Its reads time out after
+    /// [`ClusterSettings::call_timeout`].
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// A client that waits for as long as it takes; who uses it sets the deadline of each call.
-    pub fn patient(&self) -> &Client {
-        &self.patient
+    /// A client without a read timeout, for streams. Callers must set their own deadlines.
+    pub fn streaming_client(&self) -> &Client {
+        &self.streaming_client
     }
 
-    /// Where the API is, and what is read there.
+    /// The settings that the client was made from.
     pub fn settings(&self) -> &ClusterSettings {
         &self.settings
     }
 
-    /// How long ago the API last told something of what it has told nothing of for longest.
-    pub fn silence(&self) -> Duration {
-        self.silences.longest()
+    /// The time since the stalest watch last heard from the API.
+    pub fn staleness(&self) -> Duration {
+        self.watches.oldest()
     }
 
-    fn silences(&self) -> &Silences {
-        &self.silences
+    fn watches(&self) -> &Staleness {
+        &self.watches
     }
 }

@@ -1,5 +1,5 @@
-//! An object of the API, read as little as is needed: nothing in it makes it unreadable, and of
-//! what is large and of no use here nothing is kept.
+//! An object of the API, read leniently: no field makes the object unreadable, and large fields
+//! that are not needed are dropped while parsing.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -11,30 +11,30 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// Nothing that is of use lies deeper in a part of an object: `svcTemplate.spec.ports[0].name` of a
-/// spec. Of the pod's template, which is most of it, next to nothing is kept.
+/// Depth at which values are dropped. The deepest value in use is
+/// `svcTemplate.spec.ports[0].name`; most of the pod template lies deeper.
 const DEEPEST: usize = 6;
 
-/// An object. What it does not have is null.
+/// An object. Absent parts are null.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Object {
     /// Name, version, labels and annotations; nothing else of it is read.
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
-    /// What is wanted.
+    /// The desired state, cut at a depth of six.
     #[serde(deserialize_with = "part")]
     pub spec: Value,
-    /// What is.
+    /// The observed state, cut at a depth of six.
     #[serde(deserialize_with = "part")]
     pub status: Value,
-    /// Of an EndpointSlice.
+    /// `addressType` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub address_type: Value,
-    /// Of an EndpointSlice.
+    /// `endpoints` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub endpoints: Value,
-    /// Of an EndpointSlice.
+    /// `ports` of an EndpointSlice.
     #[serde(deserialize_with = "part")]
     pub ports: Value,
 }
@@ -70,7 +70,7 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
     })
 }
 
-/// Labels and annotations; whatever is no text is none.
+/// Labels and annotations; values that are not strings are skipped.
 fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeMap<String, String>>, D::Error> {
     let Value::Object(written) = part(from)? else {
         return Ok(None);
@@ -88,9 +88,8 @@ fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
     Part { left: DEEPEST }.deserialize(from)
 }
 
-/// Reads JSON down to a depth; what lies deeper is null. Templates hold whatever their author
-/// likes, and the JSON reader gives up 128 levels down: with it a whole list would be lost, and
-/// everybody's changes, for one object.
+/// Reads JSON down to a depth; deeper values become null. The author of a template controls its
+/// depth, and the JSON reader fails 128 levels down: one object would block a whole list.
 #[derive(Clone, Copy)]
 struct Part {
     left: usize,
@@ -109,7 +108,7 @@ impl<'de> DeserializeSeed<'de> for Part {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
         if self.left == 0 {
-            // What is ignored is read without recursion.
+            // Ignored values are skipped without recursion.
             return IgnoredAny::deserialize(from).map(|_| Value::Null);
         }
         from.deserialize_any(self)

@@ -1,4 +1,4 @@
-//! The log of a pod, as the API streams it, and the label that says whose pod it is.
+//! Logs of pods, as the API streams them, and the label that names the app of a pod.
 
 use std::{
     collections::HashMap,
@@ -20,38 +20,38 @@ use super::{
     object::Object,
 };
 
-/// The API has this long for a pod, or the head of a log.
+/// Deadline for the look-up of a pod, and for the head of a log.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Logs that are asked for and read at once, by all and by one person: each is a connection to the
-/// API server.
-const MOST: usize = 64;
-const MOST_OF_ONE: usize = 4;
+/// Logs read at once: each holds a connection to the API server.
+const MAX_LOGS: usize = 64;
+/// Logs that one person reads at once.
+const MAX_LOGS_PER_PERSON: usize = 4;
 
-/// Reads logs. Cloning gives the same, with the same bound.
+/// Reads logs of pods. Clones share the limits.
 #[derive(Clone, Debug)]
 pub struct PodLogs {
     cluster: Cluster,
-    seats: Arc<Semaphore>,
-    /// How many of them each person has.
+    permits: Arc<Semaphore>,
+    /// Permits in use, by subject.
     people: Arc<Mutex<HashMap<Box<str>, usize>>>,
 }
 
-/// The right to ask for one log. Dropped, it makes room for another.
+/// Permission to read one log. Dropping it returns it to the limit.
 #[derive(Debug)]
-pub struct LogSeat {
+pub struct LogPermit {
     people: Arc<Mutex<HashMap<Box<str>, usize>>>,
     subject: Box<str>,
-    _seat: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// Which pod, and which app its label names.
+/// A pod and the app that its label names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodOfApp {
-    /// Its namespace.
+    /// Namespace of the pod.
     pub namespace: String,
-    /// The pod.
+    /// Name of the pod.
     pub pod: String,
-    /// What its label says.
+    /// Value of the label [`APP_LABEL`].
     pub label: String,
 }
 
@@ -65,137 +65,146 @@ impl PodOfApp {
     }
 }
 
-/// What of a log is wanted.
+/// The part of a log to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Go on with what is yet to be written.
+pub struct LogQuery {
+    /// Continue with lines that are written later.
     pub follow: bool,
-    /// Only so many lines from the end.
+    /// Number of lines from the end; `None`: all.
     pub tail_lines: Option<i64>,
-    /// Of several containers, this one.
+    /// The container, where a pod has several.
     pub container: Option<String>,
 }
 
-/// A log on its way. Dropped, its reading ends.
-pub struct Log {
-    /// Lines as they come.
+/// An open log. Dropping it ends the read.
+pub struct PodLog {
+    /// The lines of the log.
     pub body: Body,
-    /// Kept until it is over.
-    pub seat: LogSeat,
+    /// Held while the log is read.
+    pub permit: LogPermit,
 }
 
-/// Why there is no log.
+/// The reasons for which a log cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum NoLog {
-    /// No such pod, or none of an app.
+pub enum PodLogError {
+    /// The pod does not exist, or belongs to no app.
     #[error("there is no such pod")]
     NotFound,
-    /// The API wants to know more, such as which container; what it said.
+    /// The API rejected the query, such as one without a container; its message.
     #[error("{0}")]
     Refused(String),
-    /// As many as may be are read already.
+    /// The limit of logs read at once is reached.
     #[error("too many logs are read at once")]
     Busy,
-    /// The API gives no answer, or does not let us.
+    /// The API does not answer, or denies access.
     #[error("the Kubernetes API: {0}")]
     Unavailable(String),
 }
 
-impl From<kube::Error> for NoLog {
-    fn from(error: kube::Error) -> NoLog {
+impl From<kube::Error> for PodLogError {
+    fn from(error: kube::Error) -> PodLogError {
         let kube::Error::Api(status) = &error else {
-            return NoLog::Unavailable(error.to_string());
+            return PodLogError::Unavailable(error.to_string());
         };
         match status.code {
-            404 => NoLog::NotFound,
-            400 => NoLog::Refused(status.message.clone()),
-            _ => NoLog::Unavailable(error.to_string()),
+            404 => PodLogError::NotFound,
+            400 => PodLogError::Refused(status.message.clone()),
+            _ => PodLogError::Unavailable(error.to_string()),
         }
     }
 }
 
 impl PodLogs {
-    /// Of one cluster.
+    /// A reader for the pods of one cluster.
     pub fn new(cluster: Cluster) -> PodLogs {
         PodLogs {
             cluster,
-            seats: Arc::new(Semaphore::new(MOST)),
+            permits: Arc::new(Semaphore::new(MAX_LOGS)),
             people: Arc::default(),
         }
     }
 
-    /// Takes a seat for somebody; without one nothing is asked of the API.
+    /// Acquires a permit for a person. The API is called only with one.
     ///
     /// # Errors
-    /// [`NoLog::Busy`].
-    pub fn seat(&self, subject: &str) -> Result<LogSeat, NoLog> {
-        let seat = self
-            .seats
+    /// [`PodLogError::Busy`].
+    pub fn acquire(&self, subject: &str) -> Result<LogPermit, PodLogError> {
+        let permit = self
+            .permits
             .clone()
             .try_acquire_owned()
-            .map_err(|_| NoLog::Busy)?;
+            .map_err(|_| PodLogError::Busy)?;
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         let theirs = people.entry(subject.into()).or_default();
-        if *theirs >= MOST_OF_ONE {
-            return Err(NoLog::Busy);
+        if *theirs >= MAX_LOGS_PER_PERSON {
+            return Err(PodLogError::Busy);
         }
         *theirs += 1;
-        Ok(LogSeat {
+        Ok(LogPermit {
             people: self.people.clone(),
             subject: subject.into(),
-            _seat: seat,
+            _permit: permit,
         })
     }
 
     /// Finds the pod of an app in the namespaces that are served. Runs on the control runtime.
     ///
     /// # Errors
-    /// [`NoLog::NotFound`] for a pod that is none of an app as well.
-    pub async fn find(&self, pod: &str) -> Result<PodOfApp, NoLog> {
+    /// [`PodLogError::NotFound`] also for a pod that belongs to no app.
+    pub async fn find(&self, pod: &str) -> Result<PodOfApp, PodLogError> {
         let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
         for namespace in &self.cluster.settings().namespaces {
             let api: Api<Object> =
-                Api::namespaced_with(self.cluster.patient().clone(), namespace, &pods);
+                Api::namespaced_with(self.cluster.streaming_client().clone(), namespace, &pods);
             let Some(found) = within(api.get_opt(pod)).await? else {
                 continue;
             };
             let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else {
                 continue;
             };
-            let (namespace, label) = (namespace.clone(), label.clone());
             return Ok(PodOfApp {
-                namespace,
+                namespace: namespace.clone(),
                 pod: pod.to_owned(),
-                label,
+                label: label.clone(),
             });
         }
-        Err(NoLog::NotFound)
+        Err(PodLogError::NotFound)
     }
 
-    /// Begins to read a log. Runs on the control runtime; the body may be read anywhere.
+    /// Opens a log. Runs on the control runtime; the body may be read on any.
     ///
     /// # Errors
-    /// See [`NoLog`].
-    pub async fn read(&self, pod: &PodOfApp, wanted: &Wanted, seat: LogSeat) -> Result<Log, NoLog> {
+    /// See [`PodLogError`].
+    pub async fn read(
+        &self,
+        pod: &PodOfApp,
+        query: &LogQuery,
+        permit: LogPermit,
+    ) -> Result<PodLog, PodLogError> {
         let parameters = LogParams {
-            follow: wanted.follow,
-            tail_lines: wanted.tail_lines,
-            container: wanted.container.clone(),
+            follow: query.follow,
+            tail_lines: query.tail_lines,
+            container: query.container.clone(),
             ..LogParams::default()
         };
         let url = format!("/api/v1/namespaces/{}/pods", pod.namespace);
         let request = Request::new(url)
             .logs(&pod.pod, &parameters)
-            .map_err(|error| NoLog::Unavailable(error.to_string()))?;
-        let response = within(self.cluster.patient().send(request.map(Body::from))).await?;
+            .map_err(|error| PodLogError::Unavailable(error.to_string()))?;
+        let response = within(
+            self.cluster
+                .streaming_client()
+                .send(request.map(Body::from)),
+        )
+        .await?;
         match response.status() {
-            StatusCode::OK => Ok(Log {
+            StatusCode::OK => Ok(PodLog {
                 body: response.into_body(),
-                seat,
+                permit,
             }),
-            StatusCode::NOT_FOUND => Err(NoLog::NotFound),
-            StatusCode::BAD_REQUEST => Err(NoLog::Refused(message(response).await)),
-            status => Err(NoLog::Unavailable(format!(
+            StatusCode::NOT_FOUND => Err(PodLogError::NotFound),
+            StatusCode::BAD_REQUEST => Err(PodLogError::Refused(message(response).await)),
+            status => Err(PodLogError::Unavailable(format!(
                 "{status}: {}",
                 message(response).await
             ))),
@@ -203,7 +212,7 @@ impl PodLogs {
     }
 }
 
-impl Drop for LogSeat {
+impl Drop for LogPermit {
     fn drop(&mut self) {
         let mut people = self.people.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(theirs) = people.get_mut(&self.subject) {
@@ -215,14 +224,14 @@ impl Drop for LogSeat {
     }
 }
 
-async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, NoLog> {
+async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, PodLogError> {
     match tokio::time::timeout(DEADLINE, call).await {
         Ok(result) => Ok(result?),
-        Err(_) => Err(NoLog::Unavailable("no answer in time".to_owned())),
+        Err(_) => Err(PodLogError::Unavailable("no answer in time".to_owned())),
     }
 }
 
-/// What the API says in an error body, shortened.
+/// The message in an error body of the API, cut to 300 characters.
 async fn message(response: Response<Body>) -> String {
     use http_body_util::{BodyExt, Limited};
     let reading = tokio::time::timeout(

@@ -1,5 +1,5 @@
-//! Watches one kind of object in one namespace, for ever: list, changes, and again from the
-//! beginning whenever something may have been missed.
+//! A watch of one kind of object in one namespace: list, then changes, then a new list whenever an
+//! event may have been missed. It never gives up.
 //!
 //! Invariant: an unreadable event is never skipped. It could be the one that revokes access.
 
@@ -17,152 +17,157 @@ use tokio::{
 };
 
 use super::{
-    Cluster,
-    changes::{Broken, Change, Changes},
-    endpoint_slices,
-    heard::Heard,
+    Cluster, endpoint_slices,
     object::Object,
+    staleness::LastContact,
+    watch_stream::{StreamEvent, WatchError, WatchStream},
 };
 
-/// The first pause after a failure, and the longest; each is drawn out to up to twice as long. What
-/// was revoked while the API was away has to bite within five seconds of its return.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
-/// A run that lasted this long was a good one.
+/// The first pause after a failure. Jitter doubles it at most.
+const MIN_BACKOFF: Duration = Duration::from_millis(200);
+/// The longest pause, before jitter. An access rule that was revoked during an outage of the API
+/// must take effect within five seconds of its return.
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
+/// A run of this length resets the backoff.
 const STEADY: Duration = Duration::from_secs(10);
-/// From the beginning of one watch to that of the next, at least.
-const LEAST: Duration = Duration::from_secs(1);
-/// The longest that a watch may be asked to last, in seconds.
-const LONGEST: u32 = 290;
-/// Objects in one page of a list.
+/// Least time between the starts of two watches.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest watch that the client accepts, in seconds.
+const MAX_WATCH: u32 = 290;
+/// Objects per page of a list.
 const PAGE: u32 = 500;
-/// Objects that wait to be looked at.
+/// Events that wait for the receiver.
 const QUEUE: usize = 512;
 
-/// What a watch says.
+/// An event of a watch, by kube-runtime's names.
 #[derive(Debug)]
-pub enum Told {
-    /// All objects follow, from the beginning.
-    Begin,
-    /// One of all.
-    StreamGuard(Box<Object>),
-    /// Those were all.
-    Complete,
-    /// One is new, or changed.
-    Changed(Box<Object>),
-    /// One is gone.
-    Gone(Box<Object>),
+pub enum ObjectEvent {
+    /// A list begins; the receiver discards any unfinished one.
+    Init,
+    /// An object of the list.
+    InitApply(Box<Object>),
+    /// The list is complete and replaces the previous state.
+    InitDone,
+    /// An object was added or changed.
+    Apply(Box<Object>),
+    /// An object was deleted.
+    Delete(Box<Object>),
 }
 
-/// What is watched.
+/// The kind of objects that a watch lists.
 #[derive(Clone, Debug)]
-pub enum Watched {
+pub enum WatchTarget {
     /// Objects of this kind.
     Kind(ApiResource),
     /// EndpointSlices, in the version that the cluster serves.
     EndpointSlices,
 }
 
-impl fmt::Display for Watched {
+impl fmt::Display for WatchTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Watched::Kind(kind) => f.write_str(&kind.plural),
-            Watched::EndpointSlices => f.write_str("endpointslices"),
+            WatchTarget::Kind(kind) => f.write_str(&kind.plural),
+            WatchTarget::EndpointSlices => f.write_str("endpointslices"),
         }
     }
 }
 
 impl Cluster {
-    /// Begins to watch in a task of its own, which ends when the receiver is dropped.
-    pub fn watch(&self, watched: Watched, namespace: &str) -> mpsc::Receiver<Told> {
-        let (tell, told) = mpsc::channel(QUEUE);
-        let (namespace, heard) = (namespace.to_owned(), self.silences().one_more());
+    /// Starts a watch in a task of its own, which ends when the receiver is dropped.
+    pub fn watch(&self, watched: WatchTarget, namespace: &str) -> mpsc::Receiver<ObjectEvent> {
+        let (events, receiver) = mpsc::channel(QUEUE);
+        let namespace = namespace.to_owned();
+        let last_contact = self.watches().register();
         let watch = Watch {
             cluster: self.clone(),
             watched,
             namespace,
-            heard,
-            tell,
+            last_contact,
+            events,
         };
-        tokio::spawn(watch.keep_on());
-        told
+        tokio::spawn(watch.run_forever());
+        receiver
     }
 }
 
 struct Watch {
     cluster: Cluster,
-    watched: Watched,
+    watched: WatchTarget,
     namespace: String,
-    heard: Arc<Heard>,
-    tell: mpsc::Sender<Told>,
+    last_contact: Arc<LastContact>,
+    events: mpsc::Sender<ObjectEvent>,
 }
 
-/// How a run ended.
-enum Ended {
-    /// Something may have been missed, or the API could not be asked.
-    Failed(Broken),
-    /// Nobody listens any more.
-    Unheard,
+/// The reason for the end of a run.
+enum RunEnd {
+    /// An event may have been missed, or the API could not be reached.
+    Failed(WatchError),
+    /// Events have no receiver any more.
+    ReceiverDropped,
 }
 
-impl<E: Into<Broken>> From<E> for Ended {
-    fn from(error: E) -> Ended {
-        Ended::Failed(error.into())
+impl<E: Into<WatchError>> From<E> for RunEnd {
+    fn from(error: E) -> RunEnd {
+        RunEnd::Failed(error.into())
     }
 }
 
 impl Watch {
-    async fn keep_on(self) {
+    async fn run_forever(self) {
         let builder = ExponentialBuilder::default()
-            .with_min_delay(PAUSES.0)
-            .with_max_delay(PAUSES.1)
+            .with_min_delay(MIN_BACKOFF)
+            .with_max_delay(MAX_BACKOFF)
             .with_factor(2.0)
             .with_jitter()
             .without_max_times();
         let mut pauses = builder.build();
-        let (mut first, mut said) = (true, false);
+        let mut first = true;
+        let mut is_reported = false;
         loop {
             let began = Instant::now();
-            // Dropped when nobody listens any more, wherever it waits.
+            // The run is cancelled at any await once the receiver is dropped.
             let ended = tokio::select! {
-                Err(ended) = self.run(first, &mut said) => ended,
-                () = self.tell.closed() => return,
+                Err(ended) = self.run(first, &mut is_reported) => ended,
+                () = self.events.closed() => return,
             };
-            let Ended::Failed(error) = ended else { return };
+            let RunEnd::Failed(error) = ended else { return };
             first = false;
-            self.failed(&error, &mut said);
-            // A run counts as good when it lasted: what fails right after each list must not be
-            // listed for ever.
+            self.failed(&error, &mut is_reported);
+            // Only a long run resets the backoff: a watch that fails right after each list must
+            // not list in a tight loop.
             if began.elapsed() > STEADY {
                 pauses = builder.build();
             }
-            let pause = pauses.next().unwrap_or(PAUSES.1);
+            let pause = pauses.next().unwrap_or(MAX_BACKOFF);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.tell.closed() => return,
+                () = self.events.closed() => return,
             }
         }
     }
 
-    /// One run, from a list on.
-    async fn run(&self, first: bool, said: &mut bool) -> Result<Infallible, Ended> {
+    /// One list and the watches that continue it.
+    async fn run(&self, first: bool, is_reported: &mut bool) -> Result<Infallible, RunEnd> {
         let kind = match &self.watched {
-            Watched::Kind(kind) => kind.clone(),
-            Watched::EndpointSlices => {
-                self.in_time(async { Ok(endpoint_slices::version(self.cluster.client()).await?) })
-                    .await?
+            WatchTarget::Kind(kind) => kind.clone(),
+            WatchTarget::EndpointSlices => {
+                self.in_time(async {
+                    Ok(endpoint_slices::served_version(self.cluster.client()).await?)
+                })
+                .await?
             }
         };
         let api: Api<Object> =
             Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
         let mut version = self.list(&api, first).await?;
-        if std::mem::take(said) {
+        if std::mem::take(is_reported) {
             tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API is available again");
         }
         loop {
-            let earliest = Instant::now() + LEAST;
+            let earliest = Instant::now() + MIN_INTERVAL;
             version = self.follow(&api, version).await?;
-            // Watches end, and the next goes on from there; one that ends at once must not be asked
-            // for at once.
+            // The next watch continues from that version. If watches end at once, they must not be
+            // reopened at once.
             sleep_until(earliest).await;
         }
     }
@@ -172,8 +177,8 @@ impl Watch {
     /// The first list may come from the server's cache, which takes half the time; the watch
     /// delivers what changed since. Later lists must be current, so that revoked access does not
     /// come back.
-    async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, Ended> {
-        self.tell(Told::Begin).await?;
+    async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, RunEnd> {
+        self.send(ObjectEvent::Init).await?;
         let of_now = ListParams::default().limit(PAGE);
         let mut page = if first {
             ListParams::default().match_any()
@@ -182,9 +187,9 @@ impl Watch {
         };
         loop {
             let list = self.in_time(async { Ok(api.list(&page).await?) }).await?;
-            self.heard.note();
+            self.last_contact.touch();
             for object in list.items {
-                self.tell(Told::StreamGuard(Box::new(object))).await?;
+                self.send(ObjectEvent::InitApply(Box::new(object))).await?;
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = of_now.clone().continue_token(&token),
@@ -193,64 +198,77 @@ impl Watch {
                         .metadata
                         .resource_version
                         .filter(|version| !version.is_empty());
-                    let version = version.ok_or(Broken::NoVersion)?;
-                    self.tell(Told::Complete).await?;
+                    let version = version.ok_or(WatchError::MissingVersion)?;
+                    self.send(ObjectEvent::InitDone).await?;
                     return Ok(version);
                 }
             }
         }
     }
 
-    /// One watch from a version on, to its end; gives back the version that was reached.
-    async fn follow(&self, api: &Api<Object>, mut version: String) -> Result<String, Ended> {
+    /// Follows one watch to its end, and returns the last version seen.
+    async fn follow(&self, api: &Api<Object>, mut version: String) -> Result<String, RunEnd> {
         let settings = self.cluster.settings();
-        // The client takes no longer ones.
+        // The client rejects longer watches.
         let lasts = u32::try_from(settings.watch.as_secs())
             .unwrap_or(u32::MAX)
-            .clamp(1, LONGEST);
+            .clamp(1, MAX_WATCH);
         let parameters = WatchParams::default().timeout(lasts);
         let request = Request::new(api.resource_url()).watch(&parameters, &version);
         let request = request.map_err(kube::Error::BuildRequest)?;
         let mut changes = self
-            .in_time(Changes::open(self.cluster.client(), request))
+            .in_time(WatchStream::open(self.cluster.client(), request))
             .await?;
-        self.heard.note();
-        // Silence for too long is an end as good as any: what was said meanwhile comes with the
-        // next watch.
-        while let Ok(change) = timeout(settings.patience(), changes.next()).await {
+        self.last_contact.touch();
+        // A watch that is silent for too long counts as ended: the next one repeats any event
+        // that was lost.
+        while let Ok(change) = timeout(settings.call_timeout(), changes.next()).await {
             let Some((change, at)) = change? else { break };
-            self.heard.note();
+            self.last_contact.touch();
             match change {
-                // Versions of one kind of object can be compared as numbers. What came already is
-                // in force.
-                Change::Put(_) | Change::Gone(_) if at == version => continue,
-                Change::Put(_) | Change::Gone(_) | Change::Bookmark if is_older(&at, &version) => {
-                    return Err(Broken::Older(at, version).into());
+                // Versions of one kind of object can be compared as numbers. An event of the
+                // current version was applied already.
+                StreamEvent::Apply(_) | StreamEvent::Delete(_) if at == version => continue,
+                StreamEvent::Apply(_) | StreamEvent::Delete(_) | StreamEvent::Bookmark
+                    if is_older(&at, &version) =>
+                {
+                    return Err(WatchError::OutOfOrder(at, version).into());
                 }
-                Change::Put(object) => self.tell(Told::Changed(Box::new(object))).await?,
-                Change::Gone(object) => self.tell(Told::Gone(Box::new(object))).await?,
-                Change::Bookmark => {}
+                StreamEvent::Apply(object) => {
+                    self.send(ObjectEvent::Apply(Box::new(object))).await?
+                }
+                StreamEvent::Delete(object) => {
+                    self.send(ObjectEvent::Delete(Box::new(object))).await?
+                }
+                StreamEvent::Bookmark => {}
             }
             version = at;
         }
         Ok(version)
     }
 
-    async fn tell(&self, told: Told) -> Result<(), Ended> {
-        self.tell.send(told).await.map_err(|_| Ended::Unheard)
-    }
-
-    /// A call that must be answered whole before nobody can be there any more.
-    async fn in_time<T>(&self, call: impl Future<Output = Result<T, Broken>>) -> Result<T, Broken> {
-        timeout(self.cluster.settings().patience(), call)
+    async fn send(&self, event: ObjectEvent) -> Result<(), RunEnd> {
+        self.events
+            .send(event)
             .await
-            .unwrap_or(Err(Broken::Silent))
+            .map_err(|_| RunEnd::ReceiverDropped)
     }
 
-    /// Says once that it failed, until it works again.
-    fn failed(&self, error: &Broken, said: &mut bool) {
-        let (what, namespace) = (&self.watched, &self.namespace);
-        if std::mem::replace(said, true) {
+    /// Bounds a call by the time after which the connection counts as dead.
+    async fn in_time<T>(
+        &self,
+        call: impl Future<Output = Result<T, WatchError>>,
+    ) -> Result<T, WatchError> {
+        timeout(self.cluster.settings().call_timeout(), call)
+            .await
+            .unwrap_or(Err(WatchError::Timeout))
+    }
+
+    /// Logs a failure as a warning once, until the watch works again.
+    fn failed(&self, error: &WatchError, is_reported: &mut bool) {
+        let what = &self.watched;
+        let namespace = &self.namespace;
+        if std::mem::replace(is_reported, true) {
             tracing::debug!(%what, %namespace, %error, "the Kubernetes API cannot be watched");
         } else {
             tracing::warn!(%what, %namespace, %error, "cannot watch the Kubernetes API; the last state stays in force");
@@ -258,7 +276,7 @@ impl Watch {
     }
 }
 
-/// Whether a version was before another. What is no number tells nothing.
+/// Whether a version is older than another. Versions that are not numbers cannot be compared.
 fn is_older(version: &str, than: &str) -> bool {
     match (version.parse::<u128>(), than.parse::<u128>()) {
         (Ok(version), Ok(than)) => version < than,

@@ -1,28 +1,28 @@
 //! The access rule of an app, and the name of a group.
 //!
-//! Invariant: what is not understood becomes [`Access::Unknown`], which nobody satisfies.
+//! Invariant: an unknown value becomes [`Access::Unknown`], which denies every caller.
 
 use std::fmt;
 
-/// Who may reach an app.
+/// The rule that admits callers to an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody; the caller is not even consulted.
+    /// Any caller; credentials are not checked.
     Public,
-    /// Any person of the configured issuer.
+    /// Any person who signed in at the configured issuer.
     User,
     /// Members of one group.
     Group(GroupName),
     /// One person, or a member of the admin groups.
     Owner(Box<str>),
-    /// Members of the admin groups alone: what belongs to several people belongs to none of them.
+    /// Members of the admin groups only: for apps that have several owners.
     Admins,
-    /// A value nobody understood. It denies, and says what was written.
+    /// An unknown value, as written. It denies every caller.
     Unknown(Box<str>),
 }
 
 impl Access {
-    /// Reads the written form: `public`, `user`, `group:<name>`, `owner:<subject>`.
+    /// Parses `public`, `user`, `group:<name>`, `owner:<subject>`.
     pub fn parse(written: &str) -> Access {
         match written.split_once(':') {
             None if written == "public" => Access::Public,
@@ -36,7 +36,7 @@ impl Access {
         }
     }
 
-    /// One word for logs and metrics; never the group or the person.
+    /// A label for logs and metrics, without the group or the person.
     pub fn kind(&self) -> &'static str {
         match self {
             Access::Public => "public",
@@ -62,8 +62,8 @@ impl fmt::Display for Access {
     }
 }
 
-/// A group's name as compared: one leading `/` is not part of it, the rest is exact and
-/// case-sensitive, so `/other/phusers` is not `phusers`.
+/// A group name in its compared form: without one leading `/`, otherwise exact and case-sensitive.
+/// `/other/phusers` is not `phusers`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupName(Box<str>);
 

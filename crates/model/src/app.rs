@@ -1,15 +1,17 @@
-//! A hosted app: a name, where it runs, and who may reach it.
+//! A hosted app: its name, its address, and its access rule.
 //!
 //! Everything a request needs of an app is computed here once, when the app is loaded.
 
-use std::{borrow::Borrow, fmt, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
 use super::{
-    access::Access, bare_path::BarePath, container::ContainerGateway, load::Load,
+    access::Access, bare_path::BarePath, container::ContainerGateway, dns, load::Load,
     upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
+
+pub use super::upstream::{Protocol, Upstream, UpstreamScheme};
 
 /// The id of an app: `[a-z0-9]([a-z0-9-]{0,57}[a-z0-9])?`, so that a Service `app-<id>` is a DNS
 /// label.
@@ -22,19 +24,18 @@ impl AppId {
         is_app_id(text.as_bytes()).then(|| AppId(text.into()))
     }
 
-    /// The name of one published port of this app. The colon stands in no id, so it is no other
-    /// app's name.
+    /// The id of one published port. No app id holds a colon, so it cannot collide with one.
     pub fn with_port(&self, port: u16) -> AppId {
         AppId(format!("{}:{port}", self.0).into())
     }
 
-    /// The name of one port of a container.
-    pub fn of_container(container: &Uuid, port: u16) -> AppId {
+    /// The id of one port of a container.
+    pub fn for_container(container: &Uuid, port: u16) -> AppId {
         AppId(format!("{container}:{port}").into())
     }
 
-    /// One that was written down as text by ourselves; `None` when it is no name at all.
-    pub fn of_record(text: &str) -> Option<AppId> {
+    /// An id from a record that Ludgate wrote; `None` unless it has 1 to 128 bytes.
+    pub fn from_record(text: &str) -> Option<AppId> {
         (1..=128).contains(&text.len()).then(|| AppId(text.into()))
     }
 
@@ -44,15 +45,12 @@ impl AppId {
     }
 }
 
-/// Whether the bytes are an app id, without making one.
+/// Longest app id, in bytes: `app-<id>` must be a DNS label.
+const MAX_ID: usize = dns::MAX_LABEL - "app-".len();
+
+/// Whether the bytes are an app id. Does not allocate.
 pub fn is_app_id(bytes: &[u8]) -> bool {
-    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-    match bytes {
-        [] => false,
-        [first, .., last] if *first == b'-' || *last == b'-' => false,
-        [b'-'] => false,
-        _ => bytes.len() <= 59 && bytes.iter().all(inner),
-    }
+    dns::is_label(bytes, MAX_ID)
 }
 
 impl Borrow<str> for AppId {
@@ -67,153 +65,45 @@ impl fmt::Display for AppId {
     }
 }
 
-/// How the upstream is spoken to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UpstreamScheme {
-    /// Plain HTTP/1.1.
-    Http,
-    /// HTTP/1.1 in TLS.
-    Https,
-    /// Plain HTTP/1.1 over the unix socket at this path.
-    Unix(Arc<Path>),
-    /// Plain HTTP/1.1 with the ready pods of a Kubernetes Service, whose name the host is: never
-    /// looked up.
-    Pods(Arc<[SocketAddr]>),
-    /// HTTP/1.1 in TLS with the gateway of an Arvados container, where each side proves who it is.
-    Container(Arc<ContainerGateway>),
-}
-
-/// What an app speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.1.
-    #[default]
-    Http1,
-    /// HTTP/2: with TLS agreed on by ALPN, without it known beforehand (RFC 9113 section 3.3). What
-    /// gRPC needs.
-    Http2,
-}
-
-/// Where an app listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    /// Plain or TLS.
-    pub scheme: UpstreamScheme,
-    /// A name or an address; IPv6 without brackets.
-    pub host: Box<str>,
-    /// TCP port; 0 for a unix socket, which has none.
-    pub port: u16,
-}
-
-impl Upstream {
-    /// At a unix socket. It has no name of its own, and a Host header must say one (RFC 9112
-    /// section 3.2): the machine's for itself, as everybody does who speaks HTTP over such sockets.
-    pub fn unix(path: &Path) -> Upstream {
-        Upstream {
-            scheme: UpstreamScheme::Unix(path.into()),
-            host: "localhost".into(),
-            port: 0,
-        }
-    }
-
-    /// The same host at another port; `None` for a unix socket, where there is no such thing.
-    pub fn at_port(&self, port: u16) -> Option<Upstream> {
-        match self.scheme {
-            UpstreamScheme::Unix(_) => None,
-            UpstreamScheme::Http
-            | UpstreamScheme::Https
-            | UpstreamScheme::Pods(_)
-            | UpstreamScheme::Container(_) => Some(Upstream {
-                port,
-                ..self.clone()
-            }),
-        }
-    }
-
-    /// Scheme and authority, as a browser would name it.
-    pub fn origin(&self) -> String {
-        let scheme = match self.scheme {
-            UpstreamScheme::Https | UpstreamScheme::Container(_) => "https",
-            UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => "http",
-        };
-        format!("{scheme}://{}", self.authority())
-    }
-
-    /// `host:port` as it stands in a Host header, the default port left out.
-    pub fn authority(&self) -> String {
-        let host = if self.host.contains(':') {
-            format!("[{}]", self.host)
-        } else {
-            self.host.to_string()
-        };
-        match (&self.scheme, self.port) {
-            (UpstreamScheme::Http | UpstreamScheme::Pods(_), 80)
-            | (UpstreamScheme::Https, 443)
-            | (UpstreamScheme::Unix(_), _) => host,
-            (
-                UpstreamScheme::Http
-                | UpstreamScheme::Https
-                | UpstreamScheme::Pods(_)
-                | UpstreamScheme::Container(_),
-                port,
-            ) => {
-                format!("{host}:{port}")
-            }
-        }
-    }
-}
-
-impl fmt::Display for Upstream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match &self.scheme {
-            UpstreamScheme::Http | UpstreamScheme::Pods(_) => "http",
-            UpstreamScheme::Https => "https",
-            UpstreamScheme::Container(_) => "container",
-            UpstreamScheme::Unix(path) => return write!(f, "unix:{}", path.display()),
-        };
-        write!(f, "{scheme}://{}", self.authority())
-    }
-}
-
-/// Who stands behind an upstream: it decides which cookies pass (behaviour row 31).
+/// The trust in an app: it decides which cookies are forwarded (behaviour row 31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppKind {
-    /// An app written by a stranger: no secret of ours or of the console reaches it.
+    /// An untrusted app: no secret of ours or of the console reaches it.
     Hosted,
-    /// The console that Ludgate stands in front of: it keeps its own cookies.
+    /// The console behind Ludgate: it receives its own cookies.
     Console,
 }
 
-/// Where an app on paths is opened.
+/// The address under which browsers open an app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// On its path, beside the other apps; its host, where there is one, works too.
+    /// Its path on the site; its own host works too, where it has one.
     #[default]
     Path,
-    /// On its host only: its path leads there.
+    /// Its own host only; its path redirects there.
     Host,
 }
 
-/// Whether an app can be reached now. Asked after whether the person may.
+/// Whether an app is available. Checked after the access rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AppState {
-    /// It is there, as far as anybody knows.
+    /// Available, as far as is known.
     #[default]
     Running,
-    /// Not yet.
+    /// Not available yet.
     Starting,
-    /// Not for long.
+    /// Shutting down.
     Stopping,
-    /// Somebody stopped it; it may be started again.
+    /// Stopped by a person; it may be started again.
     Stopped,
-    /// It does not come up.
+    /// It failed to start.
     Failed,
-    /// No longer, and it will not come back.
+    /// Ended for good, such as a finished container.
     Ended,
 }
 
 impl AppState {
-    /// One word for lists and explanations.
+    /// The word in lists and explanations.
     pub fn as_str(self) -> &'static str {
         match self {
             AppState::Running => "running",
@@ -231,26 +121,26 @@ impl AppState {
 pub struct PublishedPort {
     /// The port, as in `<id>-<port>.<apps_domain>`.
     pub port: u16,
-    /// Who may reach it.
+    /// Its access rule, which may differ from the app's.
     pub access: Access,
-    /// Shown in lists.
+    /// Title in lists.
     pub label: Option<String>,
-    /// Where it runs; `None`: the app's host, at this port.
+    /// Its address; `None`: the app's host, at this port.
     pub upstream: Option<Upstream>,
 }
 
-/// What its catalogue says about one app.
+/// One app as its catalogue describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSpec {
-    /// Its id.
+    /// Unique in the catalogue.
     pub id: AppId,
-    /// Shown in the launcher; the id when absent.
+    /// Title in the launcher; `None`: the id.
     pub name: Option<String>,
-    /// Shown in the launcher: a short text such as an emoji.
+    /// A short text for the launcher, such as an emoji.
     pub icon: Option<String>,
-    /// Where it runs.
+    /// Address of the app.
     pub upstream: Upstream,
-    /// Who may reach it.
+    /// The rule that admits callers.
     pub access: Access,
     /// Remove `<prefix>/<id>` before forwarding.
     pub strip_prefix: bool,
@@ -258,34 +148,34 @@ pub struct AppSpec {
     pub isolation: Isolation,
     /// Further ports, each on a host of its own.
     pub published_ports: Vec<PublishedPort>,
-    /// Tell the app who the person is.
+    /// Send the app headers that name the person.
     pub identity_headers: bool,
     /// Send the upstream's own authority as Host.
     pub rewrite_host: bool,
     /// The app serves `<prefix>/<id>` without a slash at the end.
     pub serves_bare_path: bool,
-    /// Leave a bearer token of our issuer on the request.
+    /// Forward a bearer token of our issuer.
     pub keep_authorization: bool,
-    /// What it speaks.
+    /// HTTP version of the app.
     pub protocol: Protocol,
-    /// Begin each connection with a PROXY protocol header, version 2, that names the client.
+    /// Start each connection with a PROXY protocol v2 header that names the client.
     pub proxy_protocol: bool,
-    /// How long the app may take until its response headers.
+    /// Deadline for the response headers.
     pub timeout: Duration,
     /// Largest request body, in bytes; `None`: no limit.
     pub max_body: Option<u64>,
-    /// What TLS towards it must hold, on its https upstreams.
+    /// TLS requirements of its https upstreams.
     pub tls: UpstreamTls,
-    /// Where its first page is, from its root: `/lab`; `None`: at its root.
+    /// Path of its first page below its root, such as `/lab`; `None`: the root.
     pub first_page: Option<Box<str>>,
-    /// Whether it can be reached now.
+    /// Whether it is available.
     pub state: AppState,
-    /// Why it is in that state, for those who may reach it.
+    /// The reason for the state, for callers who have access.
     pub message: Option<Box<str>>,
 }
 
 impl AppSpec {
-    /// An app of which nothing is said beyond what must be.
+    /// An app with defaults for everything optional.
     pub fn new(id: AppId, upstream: Upstream, access: Access, timeout: Duration) -> AppSpec {
         AppSpec {
             id,
@@ -311,8 +201,8 @@ impl AppSpec {
         }
     }
 
-    /// One published port of this app, as an app; `None` where the app has no ports and this one is
-    /// nowhere else. It must not lead to the app itself, whose access rule is another.
+    /// A published port as an app of its own. `None` if the app is a unix socket and the port has
+    /// no upstream: it must not fall back to the app itself, whose access rule differs.
     pub fn port(&self, published: &PublishedPort) -> Option<AppSpec> {
         let port = published.port;
         let title = self.name.as_deref().unwrap_or(self.id.as_str());
@@ -336,12 +226,12 @@ impl AppSpec {
     }
 }
 
-/// An app as requests meet it, at one place: on its path and on its host it is published twice.
+/// An app as published under one address. An app with a path and a host is published twice.
 #[derive(Debug)]
 pub struct App {
-    /// What was written.
+    /// The app as its catalogue describes it.
     pub spec: AppSpec,
-    /// Hosted, or the console.
+    /// Whether the app is trusted with the console's cookies.
     pub kind: AppKind,
     /// `<prefix>/<id>`, without a slash at the end; empty for the console and on a host.
     pub mount: Box<str>,
@@ -349,18 +239,18 @@ pub struct App {
     pub mount_header: Option<HeaderValue>,
     /// The Host header for `rewrite_host`.
     pub upstream_host: Option<HeaderValue>,
-    /// The origin that goes with it.
+    /// The `Origin` that matches `upstream_host`.
     pub upstream_origin: Box<str>,
-    /// The label of its own host, when it has one.
+    /// Label of its own host, where it has one.
     pub host: Option<HostLabel>,
-    /// How much it has to do.
+    /// Requests and connections in use.
     pub load: Load,
-    /// Whether its address without a slash is its own.
+    /// Whether the app serves its mount without a slash.
     pub bare_path: BarePath,
 }
 
 impl App {
-    /// An app published at `<prefix>/<id>/`; `host` is where else it is.
+    /// An app published at `<prefix>/<id>/`, and at `host` as well.
     pub fn hosted(spec: AppSpec, prefix: &str, host: Option<HostLabel>) -> App {
         let mount = format!("{prefix}/{}", spec.id);
         App {
@@ -386,7 +276,7 @@ impl App {
         }
     }
 
-    /// The console in sidecar mode: it gets everything that is not ours, whoever asks.
+    /// The console in sidecar mode: it receives every request that is not ours, from any caller.
     pub fn console(upstream: Upstream, timeout: Duration) -> Option<App> {
         let spec = AppSpec {
             identity_headers: false,
@@ -399,7 +289,7 @@ impl App {
         })
     }
 
-    /// Whether a request for the address without a slash at its end goes to the app as it is.
+    /// Whether a request for the mount without a slash is forwarded as it is.
     pub fn serves_bare_path(&self) -> bool {
         !self.spec.strip_prefix && (self.spec.serves_bare_path || self.bare_path.is_served())
     }
@@ -424,7 +314,7 @@ impl App {
         self.container().map(|gateway| gateway.container.as_str())
     }
 
-    /// The container whose port it is, when it is one.
+    /// The gateway of its container, for an app in an Arvados container.
     pub fn container(&self) -> Option<&ContainerGateway> {
         match &self.spec.upstream.scheme {
             UpstreamScheme::Container(gateway) => Some(gateway),
@@ -435,12 +325,12 @@ impl App {
         }
     }
 
-    /// Its id.
+    /// The id from its spec.
     pub fn id(&self) -> &AppId {
         &self.spec.id
     }
 
-    /// The name people see.
+    /// The name, or the id where it has none.
     pub fn title(&self) -> &str {
         self.spec.name.as_deref().unwrap_or(self.spec.id.as_str())
     }

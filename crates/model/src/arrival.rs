@@ -1,11 +1,10 @@
-//! A request as the gateway understands it: parsed once by `incoming`, judged and forwarded as
-//! parsed.
+//! A validated request head: parsed once by `incoming`; authorized and forwarded as parsed.
 
 use http::{Method, uri::PathAndQuery};
 
-use super::{grpc::Grpc, secret::Secret, vhost::VirtualHost};
+use super::{grpc::GrpcCall, secret::Secret, vhost::VirtualHost};
 
-/// A longer upload is judged again while it runs, in bytes.
+/// Longer uploads are authorized again while they run; in bytes.
 const LONG_UPLOAD: u64 = 64 * 1024;
 
 /// One validated request head. Only `incoming` makes one from the wire.
@@ -13,26 +12,26 @@ const LONG_UPLOAD: u64 = 64 * 1024;
 pub struct Arrival {
     /// Any token of at most 32 bytes but CONNECT and TRACE.
     pub method: Method,
-    /// Which of our origins it arrived at.
+    /// The origin of ours that received it.
     pub vhost: VirtualHost,
     /// Path and query as they came; the path follows the path policy and begins with `/`.
     pub target: PathAndQuery,
-    /// What kind of client is asking.
+    /// The kind of client.
     pub class: RequestClass,
-    /// Whether cookies on this request speak for the person (behaviour row 22).
+    /// Whether cookies on this request authenticate the person (behaviour row 22).
     pub provenance: Provenance,
-    /// What the `Origin` header says.
+    /// The `Origin` header, compared with ours.
     pub origin: Origin,
-    /// How the body is framed.
+    /// Framing of the body.
     pub framing: Framing,
-    /// Whether a refusal is answered with a page rather than problem+json.
+    /// Whether errors are rendered as a page instead of problem+json.
     pub wants_html: bool,
-    /// A person sends a form of a page of the same origin, and the answer will be the next page.
+    /// A form post from a page of the same origin, whose response will be the next page.
     pub sends_form: bool,
     /// The address was marked by our page that sends a saved form again; the mark is removed.
     pub resends_form: bool,
-    /// A call of gRPC, whose refusals are said in its own way.
-    pub grpc: Option<Grpc>,
+    /// A gRPC call, whose errors are sent as gRPC status.
+    pub grpc: Option<GrpcCall>,
     /// A credential that was removed from the query of the address.
     pub address_token: Option<AddressToken>,
 }
@@ -47,9 +46,9 @@ pub enum AddressToken {
 }
 
 impl Arrival {
-    /// A person opening an address that `incoming` has checked: what the site judges before it
-    /// hands somebody over to another of our origins.
-    pub fn of_navigation(vhost: VirtualHost, target: PathAndQuery) -> Arrival {
+    /// A navigation to an address that `incoming` has checked. The site authorizes it before it
+    /// issues a ticket for another of our origins.
+    pub fn navigation(vhost: VirtualHost, target: PathAndQuery) -> Arrival {
         Arrival {
             method: Method::GET,
             vhost,
@@ -66,15 +65,15 @@ impl Arrival {
         }
     }
 
-    /// Whether the request may change nothing by itself.
+    /// Whether the request is safe and can be sent twice (RFC 9110 section 9.2.1).
     pub fn is_safe_to_repeat(&self) -> bool {
         self.framing == Framing::None
             && matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
-    /// Whether a browser shows a page under the address of this request: its scripts see that
-    /// address, and all it loads tells it, so that a token must not stay there. A frame of a
-    /// foreign page would have no session afterwards: it is answered as it is.
+    /// Whether a browser shows a page under the address of this request. Scripts see that address
+    /// and `Referer` repeats it, so a token must not stay in it. A frame of a foreign page would
+    /// have no session after a redirect, so it is served as it is.
     pub fn shows_address(&self) -> bool {
         match self.class {
             RequestClass::Navigation => true,
@@ -98,12 +97,12 @@ impl Arrival {
     }
 }
 
-/// What kind of client is asking; it decides whether a sign-in can be offered by redirect.
+/// The kind of client, which decides whether sign-in can be offered by redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestClass {
-    /// A person opens a page in a tab: may be sent to sign in.
+    /// A page opened in a tab: may be redirected to sign-in.
     Navigation,
-    /// A page is loaded into a frame: gets a small page, never a redirect.
+    /// A page loaded in a frame: gets a small page, never a redirect.
     Frame,
     /// A WebSocket handshake.
     WebSocket,
@@ -123,12 +122,12 @@ impl RequestClass {
     }
 }
 
-/// Where the request was started, as far as cookies are concerned.
+/// The site that started the request, for the trust in its cookies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// The app's own origin, the person, or a client that is no browser.
+    /// The app's own origin, the address bar, or a client that is no browser.
     Own,
-    /// Another site or a sibling: cookies on it count for nothing.
+    /// Another site or a sibling: its cookies are ignored.
     Foreign,
 }
 
@@ -143,7 +142,7 @@ pub enum Origin {
     Foreign,
 }
 
-/// How the request's body is framed; the forwarder writes exactly this, whatever the client wrote.
+/// Framing of the request body. The forwarder writes exactly this, not the client's headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
     /// No body and no framing header.

@@ -2,27 +2,26 @@
 //! path may insist on (Next.js with `basePath` redirects the address with the slash to the one
 //! without).
 //!
-//! Usually that address leads to the one with the slash, below which relative links work. For an
-//! app that redirects back, the two redirects would be a circle: what it wants is learned from its
-//! first redirect.
+//! Usually that address redirects to the one with the slash, below which relative links work. An
+//! app that redirects back would cause a redirect loop, so its first such redirect is remembered.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering::Relaxed},
 };
 
-/// Of one app, for as long as it is published, and over changes of it.
+/// The flag of one app. It survives changes of the app while it is published.
 #[derive(Clone, Debug, Default)]
 pub struct BarePath(Arc<AtomicBool>);
 
 impl BarePath {
-    /// Whether the app serves it.
+    /// Whether the app is known to serve the mount without a slash.
     pub fn is_served(&self) -> bool {
         self.0.load(Relaxed)
     }
 
-    /// The app does. Gives back whether that is new.
-    pub fn learn(&self) -> bool {
+    /// Records that the app serves it. Returns whether this is new.
+    pub fn mark_served(&self) -> bool {
         !self.0.swap(true, Relaxed)
     }
 }

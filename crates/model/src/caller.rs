@@ -1,4 +1,4 @@
-//! Who is asking, as the credentials on the request say. It says who, never may.
+//! The caller of a request by its credentials: authentication only, no authorization.
 
 use std::sync::Arc;
 
@@ -7,35 +7,35 @@ use super::principal::Principal;
 /// The caller of a request.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// No credential that counts.
+    /// No valid credential.
     Anonymous,
-    /// A person, and what proved it.
+    /// A person with a valid credential.
     Person {
-        /// The person.
+        /// Identity and groups.
         principal: Arc<Principal>,
-        /// What proved it.
+        /// The credential that was accepted.
         credential: Credential,
     },
-    /// A token of our own issuer, or of Arvados, that does not hold: refused, never forwarded
-    /// (behaviour row 20).
+    /// An invalid token of our issuer or of Arvados: refused, never forwarded (behaviour row 20).
     BadToken,
-    /// Credentials that could not be checked now; nothing is decided on a guess.
+    /// Credentials that cannot be checked now. The request fails instead of being treated as
+    /// anonymous.
     Unverifiable,
 }
 
-/// What proved the caller.
+/// The kind of credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// A session or sign-in cookie: counts only where the browser was led by our own origin.
+    /// A session or sign-in cookie: valid only on requests that our own origin started.
     Cookie,
-    /// `Authorization: Bearer`: cannot be sent by a foreign page.
+    /// `Authorization: Bearer`: a foreign page cannot send it.
     Bearer,
-    /// A token in the address: whoever made the link had it.
+    /// A token in the address: the author of the link had it.
     Address,
 }
 
 impl Caller {
-    /// The person, if there is one.
+    /// The person, for an authenticated caller.
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         match self {
             Caller::Person { principal, .. } => Some(principal),

@@ -1,23 +1,22 @@
-//! Who counts as one client where clients are counted.
+//! The client of a request, and the key under which limits count it.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Who sends a request.
+/// The client of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// For logs, and for the headers that apps get.
+    /// Address for logs and for the forwarded headers.
     pub address: IpAddr,
-    /// What limits are counted under. `None`: a trusted proxy that names no client, behind which
-    /// there may be many.
+    /// Key of limits. `None`: a trusted proxy that names no client; many may share it.
     pub limit_key: Option<IpAddr>,
 }
 
 impl Client {
-    /// A client that is known by its address.
+    /// A client by its address.
     pub fn at(address: IpAddr) -> Client {
         Client {
             address,
-            limit_key: Some(one_client(address)),
+            limit_key: Some(limit_key(address)),
         }
     }
 }
@@ -28,8 +27,8 @@ impl std::fmt::Display for Client {
     }
 }
 
-/// An IPv4 address, or a /64 of IPv6, of which one subscriber has all addresses.
-pub fn one_client(address: IpAddr) -> IpAddr {
+/// The IPv4 address, or the /64 network of an IPv6 address: one subscriber has all of it.
+pub fn limit_key(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
         v4 @ IpAddr::V4(_) => v4,

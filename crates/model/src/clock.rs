@@ -1,6 +1,7 @@
 //! Time, injected: a monotonic clock for deadlines and a wall clock for tokens and logs.
 //!
-//! Rooms take `now` as a value; only the edges ask a [`Clock`]. Tests hold the [`ManualClock`] of one.
+//! Functions take `now` as a value; only the edges read a [`Clock`]. Tests set time by
+//! [`ManualClock`].
 
 use std::{
     sync::{
@@ -12,34 +13,34 @@ use std::{
 
 use tokio::sync::watch;
 
-/// Milliseconds since the clock was made; never goes back.
+/// A monotonic time in milliseconds. The zero point has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub u64);
 
 impl Moment {
-    /// This moment plus a duration, ending at the end of time rather than wrapping.
+    /// This moment plus a duration, saturating.
     pub fn after(self, duration: Duration) -> Moment {
         Moment(self.0.saturating_add(millis(duration)))
     }
 }
 
-/// The process begins so many milliseconds after the first moment there is, so that what began
-/// before it has one, too.
-const BEFORE: u64 = 1 << 40;
+/// Start-up is this far from `Moment(0)`, so that earlier events still have a valid `Moment`: a
+/// session restored after a restart began before the process did.
+const START: u64 = 1 << 40;
 
 /// A duration in whole milliseconds.
 pub fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Where time comes from. Cloning gives the same clock.
+/// The source of time. Clones are the same clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
     System(Instant),
-    ManualClock(Arc<Inner>),
+    Manual(Arc<Inner>),
 }
 
 #[derive(Debug)]
@@ -49,44 +50,41 @@ struct Inner {
     moved: watch::Sender<()>,
 }
 
-/// The hands of a clock that only moves when told to.
+/// Moves a clock of [`Clock::manual`].
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Inner>);
 
 impl Clock {
-    /// The machine's clocks.
+    /// A clock that reads the machine's clocks.
     pub fn system() -> Clock {
         Clock(Source::System(Instant::now()))
     }
 
-    /// A clock that stands still until its hands are moved; the wall begins at the machine's time.
+    /// A clock that moves only by its [`ManualClock`]. The wall clock starts at the machine's time.
     pub fn manual() -> (Clock, ManualClock) {
         let inner = Arc::new(Inner {
             monotonic: AtomicU64::new(0),
             wall: AtomicI64::new(system_wall_seconds()),
             moved: watch::Sender::new(()),
         });
-        (
-            Clock(Source::ManualClock(inner.clone())),
-            ManualClock(inner),
-        )
+        (Clock(Source::Manual(inner.clone())), ManualClock(inner))
     }
 
-    /// The monotonic time.
+    /// The current monotonic time.
     pub fn now(&self) -> Moment {
         match &self.0 {
             Source::System(_) => self.at(Instant::now()),
-            Source::ManualClock(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
+            Source::Manual(inner) => Moment(inner.monotonic.load(Ordering::Acquire)),
         }
     }
 
-    /// The monotonic time, by somebody who has just read the machine's for another purpose.
+    /// The monotonic time of an `Instant` that was read already, which saves a second read.
     pub fn at(&self, read: Instant) -> Moment {
         match &self.0 {
             Source::System(start) => {
-                Moment(BEFORE.saturating_add(millis(read.saturating_duration_since(*start))))
+                Moment(START.saturating_add(millis(read.saturating_duration_since(*start))))
             }
-            Source::ManualClock(_) => self.now(),
+            Source::Manual(_) => self.now(),
         }
     }
 
@@ -94,27 +92,27 @@ impl Clock {
     pub fn wall_seconds(&self) -> i64 {
         match &self.0 {
             Source::System(_) => system_wall_seconds(),
-            Source::ManualClock(inner) => inner.wall.load(Ordering::Acquire),
+            Source::Manual(inner) => inner.wall.load(Ordering::Acquire),
         }
     }
 
-    /// Waits until the moment has come.
+    /// Waits until the moment.
     ///
-    /// Cancel safety: dropping the future forgets the wait and nothing else.
+    /// Cancel safety: dropping the future has no other effect.
     pub async fn sleep_until(&self, until: Moment) {
         match &self.0 {
             Source::System(start) => {
-                let since = Duration::from_millis(until.0.saturating_sub(BEFORE));
+                let since = Duration::from_millis(until.0.saturating_sub(START));
                 tokio::time::sleep_until((*start + since).into()).await;
             }
-            Source::ManualClock(inner) => {
+            Source::Manual(inner) => {
                 let mut moved = inner.moved.subscribe();
                 while self.now() < until && moved.changed().await.is_ok() {}
             }
         }
     }
 
-    /// Waits for a duration from now.
+    /// Waits for a duration.
     pub async fn sleep(&self, duration: Duration) {
         self.sleep_until(self.now().after(duration)).await;
     }
@@ -137,7 +135,7 @@ impl ManualClock {
     }
 }
 
-/// The machine's wall clock in milliseconds since 1970; negative before, which it may well say.
+/// The machine's wall clock in milliseconds since 1970; negative if it is set to a time before.
 pub fn system_wall_millis() -> i64 {
     let signed = |d: Duration| i64::try_from(d.as_millis()).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(UNIX_EPOCH) {

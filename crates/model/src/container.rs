@@ -1,5 +1,5 @@
-//! The gateway in front of an Arvados container: where it is told which port is meant, and the
-//! secret that lets each side prove to the other who it is.
+//! The gateway of an Arvados container: the headers that select a port, and the secret for mutual
+//! authentication.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use super::{secret::Secret, uuid::Uuid};
 
 /// The gateway of one container.
 pub struct ContainerGateway {
-    /// Which container.
+    /// The container's uuid.
     pub container: Uuid,
-    /// The port inside the container.
+    /// Port inside the container, as a header value.
     pub port: HeaderValue,
     /// The container's uuid as a header value.
     pub uuid: HeaderValue,
-    /// Shared with this container's gateway only: derived from the system's token and the uuid.
+    /// Secret shared with this gateway only: derived from the system's token and the uuid.
     pub key: Secret,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Debug for ContainerGateway {
 }
 
 impl PartialEq for ContainerGateway {
-    /// The key follows from the container.
+    /// The key is derived from the container's uuid.
     fn eq(&self, other: &ContainerGateway) -> bool {
         self.container == other.container && self.port == other.port
     }

@@ -1,30 +1,31 @@
-//! The names of every cookie that is a secret of ours or of the console, and who may see which.
+//! The names of all cookies that are secrets of Ludgate or the console, and which apps may see
+//! them.
 
 use std::borrow::Cow;
 
 use super::{app::AppKind, vhost::VirtualHost};
 
-/// Where Arvados' own programs keep a token in a browser: a credential, never for an app.
+/// Cookie in which Arvados' own programs store a token: a credential, never sent to apps.
 pub const ARVADOS_TOKEN: &[u8] = b"arvados_api_token";
 
 /// The cookie names of one site.
 #[derive(Clone, Debug)]
 pub struct CookieNames {
-    /// The sign-in, on the site.
+    /// Cookie of the sign-in, on the site.
     pub sign_in: Box<str>,
-    /// The browser that started a sign-in.
+    /// Cookie that binds a sign-in to the browser that started it.
     pub bind: Box<str>,
-    /// The session of one app on a path.
+    /// Cookie of an app session on a path.
     app: Box<str>,
-    /// The session of one app on a host of its own.
+    /// Cookie of an app session on a host of its own.
     host_app: Box<str>,
-    /// Which tenant of an address this browser knows, on hosts whose tenant may change.
+    /// Cookie with the last tenant of an address, on hosts whose tenant may change.
     tenant: Box<str>,
-    /// Every spelling that is ours, lower-cased: with and without `__Host-`.
+    /// All our names in lower case, with and without `__Host-`.
     ours: Vec<Box<str>>,
-    /// The console's own secrets with their `.sig` twins, lower-cased.
+    /// The console's secrets with their `.sig` twins, in lower case.
     console: Vec<Box<str>>,
-    /// Where the console keeps its access token, when that is a credential here.
+    /// The console's access token cookie, where it is accepted as a credential.
     access_token: Option<Box<str>>,
 }
 
@@ -66,8 +67,7 @@ impl CookieNames {
         }
     }
 
-    /// With the cookie in which the console keeps its access token: a credential, and one more of
-    /// its secrets.
+    /// Adds the console's access token cookie: a credential, and one more of its secrets.
     pub fn with_access_token(mut self, name: &str) -> CookieNames {
         let lower = name.to_ascii_lowercase();
         self.console
@@ -76,15 +76,15 @@ impl CookieNames {
         self
     }
 
-    /// Whether the console keeps its access token under this name.
+    /// Whether this is the console's access token cookie.
     pub fn is_access_token(&self, name: &[u8]) -> bool {
         self.access_token
             .as_ref()
             .is_some_and(|ours| ours.as_bytes() == name)
     }
 
-    /// The name of the session of one app at a place. Cookies ignore ports, so there the name holds
-    /// the port.
+    /// Name of the app session cookie at an origin. Cookies ignore ports, so on a port of the range
+    /// the name holds the port.
     pub fn app_at(&self, vhost: &VirtualHost) -> Cow<'_, str> {
         match vhost {
             VirtualHost::Site => Cow::Borrowed(&self.app),
@@ -93,7 +93,7 @@ impl CookieNames {
         }
     }
 
-    /// The name of the cookie that tells which tenant of a place the browser knows.
+    /// Name of the tenant cookie at an origin.
     pub fn tenant_at(&self, vhost: &VirtualHost) -> Cow<'_, str> {
         match vhost {
             VirtualHost::Site | VirtualHost::Host(_) => Cow::Borrowed(&self.tenant),
@@ -101,7 +101,7 @@ impl CookieNames {
         }
     }
 
-    /// Whether it is one of our own names, at whichever port.
+    /// Whether the name is ours, at any port.
     pub fn is_ours(&self, name: &[u8]) -> bool {
         let name = without_port(name);
         self.ours
@@ -109,8 +109,8 @@ impl CookieNames {
             .any(|ours| ours.as_bytes().eq_ignore_ascii_case(name))
     }
 
-    /// Whether a cookie of this name must be kept from, and not taken from, this kind of app.
-    /// Case does not matter: a name that only differs in case would fool a careless reader.
+    /// Whether a cookie of this name is neither sent to nor accepted from this kind of app.
+    /// Case does not matter: careless parsers accept a name that differs only in case.
     pub fn is_withheld_from(&self, kind: AppKind, name: &[u8]) -> bool {
         match kind {
             AppKind::Console => self.is_ours(name),
@@ -126,7 +126,7 @@ impl CookieNames {
     }
 }
 
-/// A name without the `-<port>` that it has at a port of the range.
+/// The name without the suffix `-<port>`.
 fn without_port(name: &[u8]) -> &[u8] {
     match name.iter().rposition(|byte| *byte == b'-') {
         Some(dash)

@@ -1,7 +1,7 @@
-//! Where a request goes: one app, and the part of the target that lies below its root.
+//! The destination of a request: one app, and the target below its root.
 //!
-//! This value is what `authorize` judges and what `forward` sends; nobody reads the request line
-//! again.
+//! `authorize` checks this value and `forward` sends it, so both see the same target. The request
+//! line is not parsed again.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::app::App;
 /// An app and the target within it.
 #[derive(Clone, Debug)]
 pub struct Destination {
-    /// The app.
+    /// The app that gets the request.
     pub app: Arc<App>,
     target: PathAndQuery,
-    /// Where the path below the app begins in `target`: the index of the slash after the id.
+    /// Index in `target` of the slash after the id, where the path below the app begins.
     root: usize,
 }
 
@@ -32,16 +32,16 @@ impl Destination {
         Destination { app, target, root }
     }
 
-    /// Whether it is the mount itself: the cookie of an app session, whose path ends with a slash,
-    /// does not reach it.
+    /// Whether it is the mount itself. The cookie of an app session has a path with a final slash,
+    /// so browsers do not send it there.
     pub fn is_bare(&self) -> bool {
         self.root == self.target.path().len()
     }
 
-    /// The target as the app is to see it: whole, or without its mount.
+    /// The target for the app: whole, or without the mount.
     ///
     /// # Errors
-    /// `None` when the shortened target is no request target; it then is not sent.
+    /// `None` if the shortened target is invalid; then the request is not sent.
     pub fn upstream_target(&self) -> Option<PathAndQuery> {
         if !self.app.spec.strip_prefix {
             return Some(self.target.clone());
@@ -49,7 +49,7 @@ impl Destination {
         PathAndQuery::try_from(&self.target.as_str()[self.root..]).ok()
     }
 
-    /// The target as the browser sees it.
+    /// The target in the browser's address.
     pub fn public_target(&self) -> &PathAndQuery {
         &self.target
     }

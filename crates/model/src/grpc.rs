@@ -1,27 +1,27 @@
-//! What a request says when it is a call of gRPC (the specification of gRPC over HTTP/2).
+//! gRPC calls by their request headers (specification "gRPC over HTTP2").
 
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-/// A call.
+/// A gRPC call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grpc {
-    /// How long its client waits for the whole of it; `None`: for as long as it takes.
+pub struct GrpcCall {
+    /// The client's deadline for the whole call; `None`: no deadline.
     pub timeout: Option<Duration>,
 }
 
-impl Grpc {
-    /// `None` for any other request; gRPC-Web is one, made for what is no HTTP/2.
-    pub fn of(headers: &HeaderMap) -> Option<Grpc> {
+impl GrpcCall {
+    /// `None` for any other request, including gRPC-Web, which is made for HTTP/1.1.
+    pub fn from_headers(headers: &HeaderMap) -> Option<GrpcCall> {
         let kind = headers.get(header::CONTENT_TYPE)?.as_bytes();
         let rest = kind.strip_prefix(b"application/grpc")?;
         let timeout = || timeout(headers.get("grpc-timeout")?);
-        matches!(rest.first(), None | Some(b'+' | b';')).then(|| Grpc { timeout: timeout() })
+        matches!(rest.first(), None | Some(b'+' | b';')).then(|| GrpcCall { timeout: timeout() })
     }
 }
 
-/// At most eight digits and a unit; anything else says nothing.
+/// At most eight digits and a unit; other values are ignored.
 fn timeout(value: &HeaderValue) -> Option<Duration> {
     let (digits, unit) = value
         .to_str()
@@ -42,9 +42,9 @@ fn timeout(value: &HeaderValue) -> Option<Duration> {
     }
 }
 
-/// The code of gRPC for a status of HTTP ("HTTP to gRPC Status Code Mapping"), but for our own
-/// deadline.
-pub fn code(status: StatusCode) -> u16 {
+/// The gRPC status code for an HTTP status ("HTTP to gRPC Status Code Mapping"), except 504: our
+/// deadline is `DEADLINE_EXCEEDED` (4).
+pub fn status_code(status: StatusCode) -> u16 {
     match status {
         StatusCode::BAD_REQUEST => 13,
         StatusCode::UNAUTHORIZED => 16,
@@ -62,14 +62,14 @@ pub fn code(status: StatusCode) -> u16 {
 mod tests {
     use super::*;
 
-    fn of(fields: &[(&'static str, &'static str)]) -> Option<Grpc> {
+    fn parse(fields: &[(&'static str, &'static str)]) -> Option<GrpcCall> {
         let fields = fields.iter().map(|(name, value)| {
             (
                 http::HeaderName::from_static(name),
                 HeaderValue::from_static(value),
             )
         });
-        Grpc::of(&fields.collect())
+        GrpcCall::from_headers(&fields.collect())
     }
 
     #[test]
@@ -81,7 +81,7 @@ mod tests {
             "application/grpcx",
             "text/plain",
         ] {
-            assert_eq!(of(&[(kind, other)]), None, "{other}");
+            assert_eq!(parse(&[(kind, other)]), None, "{other}");
         }
         for (value, millis) in [
             ("1S", Some(1000)),
@@ -96,8 +96,8 @@ mod tests {
             ("-1S", None),
             ("1s", None),
         ] {
-            let call =
-                of(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)]).expect("a call");
+            let call = parse(&[(kind, "application/grpc+proto"), ("grpc-timeout", value)])
+                .expect("a call");
             assert_eq!(
                 call.timeout.map(|timeout| timeout.as_millis()),
                 millis,
@@ -105,8 +105,8 @@ mod tests {
             );
         }
         assert_eq!(
-            of(&[(kind, "application/grpc")]),
-            Some(Grpc { timeout: None })
+            parse(&[(kind, "application/grpc")]),
+            Some(GrpcCall { timeout: None })
         );
     }
 }

@@ -1,4 +1,4 @@
-//! How a person is written into the headers that an app reads (behaviour row 33).
+//! The identity headers that name a person to an app (behaviour row 33).
 //!
 //! Values are computed once per person, not per request. A missing claim gives no header.
 
@@ -7,29 +7,28 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 use super::access::GroupName;
 
-/// `X-Forwarded-Groups` above this many bytes is cut to the group that admitted the person.
+/// Longer `X-Forwarded-Groups`, in bytes, are cut to the group that admitted the person.
 const GROUPS_LIMIT: usize = 8 * 1024;
-/// The separator of the list, and the escape itself, cannot stand in a name.
+/// The separator of the list and the escape itself are escaped in names.
 const IN_A_GROUP: &AsciiSet = &CONTROLS.add(b',').add(b'%');
 const IN_A_TEXT: &AsciiSet = &CONTROLS.add(b'%');
-/// Blanks at the ends would be trimmed by whoever reads the header, and one name would become
-/// another.
+/// Readers of the header trim blanks at the ends, which would turn one name into another.
 const WITH_BLANKS: &AsciiSet = &CONTROLS.add(b',').add(b'%').add(b' ');
 
 /// The values of `X-Forwarded-User`, `-Email`, `-Preferred-Username` and `-Groups`.
 #[derive(Clone, Debug, Default)]
 pub struct IdentityHeaders {
-    /// The subject.
+    /// `X-Forwarded-User`: the subject.
     pub user: Option<HeaderValue>,
-    /// The e-mail address as the provider gave it.
+    /// The e-mail address from the provider.
     pub email: Option<HeaderValue>,
-    /// The name the person likes to be called by.
+    /// The preferred user name.
     pub preferred_username: Option<HeaderValue>,
-    /// The groups, separated by commas.
+    /// The comma-separated groups.
     pub groups: GroupsHeader,
 }
 
-/// The groups of a person as a header.
+/// The value of `X-Forwarded-Groups`.
 #[derive(Clone, Debug, Default)]
 pub enum GroupsHeader {
     /// No group claim, or an empty one.
@@ -37,7 +36,7 @@ pub enum GroupsHeader {
     Absent,
     /// The whole list.
     Whole(HeaderValue),
-    /// The list would not fit: only the admitting group is told, and that it was cut.
+    /// The list is too long: only the admitting group is sent, with a header that says so.
     TooLong,
 }
 
@@ -58,7 +57,7 @@ impl IdentityHeaders {
     }
 }
 
-/// One group as it stands in `X-Forwarded-Groups`.
+/// One group, encoded for `X-Forwarded-Groups`.
 pub fn group_value(group: &GroupName) -> Option<HeaderValue> {
     HeaderValue::from_str(&encode_group(group)).ok()
 }
@@ -88,7 +87,7 @@ fn text_value(text: &str) -> Option<HeaderValue> {
         .flatten()
 }
 
-/// Two different names never give the same text: the escape itself is always escaped.
+/// Different names give different texts, since the escape itself is always escaped.
 fn encode(text: &str, set: &'static AsciiSet) -> String {
     let set = if text.starts_with(' ') || text.ends_with(' ') {
         WITH_BLANKS

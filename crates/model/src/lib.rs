@@ -1,5 +1,5 @@
-//! The nouns. No IO, no configuration, no policy: every other room speaks in these types,
-//! and none of them can be made without holding its invariant.
+//! The types that all other crates share. No IO, no configuration, no policy. Constructors enforce
+//! each type's invariant.
 
 pub mod access;
 pub mod app;
@@ -11,7 +11,9 @@ pub mod clock;
 pub mod container;
 pub mod cookie_names;
 pub mod destination;
+pub mod dns;
 pub mod grpc;
+pub mod hex;
 pub mod identity_headers;
 pub mod load;
 pub mod lookup_limit;
@@ -19,6 +21,7 @@ pub mod policy_changes;
 pub mod principal;
 pub mod secret;
 pub mod site;
+mod upstream;
 pub mod upstream_tls;
 pub mod uuid;
 pub mod vhost;

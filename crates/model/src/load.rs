@@ -19,7 +19,7 @@ use std::{
 
 use super::principal::Principal;
 
-/// The counters of one app, kept while it is published and across changes of it.
+/// The counters of one app. They survive changes of the app while it is published.
 #[derive(Clone, Debug, Default)]
 pub struct Load(Arc<Counts>);
 
@@ -76,14 +76,14 @@ impl<'h> Holder<'h> {
 /// The limits of one kind of slot.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// Of all clients together.
+    /// Limit of all clients together.
     pub all: usize,
-    /// Of one client.
+    /// Limit of one client.
     pub each: usize,
 }
 
 impl Limit {
-    /// So many in all, of which each client may have so many percent, and one at least.
+    /// A limit for all clients, of which each may have `percent`, but at least one.
     pub fn new(all: usize, percent: usize) -> Limit {
         Limit {
             all,
@@ -92,22 +92,22 @@ impl Limit {
     }
 
     /// Up to this many slots in use, holders are not recorded.
-    fn unnoted(self) -> usize {
+    fn untracked(self) -> usize {
         self.each / 8
     }
 }
 
 impl Load {
-    /// Takes a slot, if the app and this holder have one left. Dropping the guard returns it.
-    pub fn take(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<Taken> {
-        let taken = Taken {
+    /// Acquires a slot, if the app and this holder have one left. Dropping the guard returns it.
+    pub fn acquire(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<LoadGuard> {
+        let guard = LoadGuard {
             counts: self.0.clone(),
             slot,
-            holder: AtomicU64::new(NOBODY),
+            holder: AtomicU64::new(NO_HOLDER),
         };
-        // Taken before it is known to be free: the drop gives it back either way.
+        // Counted before the check: dropping the guard undoes it if the limit is exceeded.
         let before = self.0.counter(slot).fetch_add(1, Relaxed);
-        (before < limit.all && taken.note(before, limit, holder)).then_some(taken)
+        (before < limit.all && guard.track(before, limit, holder)).then_some(guard)
     }
 }
 
@@ -123,7 +123,7 @@ impl Counts {
 
 impl Holders {
     fn hash(&self, holder: Holder<'_>) -> u64 {
-        self.key.hash_one(holder).max(NOBODY + 1)
+        self.key.hash_one(holder).max(NO_HOLDER + 1)
     }
 
     fn add(&self, holder: u64, slot: Slot, limit: usize) -> bool {
@@ -148,23 +148,23 @@ impl Holders {
 }
 
 /// The hash of no holder.
-const NOBODY: u64 = 0;
+const NO_HOLDER: u64 = 0;
 
 /// One of those that are counted.
 #[derive(Debug)]
-pub struct Taken {
+pub struct LoadGuard {
     counts: Arc<Counts>,
     slot: Slot,
-    /// Whose it is, when that is noted.
+    /// Hash of the holder, if it is tracked.
     holder: AtomicU64,
 }
 
-impl Taken {
-    /// Whether another may use it from now on: a kept connection that goes from one client to the
-    /// next.
-    pub fn pass_to(&self, limit: Limit, holder: Holder<'_>) -> bool {
-        self.give_up();
-        self.note(
+impl LoadGuard {
+    /// Moves the slot of a pooled connection to its next client. Returns whether that client's
+    /// share allows it.
+    pub fn reassign(&self, limit: Limit, holder: Holder<'_>) -> bool {
+        self.release_share();
+        self.track(
             self.counts
                 .counter(self.slot)
                 .load(Relaxed)
@@ -174,26 +174,26 @@ impl Taken {
         )
     }
 
-    /// Returns the slot early.
-    pub fn give_up(&self) {
-        if self.holder.load(Relaxed) == NOBODY {
+    /// Returns the slot to its holder's share early. The app's count stays.
+    pub fn release_share(&self) {
+        if self.holder.load(Relaxed) == NO_HOLDER {
             return;
         }
-        let holder = self.holder.swap(NOBODY, AcqRel);
-        if let (Some(holders), true) = (self.counts.holders.get(), holder != NOBODY) {
+        let holder = self.holder.swap(NO_HOLDER, AcqRel);
+        if let (Some(holders), true) = (self.counts.holders.get(), holder != NO_HOLDER) {
             holders.remove(holder, self.slot);
         }
     }
 
-    /// Notes whose it is, if there are so many that it matters; `before`: how many others there
-    /// are.
-    fn note(&self, before: usize, limit: Limit, holder: Holder<'_>) -> bool {
-        if before < limit.unnoted() || limit.each >= limit.all || holder == Holder::Unknown {
+    /// Tracks the holder once enough slots are in use for shares to matter. `before` is the number
+    /// of other slots in use.
+    fn track(&self, before: usize, limit: Limit, holder: Holder<'_>) -> bool {
+        if before < limit.untracked() || limit.each >= limit.all || holder == Holder::Unknown {
             return true;
         }
         let holders = self.counts.holders.get_or_init(Box::default);
         let hash = holders.hash(holder);
-        let fits = holders.add(hash, self.slot, limit.each - limit.unnoted());
+        let fits = holders.add(hash, self.slot, limit.each - limit.untracked());
         if fits {
             self.holder.store(hash, Relaxed);
         }
@@ -201,9 +201,9 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for LoadGuard {
     fn drop(&mut self) {
-        self.give_up();
+        self.release_share();
         self.counts.counter(self.slot).fetch_sub(1, Relaxed);
     }
 }
@@ -223,21 +223,21 @@ mod tests {
     fn there_are_as_many_as_there_may_be_and_another_when_one_is_given_back() {
         let load = Load::default();
         let held: Vec<_> = (0..3)
-            .map(|_| load.take(Slot::Waiting, whole(3), ALICE).expect("free"))
+            .map(|_| load.acquire(Slot::Waiting, whole(3), ALICE).expect("free"))
             .collect();
-        assert!(load.take(Slot::Waiting, whole(3), BOB).is_none());
-        assert!(load.clone().take(Slot::Waiting, whole(3), BOB).is_none());
+        assert!(load.acquire(Slot::Waiting, whole(3), BOB).is_none());
+        assert!(load.clone().acquire(Slot::Waiting, whole(3), BOB).is_none());
         assert!(
-            load.take(Slot::Connection, whole(1), ALICE).is_some(),
+            load.acquire(Slot::Connection, whole(1), ALICE).is_some(),
             "the other is counted apart"
         );
         assert!(
-            load.take(Slot::Uploading, whole(1), ALICE).is_some(),
+            load.acquire(Slot::Uploading, whole(1), ALICE).is_some(),
             "and so are uploads"
         );
         drop(held);
         assert!(
-            load.take(Slot::Waiting, whole(1), BOB).is_some(),
+            load.acquire(Slot::Waiting, whole(1), BOB).is_some(),
             "refusals hold nothing"
         );
     }
@@ -247,13 +247,13 @@ mod tests {
         let limit = Limit::new(40, 25);
         for slot in [Slot::Waiting, Slot::Uploading, Slot::Connection] {
             let load = Load::default();
-            let take = |holder| load.take(slot, limit, holder);
+            let take = |holder| load.acquire(slot, limit, holder);
             let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
             assert_eq!(alices.len(), limit.each, "{slot:?}");
             let bobs: Vec<_> = std::iter::from_fn(|| take(BOB)).collect();
             assert_eq!(
                 bobs.len(),
-                limit.each - limit.unnoted(),
+                limit.each - limit.untracked(),
                 "those that came first were not noted"
             );
             let address = Holder::Client("192.0.2.1".parse().expect("an address"));
@@ -276,13 +276,13 @@ mod tests {
     #[test]
     fn a_pooled_connection_counts_for_whoever_uses_it_now() {
         let (load, limit) = (Load::default(), Limit::new(16, 25));
-        let take = |holder| load.take(Slot::Connection, limit, holder);
+        let take = |holder| load.acquire(Slot::Connection, limit, holder);
         let _bobs: Vec<_> = (0..2).map(|_| take(BOB).expect("his share")).collect();
         let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
         assert!(take(ALICE).is_none());
-        alices.iter().for_each(Taken::give_up);
-        assert!(alices.iter().take(2).all(|kept| kept.pass_to(limit, BOB)));
-        assert!(!alices[2].pass_to(limit, BOB), "he has his share");
-        assert!(alices[2].pass_to(limit, ALICE) && alices[3].pass_to(limit, ALICE));
+        alices.iter().for_each(LoadGuard::release_share);
+        assert!(alices.iter().take(2).all(|kept| kept.reassign(limit, BOB)));
+        assert!(!alices[2].reassign(limit, BOB), "he has his share");
+        assert!(alices[2].reassign(limit, ALICE) && alices[3].reassign(limit, ALICE));
     }
 }

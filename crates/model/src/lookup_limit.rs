@@ -10,51 +10,51 @@ use std::{
 use moka::{policy::EvictionPolicy, sync::Cache};
 
 use super::{
-    client::one_client,
+    client::limit_key,
     clock::{Clock, Moment},
 };
 
-/// Clients that are remembered; a forgotten one has a full bucket.
+/// Number of clients with a bucket; an evicted client starts with a full one.
 const CLIENTS: u64 = 10_000;
 
-/// How much one client may look up.
+/// The limits of one client.
 #[derive(Clone, Copy, Debug)]
 pub struct Quota {
-    /// Look-ups in a row that may find nothing.
+    /// Size of the bucket: misses in a row.
     pub burst: u64,
-    /// One of them is given back in this many milliseconds.
+    /// Milliseconds until one token is refilled.
     pub refill: u64,
-    /// Look-ups that may be under way at once.
+    /// Look-ups at the same time.
     pub at_once: u64,
 }
 
 /// The buckets of all clients.
 #[derive(Debug)]
 pub struct LookupLimit {
-    clients: Cache<IpAddr, Arc<Mutex<Client>>>,
+    clients: Cache<IpAddr, Arc<Mutex<ClientBucket>>>,
     quota: Quota,
     clock: Clock,
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientBucket {
     under_way: u64,
     spent: u64,
-    /// The log was told that it is bounded now.
-    told: bool,
-    /// Until when refills were counted.
+    /// The log says that the client is limited.
+    is_logged: bool,
+    /// Refills are counted up to this moment.
     since: Moment,
 }
 
-/// Permits one look-up. Dropped without [`Attempt::found`], it spends a token: a client that goes
-/// away before the answer has cost the server as much.
-pub struct Attempt {
-    client: Arc<Mutex<Client>>,
+/// Permits one look-up. Dropped without [`LookupPermit::found`], it spends a token: a client that
+/// goes away before the answer has cost the server as much.
+pub struct LookupPermit {
+    client: Arc<Mutex<ClientBucket>>,
     found: bool,
 }
 
 impl LookupLimit {
-    /// Full buckets.
+    /// Every client starts with a full bucket.
     pub fn new(quota: Quota, clock: Clock) -> LookupLimit {
         let clients = Cache::builder()
             .max_capacity(CLIENTS)
@@ -67,43 +67,42 @@ impl LookupLimit {
         }
     }
 
-    /// Leave for one look-up; `None`: this client has too many under way, or too many that found
-    /// nothing.
-    pub fn attempt(&self, client: IpAddr) -> Option<Attempt> {
+    /// A permit for one look-up. `None`: the client has too many under way, or no token left.
+    pub fn acquire(&self, client: IpAddr) -> Option<LookupPermit> {
         let now = self.clock.now();
         let fresh = || {
-            Arc::new(Mutex::new(Client {
+            Arc::new(Mutex::new(ClientBucket {
                 under_way: 0,
                 spent: 0,
-                told: false,
+                is_logged: false,
                 since: now,
             }))
         };
-        let address = one_client(client);
+        let address = limit_key(client);
         let client = self.clients.get_with(address, fresh);
         {
             let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
             client.refill(now, self.quota.refill);
             if client.spent >= self.quota.burst || client.under_way >= self.quota.at_once {
-                if !std::mem::replace(&mut client.told, true) {
+                if !std::mem::replace(&mut client.is_logged, true) {
                     tracing::warn!(target: "audit", event = "guessing_bounded", client = %address);
                 }
                 return None;
             }
             client.under_way += 1;
         }
-        Some(Attempt {
+        Some(LookupPermit {
             client,
             found: false,
         })
     }
 }
 
-impl Client {
+impl ClientBucket {
     fn refill(&mut self, now: Moment, refill: u64) {
         let due = now.0.saturating_sub(self.since.0) / refill;
         self.spent = self.spent.saturating_sub(due);
-        self.told &= self.spent > 0;
+        self.is_logged &= self.spent > 0;
         self.since = if self.spent == 0 {
             now
         } else {
@@ -112,14 +111,14 @@ impl Client {
     }
 }
 
-impl Attempt {
-    /// The look-up found something: it cost nothing.
+impl LookupPermit {
+    /// The look-up found something, so it costs no token.
     pub fn found(mut self) {
         self.found = true;
     }
 }
 
-impl Drop for Attempt {
+impl Drop for LookupPermit {
     fn drop(&mut self) {
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         client.under_way -= 1;
@@ -151,31 +150,31 @@ mod tests {
         let limit = LookupLimit::new(QUOTA, clock);
         for _ in 0..10 * QUOTA.burst {
             limit
-                .attempt(somebody())
+                .acquire(somebody())
                 .expect("what was found costs nothing")
                 .found();
         }
         for _ in 0..QUOTA.burst {
-            drop(limit.attempt(somebody()).expect("in store"));
+            drop(limit.acquire(somebody()).expect("in store"));
         }
-        assert!(limit.attempt(somebody()).is_none());
+        assert!(limit.acquire(somebody()).is_none());
         assert!(
             limit
-                .attempt("192.0.2.2".parse().expect("an address"))
+                .acquire("192.0.2.2".parse().expect("an address"))
                 .is_some(),
             "others have their own"
         );
         manual_clock.advance(Duration::from_secs(1));
         for _ in 0..4 {
-            drop(limit.attempt(somebody()).expect("refilled"));
+            drop(limit.acquire(somebody()).expect("refilled"));
         }
-        assert!(limit.attempt(somebody()).is_none());
+        assert!(limit.acquire(somebody()).is_none());
         manual_clock.advance(Duration::from_secs(3600));
         for _ in 0..QUOTA.burst {
-            drop(limit.attempt(somebody()).expect("full again"));
+            drop(limit.acquire(somebody()).expect("full again"));
         }
         assert!(
-            limit.attempt(somebody()).is_none(),
+            limit.acquire(somebody()).is_none(),
             "and not fuller than that"
         );
     }
@@ -184,10 +183,10 @@ mod tests {
     fn what_is_under_way_is_bounded_too() {
         let (clock, _hands) = Clock::manual();
         let limit = LookupLimit::new(QUOTA, clock);
-        let all: Vec<_> = (0..200).filter_map(|_| limit.attempt(somebody())).collect();
+        let all: Vec<_> = (0..200).filter_map(|_| limit.acquire(somebody())).collect();
         assert_eq!(all.len() as u64, QUOTA.at_once);
-        all.into_iter().for_each(Attempt::found);
-        assert!(limit.attempt(somebody()).is_some());
+        all.into_iter().for_each(LookupPermit::found);
+        assert!(limit.acquire(somebody()).is_some());
     }
 
     #[test]
@@ -196,16 +195,16 @@ mod tests {
         let limit = LookupLimit::new(QUOTA, clock);
         for n in 0..QUOTA.burst {
             let address = format!("2001:db8::{n:x}").parse().expect("an address");
-            drop(limit.attempt(address).expect("in store"));
+            drop(limit.acquire(address).expect("in store"));
         }
         assert!(
             limit
-                .attempt("2001:db8::ffff".parse().expect("an address"))
+                .acquire("2001:db8::ffff".parse().expect("an address"))
                 .is_none()
         );
         assert!(
             limit
-                .attempt("2001:db8:0:1::1".parse().expect("an address"))
+                .acquire("2001:db8:0:1::1".parse().expect("an address"))
                 .is_some()
         );
     }

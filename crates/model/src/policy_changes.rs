@@ -1,26 +1,26 @@
-//! Tells the data threads that something changed which may end streams: a session, an access rule,
-//! the catalogue.
+//! Notifies the data threads of changes that may end streams: of a session, an access rule, or the
+//! catalogue.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// Rings when something changed that may end streams. One per process, cloned freely.
+/// The notifier. One per process; clones share their state.
 #[derive(Clone, Debug)]
 pub struct PolicyChanges(Arc<watch::Sender<u64>>);
 
 impl PolicyChanges {
-    /// A silent alarm.
+    /// A notifier without subscribers.
     pub fn new() -> PolicyChanges {
         PolicyChanges(Arc::new(watch::Sender::new(0)))
     }
 
-    /// Tells every data thread to ask its streams again, now.
+    /// Makes every data thread authorize its streams again.
     pub fn notify(&self) {
         self.0.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    /// For the thread that listens.
+    /// A receiver for one data thread.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }

@@ -1,4 +1,4 @@
-//! A person, as the identity provider described them.
+//! A person, as the identity provider describes them.
 
 use super::{
     access::GroupName,
@@ -11,23 +11,23 @@ use super::{
 pub struct Principal {
     /// The `sub` claim.
     pub subject: Box<str>,
-    /// For pages: the best name we know.
+    /// Name for pages: the first of name, preferred user name, e-mail address, subject.
     pub display_name: Box<str>,
     /// The `email` claim.
     pub email: Option<Box<str>>,
     /// The `preferred_username` claim.
     pub preferred_username: Option<Box<str>>,
-    /// Whether one of the groups is an admin group, or the system they come from says so.
+    /// Whether one of the groups is an admin group, or Arvados says so.
     pub is_admin: bool,
-    /// The same person's uuid in Arvados, where that is known.
+    /// The person's uuid in Arvados, where it is known.
     pub arvados_user: Option<Box<str>>,
-    /// Sorted, for the look-up on every request.
+    /// Sorted for binary search on every request.
     groups: Box<[GroupName]>,
-    /// The same person as headers.
+    /// The identity headers, computed once.
     pub headers: IdentityHeaders,
 }
 
-/// What the claims said, before it becomes a [`Principal`].
+/// The claims from which a [`Principal`] is made.
 #[derive(Clone, Debug, Default)]
 pub struct PersonClaims {
     /// The `sub` claim.
@@ -43,7 +43,7 @@ pub struct PersonClaims {
 }
 
 impl Principal {
-    /// Makes the person; `admin_groups` come from the configuration.
+    /// Makes a person; `admin_groups` come from the configuration.
     pub fn new(claims: PersonClaims, admin_groups: &[GroupName]) -> Principal {
         let PersonClaims {
             subject,
@@ -85,12 +85,12 @@ impl Principal {
         person
     }
 
-    /// Whether this is the person of that name: the subject, or the uuid in Arvados.
-    pub fn is_called(&self, name: &str) -> bool {
+    /// Whether the text is the person's subject or uuid in Arvados.
+    pub fn is_identified_by(&self, name: &str) -> bool {
         *self.subject == *name || self.arvados_user.as_deref() == Some(name)
     }
 
-    /// The same person, of whom no group is known now.
+    /// The same person without groups, for when they are unknown.
     pub fn without_groups(&self) -> Principal {
         let headers = IdentityHeaders {
             groups: GroupsHeader::Absent,
@@ -104,8 +104,8 @@ impl Principal {
         }
     }
 
-    /// Whether a name of their own is known, and not only an account.
-    pub fn has_name(&self) -> bool {
+    /// Whether the display name is more than an account name.
+    pub fn has_display_name(&self) -> bool {
         let account = [
             self.preferred_username.as_deref(),
             self.email.as_deref(),

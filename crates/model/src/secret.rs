@@ -1,6 +1,5 @@
-//! Text that must not be seen: redacted in `Debug`, no `PartialEq`, compared in constant time here
-//! only, and overwritten when it is dropped. Copies that libraries make on the way to a socket are
-//! beyond us.
+//! Secret text: redacted in `Debug`, without `PartialEq`, compared in constant time here only, and
+//! overwritten on drop. Copies that libraries make on the way to a socket are not covered.
 
 use std::fmt;
 
@@ -11,17 +10,17 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<Box<str>>);
 
 impl Secret {
-    /// Wraps the text.
+    /// Wraps a text. The caller's copy is not overwritten.
     pub fn new(text: impl Into<Box<str>>) -> Secret {
         Secret(Zeroizing::new(text.into()))
     }
 
-    /// The text, for the one place that sends it.
+    /// The text. Only for code that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// Whether the presented text is the same, in time that depends on the lengths alone.
+    /// Compares with a presented text, in time that depends on the lengths only.
     pub fn matches(&self, presented: &[u8]) -> bool {
         aws_lc_rs::constant_time::verify_slices_are_equal(self.0.as_bytes(), presented).is_ok()
     }

@@ -1,5 +1,4 @@
-//! The origin that people see, the paths on it that are ours, and the other origins that apps may
-//! have.
+//! The public origin, our paths on it, and the other origins of apps.
 
 use std::{fmt, sync::Arc};
 
@@ -9,6 +8,7 @@ use http::HeaderValue;
 use super::{
     app::App,
     cookie_names::CookieNames,
+    hex,
     vhost::{self, VirtualHost},
 };
 
@@ -19,7 +19,7 @@ pub struct WebOrigin {
     pub secure: bool,
     /// Lower-case name or address; IPv6 in brackets.
     pub host: Box<str>,
-    /// The port, the default one spelled out.
+    /// The port, also where it is the default.
     pub port: u16,
     /// `scheme://host[:port]` as a browser sends it in `Origin`.
     pub text: Box<str>,
@@ -51,13 +51,13 @@ impl WebOrigin {
         if self.secure { "https" } else { "http" }
     }
 
-    /// The port that stands for itself when none is written.
+    /// The port of an origin without a port: 443 or 80.
     pub fn default_port(&self) -> u16 {
         if self.secure { 443 } else { 80 }
     }
 }
 
-/// Whether a host in a URL can only be this machine: plain http to it leaves no wire to listen on.
+/// Whether a host in a URL is this machine, so that plain http does not cross a network.
 pub fn is_loopback_host(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     bare == "localhost"
@@ -73,40 +73,40 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// The site: where sign-in lives and under which prefix the apps are.
+/// The site: the origin of sign-in, launcher and apps on paths.
 #[derive(Debug)]
 pub struct Site {
     /// The public origin.
     pub origin: WebOrigin,
-    /// Whether there is a provider to sign in at.
+    /// Whether an identity provider is configured.
     pub signs_in: bool,
-    /// Whether the logs of apps' pods are served below `/api/logs/`.
+    /// Whether logs of apps' pods are served below `/api/logs/`.
     pub serves_logs: bool,
-    /// What browsers are told about https; `None`: nothing by us.
+    /// The `Strict-Transport-Security` header; `None`: not sent.
     pub hsts: Option<HeaderValue>,
-    /// Another name of this machine that is sent on to `origin` (`demo` only).
+    /// Another name of this machine that redirects to `origin` (`demo` only).
     pub alias: Option<WebOrigin>,
     /// A sentence for first-time visitors, above the launcher (`demo` only).
     pub welcome: Option<Box<str>>,
-    /// Apps have hosts of their own, one label below this name, such as `apps.example.com`; scheme
-    /// and port are the site's. Lower case, no dot at either end.
+    /// Domain of the apps' own hosts, one label below it, such as `apps.example.com`. Scheme and
+    /// port are the site's. Lower case, no dot at either end.
     pub apps_domain: Option<Box<str>>,
-    /// Ports of containers on a host that has nothing else.
+    /// Public ports for containers, on a host that serves nothing else.
     pub ports: Option<PortRange>,
-    /// For example `/apps`: begins with a slash and ends without one.
+    /// Prefix of apps, such as `/apps`: with a leading slash, without a final one.
     pub apps_prefix: Box<str>,
-    /// For example `/oauth2`.
+    /// Prefix of our endpoints, such as `/oauth2`.
     pub endpoints: Box<str>,
     /// The console in sidecar mode.
     pub console: Option<Arc<App>>,
-    /// Whose cookies are whose.
+    /// Names of our cookies and the console's.
     pub cookies: CookieNames,
-    /// How this site names itself in `Via`; seen again, a request goes in circles. Replicas share
-    /// it, other sites have another.
+    /// Our `Via` entry. A request that already has it is in a loop. Replicas share it; other sites
+    /// have another.
     pub via: HeaderValue,
 }
 
-/// A range of public ports on a host of its own, for where no wildcard name can be had.
+/// A range of public ports on a host of its own, for sites without a wildcard DNS name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortRange {
     /// The host, lower case.
@@ -130,7 +130,7 @@ pub struct ForwardedConstants {
 }
 
 impl ForwardedConstants {
-    /// The values for an origin; `None` when the host cannot stand in a header.
+    /// The values for an origin; `None` if the host is no valid header value.
     pub fn new(origin: &WebOrigin) -> Option<ForwardedConstants> {
         Some(ForwardedConstants {
             proto: HeaderValue::from_static(origin.scheme()),
@@ -143,18 +143,13 @@ impl ForwardedConstants {
 /// The `Via` entry of a site: the protocol and a pseudonym (RFC 9110 section 7.6.3).
 pub fn via(origin: &WebOrigin) -> HeaderValue {
     let hash = digest::digest(&digest::SHA256, origin.text.as_bytes());
-    let short: String = hash
-        .as_ref()
-        .iter()
-        .take(4)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let short = hex::encode(&hash.as_ref()[..4]);
     HeaderValue::try_from(format!("1.1 ludgate-{short}"))
         .unwrap_or_else(|_| HeaderValue::from_static("1.1 ludgate"))
 }
 
 impl Site {
-    /// The origin of a place. Allocates: for redirects, pages and what is kept for a connection.
+    /// The web origin of a virtual host. Allocates, so not for every request.
     pub fn origin_of(&self, vhost: &VirtualHost) -> WebOrigin {
         let WebOrigin { secure, port, .. } = self.origin;
         match (vhost, &self.apps_domain, &self.ports) {
@@ -168,7 +163,7 @@ impl Site {
         }
     }
 
-    /// The whole address of a target at a place.
+    /// The absolute URL of a target at a virtual host.
     pub fn url(&self, vhost: &VirtualHost, target: &str) -> String {
         match vhost {
             VirtualHost::Site => format!("{}{target}", self.origin),
@@ -178,7 +173,7 @@ impl Site {
         }
     }
 
-    /// Whether an `Origin` header names the place, byte for byte. Allocates nothing.
+    /// Whether an `Origin` header names the virtual host, byte for byte. Does not allocate.
     pub fn is_origin(&self, vhost: &VirtualHost, text: &[u8]) -> bool {
         let scheme = self.origin.scheme().as_bytes();
         let authority = text
@@ -208,13 +203,22 @@ impl Site {
         };
         match after_host {
             None => false,
-            // A browser leaves the default port out, and writes every other.
+            // Browsers omit the default port and write every other.
             Some([]) => expected == self.origin.default_port(),
             Some([b':', digits @ ..]) => {
-                expected != self.origin.default_port() && vhost::port(digits) == Some(expected)
+                expected != self.origin.default_port()
+                    && vhost::parse_port(digits) == Some(expected)
             }
             Some(_) => false,
         }
+    }
+
+    /// Label of the site's own host, if it lies directly below the apps' domain. No app may have
+    /// it.
+    pub fn own_label(&self) -> Option<&str> {
+        let domain = self.apps_domain.as_ref()?;
+        let rest = self.origin.host.strip_suffix(&**domain)?;
+        rest.strip_suffix('.')
     }
 
     /// The path of one of our endpoints, such as `/oauth2/start`.
@@ -231,7 +235,6 @@ impl Site {
 impl Site {
     /// A site with the default paths and without a console, for tests.
     pub fn with_default_paths(origin: WebOrigin, cookies: CookieNames) -> Site {
-        let (apps_prefix, endpoints) = ("/apps".into(), "/oauth2".into());
         Site {
             via: via(&origin),
             origin,
@@ -242,8 +245,8 @@ impl Site {
             welcome: None,
             apps_domain: None,
             ports: None,
-            apps_prefix,
-            endpoints,
+            apps_prefix: "/apps".into(),
+            endpoints: "/oauth2".into(),
             console: None,
             cookies,
         }

@@ -1,7 +1,6 @@
-//! What TLS towards an app must hold, and what is shown to the app: said per app, for its https
-//! upstreams.
+//! TLS requirements of an app's https upstreams: CA, server name, key pin, client certificate.
 //!
-//! Only values, read and checked; `trust` makes them count.
+//! Parsed values only; `forward::app_tls` builds the TLS configuration from them.
 
 use std::{fmt, sync::Arc};
 
@@ -11,43 +10,43 @@ use rustls::pki_types::ServerName;
 
 use super::secret::Secret;
 
-/// Whom the app must prove to be, and who we are to it. The default is as for any site: the
-/// system's authorities, and the upstream's host.
+/// How the app is verified, and our certificate for it. By default the system's CAs and the
+/// upstream's host name are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// PEM file content of the CA that signed the app's certificate; `None`: the system's, or with
-    /// a pin none.
+    /// PEM content of the CA of the app's certificate; `None`: the system's CAs, or none if a pin
+    /// is set.
     pub ca: Option<Arc<[u8]>>,
-    /// Asked for (SNI), and held by the certificate; `None`: the upstream's host.
+    /// Name for SNI and verification; `None`: the upstream's host.
     pub server_name: Option<ServerName<'static>>,
-    /// The key of the app's certificate. With a CA both must hold; without one the pin is enough.
+    /// Pin of the certificate's key. With a CA both must match; without one the pin is enough.
     pub pin: Option<KeyPin>,
-    /// Shown to an app that asks for one.
+    /// Client certificate, sent if the app requests one.
     pub client_certificate: Option<Arc<ClientCertificate>>,
 }
 
 /// The SHA-256 of a SubjectPublicKeyInfo in DER, as `pin-sha256` of RFC 7469 section 2.4 has it.
 ///
-/// Of the key and not of the certificate: a certificate is renewed every few weeks, mostly by a
-/// machine and for the same key, and a pin that breaks with each renewal is soon taken out.
+/// It pins the key, not the certificate: certificates are renewed every few weeks, mostly with the
+/// same key, and operators remove a pin that breaks with each renewal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyPin([u8; 32]);
 
 impl KeyPin {
-    /// Reads `sha256:` and base64.
+    /// Parses `sha256:` followed by base64.
     pub fn parse(text: &str) -> Option<KeyPin> {
         let bytes = STANDARD.decode(text.strip_prefix("sha256:")?).ok()?;
         bytes.try_into().ok().map(KeyPin)
     }
 
-    /// Whether this is the key, given as SubjectPublicKeyInfo in DER. It is public: nothing hangs
-    /// on time.
-    pub fn holds(&self, public_key: &[u8]) -> bool {
+    /// Whether the SubjectPublicKeyInfo in DER has this hash. Keys are public, so the comparison
+    /// need not be constant-time.
+    pub fn matches(&self, public_key: &[u8]) -> bool {
         digest::digest(&digest::SHA256, public_key).as_ref() == self.0
     }
 }
 
-/// A certificate of ours and its key.
+/// Our client certificate and its key.
 pub struct ClientCertificate {
     /// PEM content of the chain, ours first.
     pub chain: Arc<[u8]>,
@@ -62,7 +61,7 @@ impl fmt::Debug for ClientCertificate {
 }
 
 impl PartialEq for ClientCertificate {
-    /// The key follows from the certificate, which holds its other half.
+    /// The certificate holds the public key, so equal chains have equal private keys.
     fn eq(&self, other: &ClientCertificate) -> bool {
         self.chain == other.chain
     }
@@ -78,7 +77,7 @@ mod tests {
     fn a_pin_is_the_base64_of_one_sha_256_and_nothing_else() {
         let of_nothing = "sha256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=";
         let pin = KeyPin::parse(of_nothing).expect("a pin");
-        assert!(pin.holds(b"") && !pin.holds(b"x"));
+        assert!(pin.matches(b"") && !pin.matches(b"x"));
         for bad in [
             "",
             "sha256:",

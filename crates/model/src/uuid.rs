@@ -1,4 +1,4 @@
-//! Arvados uuids: `zzzzz-dz642-xqhgmzqm1tyc3bs`, the cluster, what kind of thing, and which one.
+//! Arvados uuids such as `zzzzz-dz642-xqhgmzqm1tyc3bs`: cluster, kind of object, and object.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ const LENGTH: usize = 27;
 pub struct Uuid([u8; LENGTH]);
 
 impl Uuid {
-    /// Reads one; `None` when the text is none.
+    /// Parses a uuid.
     pub fn new(text: &str) -> Option<Uuid> {
         let bytes: [u8; LENGTH] = text.as_bytes().try_into().ok()?;
         let fits = |(index, byte): (usize, &u8)| match index {
@@ -20,13 +20,13 @@ impl Uuid {
         bytes.iter().enumerate().all(fits).then_some(Uuid(bytes))
     }
 
-    /// The uuid.
+    /// The uuid as text, 27 bytes of ASCII.
     pub fn as_str(&self) -> &str {
         // ASCII by construction.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// What kind of thing it names.
+    /// The kind of object, by the middle part.
     pub fn kind(&self) -> UuidKind {
         match &self.0[6..11] {
             b"dz642" => UuidKind::Container,
@@ -37,7 +37,7 @@ impl Uuid {
     }
 }
 
-/// What a uuid names, by its middle.
+/// The kind of object that a uuid names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UuidKind {
     /// `dz642`
@@ -46,7 +46,7 @@ pub enum UuidKind {
     ContainerRequest,
     /// `gj3su`
     Token,
-    /// Anything that has no port.
+    /// Kinds that have no ports.
     Other,
 }
 

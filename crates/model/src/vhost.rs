@@ -1,27 +1,25 @@
-//! The origins that requests arrive at: the site, a host of its own for an app, or one port of the
-//! range.
+//! The virtual hosts that receive requests: the site, an app's own host, or a port of the range.
 //!
-//! Every place is an origin of its own to a browser; a session of one counts at no other.
+//! Each is a separate origin to a browser; a session at one is not valid at another.
 
 use std::fmt;
 
-/// Longest DNS label.
-const MAX_LABEL: usize = 63;
+use super::dns::{self, MAX_LABEL};
 
-/// Which of our origins a request arrived at.
+/// The origin of ours that received a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VirtualHost {
     /// The site: sign-in, launcher, apps on paths.
     Site,
     /// `<label>.<apps_domain>`.
     Host(HostLabel),
-    /// A port of the range, on the host that the range has for itself.
+    /// A port of the range, on the range's own host.
     Port(u16),
 }
 
 /// One DNS label below the apps' domain: lower-case letters, digits and inner dashes, at most 63.
 ///
-/// Kept in place rather than on the heap: every request to an app's host makes one.
+/// Stored inline, without allocation: every request to an app's host makes one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostLabel {
     bytes: [u8; MAX_LABEL],
@@ -29,20 +27,14 @@ pub struct HostLabel {
 }
 
 impl HostLabel {
-    /// Reads a label, upper case as lower; `None` when it is none.
+    /// Parses a label and lower-cases it.
     pub fn new(text: &[u8]) -> Option<HostLabel> {
-        let edge = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-        let inner = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
-        if text.len() > MAX_LABEL
-            || !edge(text.first())
-            || !edge(text.last())
-            || !text.iter().all(inner)
-        {
-            return None;
-        }
         let mut bytes = [0; MAX_LABEL];
-        for (to, from) in bytes.iter_mut().zip(text) {
-            *to = from.to_ascii_lowercase();
+        let lower = bytes.get_mut(..text.len())?;
+        lower.copy_from_slice(text);
+        lower.make_ascii_lowercase();
+        if !dns::is_label(lower, MAX_LABEL) {
+            return None;
         }
         Some(HostLabel {
             bytes,
@@ -50,7 +42,7 @@ impl HostLabel {
         })
     }
 
-    /// The label.
+    /// The label in lower case.
     pub fn as_str(&self) -> &str {
         // ASCII by construction.
         std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
@@ -70,7 +62,7 @@ impl fmt::Display for HostLabel {
 }
 
 /// A port in its one canonical spelling: decimal, no sign, no leading zero, 1 to 65535.
-pub fn port(digits: &[u8]) -> Option<u16> {
+pub fn parse_port(digits: &[u8]) -> Option<u16> {
     if digits.first() == Some(&b'0') || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -98,7 +90,7 @@ mod tests {
             ("65536", None),
             ("80x", None),
         ] {
-            assert_eq!(port(digits.as_bytes()), expected, "{digits:?}");
+            assert_eq!(parse_port(digits.as_bytes()), expected, "{digits:?}");
         }
         let too_long = "a".repeat(64);
         for bad in [

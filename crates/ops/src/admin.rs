@@ -1,7 +1,8 @@
-//! The admin listener: probes and metrics for everybody who reaches it; routes that a process
-//! registers need a token.
+//! The admin listener: probes and metrics without authentication, and routes of the process that
+//! need a token.
 //!
-//! Never on the public listener. Runs on the control runtime; a slow scrape delays no request.
+//! Never on the public listener. It runs on the control runtime, so a slow scrape delays no
+//! request.
 
 use std::{convert::Infallible, fmt, net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
@@ -13,14 +14,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use ludgate_model::secret::Secret;
 use tokio::{net::TcpListener, sync::watch};
 
-use crate::{drain::Phase, metrics::Registry, readiness::Ready};
+use crate::{drain::DrainPhase, metrics::Registry, readiness::Readiness};
 
-/// Where the admin listener is, and what it may show.
+/// Settings of the admin listener.
 #[derive(Clone, Debug)]
 pub struct AdminSettings {
-    /// The address.
+    /// Address and port; port 0 lets the system choose.
     pub address: SocketAddr,
-    /// For everything beyond probes and metrics; absent: those routes do not exist.
+    /// Bearer token for all routes except probes and metrics; `None`: they do not exist.
     pub token: Option<Secret>,
 }
 
@@ -47,11 +48,11 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the admin listener answers.
+/// The admin server with the routes of its process.
 pub struct AdminServer {
     registry: Registry,
-    ready: Ready,
-    phase: watch::Receiver<Phase>,
+    ready: Readiness,
+    phase: watch::Receiver<DrainPhase>,
     token: Option<Secret>,
     routes: Vec<Route>,
     statuses: Vec<Status>,
@@ -61,8 +62,8 @@ impl AdminServer {
     /// A server with probes and metrics, and without routes of its own.
     pub fn new(
         registry: Registry,
-        ready: Ready,
-        phase: watch::Receiver<Phase>,
+        ready: Readiness,
+        phase: watch::Receiver<DrainPhase>,
         token: Option<Secret>,
     ) -> AdminServer {
         AdminServer {
@@ -95,7 +96,7 @@ impl AdminServer {
         self
     }
 
-    /// Adds a line to the verbose readiness probe. It is no condition for being ready.
+    /// Adds a line to the verbose readiness probe, without effect on readiness.
     #[must_use]
     pub fn status(
         mut self,
@@ -162,8 +163,8 @@ impl AdminServer {
         }
     }
 
-    /// The token, and a Host that no page of a browser can bring here by its own name (DNS
-    /// rebinding).
+    /// Checks the token, and that Host is an IP address: a page that reaches this listener by DNS
+    /// rebinding has a host name there.
     fn admits(&self, request: &Request<()>) -> bool {
         let host = request
             .headers()
@@ -183,7 +184,7 @@ impl AdminServer {
 
     fn readiness(&self, verbose: bool) -> Reply {
         let mut waiting = self.ready.waiting_for();
-        if *self.phase.borrow() == Phase::Stopping {
+        if *self.phase.borrow() == DrainPhase::Stopping {
             waiting.push("draining");
         }
         let status = if waiting.is_empty() {
@@ -232,7 +233,7 @@ fn unauthorized() -> Reply {
     response
 }
 
-/// A JSON response.
+/// 200 with `application/json`.
 pub fn json(body: &serde_json::Value) -> Reply {
     let mut response = text(StatusCode::OK, body.to_string());
     response.headers_mut().insert(
@@ -242,7 +243,7 @@ pub fn json(body: &serde_json::Value) -> Reply {
     response
 }
 
-/// A text response.
+/// A response with `text/plain`.
 pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Reply {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Says whether the configuration that was read last is in force: in a metric, and on the verbose
+//! Whether the configuration that was read last is in force, as a metric and on the verbose
 //! readiness probe.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 
 use crate::metrics::Registry;
 
-/// The status. Cloning gives the same one.
+/// The status. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct ConfigurationStatus {
     text: Arc<Mutex<String>>,
@@ -30,7 +30,7 @@ impl ConfigurationStatus {
         status
     }
 
-    /// Notes that a new configuration is in force, or was refused.
+    /// Records that a new configuration is in force, or was refused.
     pub fn set(&self, is_in_force: bool, text: String) {
         self.is_in_force.set(i64::from(is_in_force));
         *self.text.lock().unwrap_or_else(PoisonError::into_inner) = text;

@@ -1,9 +1,8 @@
-//! Keeps what is in memory from getting out of it: keys, tokens and session ids would all be in a
-//! core dump.
+//! Disables core dumps, which would hold keys, tokens and session ids.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// No core dump of this process, and no other process of the same user may look into it (ptrace,
+/// Disables core dumps, and access by other processes of the same user (ptrace,
 /// `/proc/<pid>/mem`).
 pub fn disable() {
     let none = Rlimit {

@@ -1,75 +1,75 @@
-//! Stopping: everybody is told, first that it will happen and then that it does, and the process
-//! waits for those who hold a guard, up to a deadline.
+//! Graceful stop in two steps: clients are asked to reconnect elsewhere, then nothing new is
+//! served. The process waits for all holders of a [`DrainWatcher`], up to a deadline.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, watch};
 
-/// How far the process is on its way out.
+/// The phases of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
-    /// Not at all.
+pub enum DrainPhase {
+    /// Normal operation.
     Serving,
-    /// Whoever is served is asked to come back on another connection.
+    /// Clients are asked to use another connection.
     Leaving,
-    /// Nobody new is served.
+    /// New requests are refused.
     Stopping,
 }
 
-/// The side that tells.
+/// The side that starts the stop.
 #[derive(Debug)]
 pub struct Drain {
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<DrainPhase>,
     finished: mpsc::Receiver<()>,
     watcher: DrainWatcher,
 }
 
-/// The side that is told. While a clone exists, the drain is not complete.
+/// The side that is notified. The drain waits until all clones are dropped.
 #[derive(Clone, Debug)]
 pub struct DrainWatcher {
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<DrainPhase>,
     guard: Arc<mpsc::Sender<()>>,
 }
 
 impl Drain {
-    /// A drain that nobody has asked for yet.
+    /// A drain in the phase [`DrainPhase::Serving`].
     pub fn new() -> Drain {
-        let (phase, told) = watch::channel(Phase::Serving);
+        let (phase, receiver) = watch::channel(DrainPhase::Serving);
         let (sender, finished) = mpsc::channel(1);
         Drain {
             phase,
             finished,
             watcher: DrainWatcher {
-                phase: told,
+                phase: receiver,
                 guard: Arc::new(sender),
             },
         }
     }
 
-    /// A handle for a thread or a connection.
+    /// A watcher for a thread or a connection.
     pub fn watcher(&self) -> DrainWatcher {
         self.watcher.clone()
     }
 
-    /// How far it is, for somebody nobody waits for.
-    pub fn told(&self) -> watch::Receiver<Phase> {
+    /// The phase, for observers that the drain does not wait for.
+    pub fn subscribe(&self) -> watch::Receiver<DrainPhase> {
         self.phase.subscribe()
     }
 
-    /// Tells everybody that it will happen soon.
+    /// Announces the stop to all watchers.
     pub fn leave(&self) {
-        self.phase.send_replace(Phase::Leaving);
+        self.phase.send_replace(DrainPhase::Leaving);
     }
 
-    /// Tells everybody and waits until all handles are gone or the deadline has passed.
-    /// Gives back whether everybody finished.
+    /// Stops, and waits until all watchers are dropped or the deadline passes. Returns whether all
+    /// were dropped in time.
     pub async fn stop(self, deadline: Duration) -> bool {
         let Drain {
             phase,
             mut finished,
             watcher,
         } = self;
-        phase.send_replace(Phase::Stopping);
+        phase.send_replace(DrainPhase::Stopping);
         drop(watcher);
         tokio::time::timeout(deadline, finished.recv())
             .await
@@ -84,23 +84,23 @@ impl Default for Drain {
 }
 
 impl DrainWatcher {
-    /// Waits until the process will stop soon. Cancel safety: may be dropped and called again.
+    /// Waits until a stop is announced. Cancel safety: may be dropped and called again.
     pub async fn leaving(&mut self) {
-        self.reaches(Phase::Leaving).await;
+        self.reaches(DrainPhase::Leaving).await;
     }
 
-    /// Whether it will.
+    /// Whether a stop is announced or under way.
     pub fn is_leaving(&self) -> bool {
-        *self.phase.borrow() >= Phase::Leaving
+        *self.phase.borrow() >= DrainPhase::Leaving
     }
 
     /// Waits until the process stops. Cancel safety: may be dropped and called again.
     pub async fn stopping(&mut self) {
-        self.reaches(Phase::Stopping).await;
+        self.reaches(DrainPhase::Stopping).await;
     }
 
-    async fn reaches(&mut self, phase: Phase) {
-        // A sender that is gone means the process ends: that is stopping too.
+    async fn reaches(&mut self, phase: DrainPhase) {
+        // A dropped sender means that the process ends.
         let _ = self.phase.wait_for(|now| *now >= phase).await;
         debug_assert!(Arc::strong_count(&self.guard) > 0);
     }

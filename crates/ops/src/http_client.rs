@@ -1,5 +1,5 @@
-//! Calls to servers that are no apps: bounded in time, size and number; no redirects; https, or
-//! http on loopback.
+//! Calls to the identity provider and to APIs, not to apps: bounded in time, size and number,
+//! without redirects, by https or by http on loopback.
 
 use std::time::Duration;
 
@@ -26,24 +26,24 @@ use crate::{
 
 /// Deadline of one call.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Largest answer, in bytes.
+/// Largest response body, in bytes.
 const MAX_ANSWER: usize = 1 << 20;
-/// Calls at once; more wait for their turn within their deadline.
+/// Calls at the same time; further ones wait within their deadline.
 const MAX_CALLS: usize = 64;
 
-/// Why a call gave nothing.
+/// The reasons for a failed call.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// Plain http to a host that is not this machine.
+    /// The URL is plain http to another machine.
     #[error("{0} is neither https nor on loopback")]
     Insecure(String),
-    /// No connection, or it broke.
+    /// The connection failed.
     #[error("the server cannot be reached")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Too slow.
+    /// No complete response within the deadline.
     #[error("the server did not answer within 5 s")]
     Timeout,
-    /// Broken or above 1 MiB.
+    /// The body is broken or larger than the limit.
     #[error("the server's answer is broken or larger than 1 MiB")]
     Answer(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -55,7 +55,7 @@ struct CallLabels {
     result: &'static str,
 }
 
-/// Counts the calls to one server by endpoint and result. Cloning gives the same counter.
+/// Counts the calls to one server by endpoint and result. Clones share their counts.
 #[derive(Clone, Debug, Default)]
 pub struct CallCounter(Family<CallLabels, Counter>);
 
@@ -76,18 +76,18 @@ impl CallCounter {
 #[derive(Debug)]
 pub struct HttpClient {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    turns: Semaphore,
+    permits: Semaphore,
     calls: CallCounter,
 }
 
 impl HttpClient {
-    /// A client that believes the given CA, or the system's.
+    /// A client that trusts the given CA, or the system's.
     ///
     /// # Errors
     /// When the CA file holds no certificate.
     pub fn new(ca: Option<&[u8]>, calls: CallCounter) -> Result<HttpClient, NoCertificate> {
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*tls_client::client(ca)?).clone())
+            .with_tls_config((*tls_client::client_config(ca)?).clone())
             .https_or_http()
             .enable_http1()
             .build();
@@ -97,7 +97,7 @@ impl HttpClient {
             .build(connector);
         Ok(HttpClient {
             client,
-            turns: Semaphore::new(MAX_CALLS),
+            permits: Semaphore::new(MAX_CALLS),
             calls,
         })
     }
@@ -130,7 +130,11 @@ impl HttpClient {
     async fn exchange(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, CallError> {
         check_uri(request.uri())?;
         // The semaphore is never closed; an error would mean the process ends.
-        let _turn = self.turns.acquire().await.map_err(|_| CallError::Timeout)?;
+        let _permit = self
+            .permits
+            .acquire()
+            .await
+            .map_err(|_| CallError::Timeout)?;
         let request = request.map(|body| Full::new(Bytes::from(body)));
         let response = self
             .client
@@ -158,7 +162,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Secrets and codes travel in clear only where there is no wire.
+/// Plain http is for loopback only: calls carry secrets and codes.
 fn check_uri(uri: &Uri) -> Result<(), CallError> {
     match (uri.scheme_str(), uri.host()) {
         (Some("https"), Some(_)) => Ok(()),

@@ -1,11 +1,12 @@
-//! What every kind of process needs beside its own work: readiness, drain, diagnostics, the sink of
-//! request logs, metrics, the admin server, and clients for HTTPS. Nothing here knows a gateway;
-//! [`process::Process`] puts it together.
+//! Operations for every kind of process: readiness, drain, logging, metrics, the admin server, file
+//! watching, and clients for HTTPS. Nothing here depends on the gateway; [`process::Process`] puts
+//! it together.
 
 pub mod admin;
 pub mod configuration_status;
 pub mod core_dumps;
 pub mod drain;
+pub mod file_watch;
 pub mod http_client;
 pub mod line_sink;
 pub mod logging;

@@ -16,18 +16,18 @@ use crate::metrics::Registry;
 /// Batches waiting for the writer; a batch is at most some tens of KiB.
 const QUEUE: usize = 256;
 
-/// A handle to the sink; every data thread has its own.
+/// A handle to the sink. Each data thread has one.
 #[derive(Clone, Debug)]
 pub struct LineSink {
     batches: Option<SyncSender<Message>>,
     dropped: Counter,
 }
 
-/// What the writer is told.
+/// A message to the writer.
 #[derive(Debug)]
 enum Message {
     Batch(Vec<u8>),
-    /// Everything before this was written.
+    /// Asks for a signal once all earlier batches are written.
     Written(SyncSender<()>),
 }
 
@@ -42,8 +42,8 @@ impl LineSink {
             .spawn(move || {
                 for message in messages {
                     match message {
-                        // A closed standard output must not end the gateway; the lines are lost, as
-                        // they would be anyway.
+                        // A closed standard output must not end the gateway; only the lines are
+                        // lost.
                         Message::Batch(batch) => {
                             let _ = output.write_all(&batch).and_then(|()| output.flush());
                         }
@@ -63,7 +63,7 @@ impl LineSink {
             })
     }
 
-    /// A sink that keeps nothing: request logging is off.
+    /// A sink that discards all lines: request logging is off.
     pub fn off() -> LineSink {
         LineSink {
             batches: None,
@@ -71,12 +71,12 @@ impl LineSink {
         }
     }
 
-    /// Whether anybody reads the lines; when not, none is written.
+    /// Whether lines are written. If not, callers need not render them.
     pub fn is_on(&self) -> bool {
         self.batches.is_some()
     }
 
-    /// Waits until everything handed over so far was written, but not longer than this. Blocks.
+    /// Blocks until all batches sent so far are written, up to a deadline.
     pub fn finish(&self, within: Duration) {
         let (done, written) = sync_channel(1);
         if let Some(batches) = &self.batches
@@ -86,7 +86,7 @@ impl LineSink {
         }
     }
 
-    /// ManualClock over a batch of `lines` whole lines.
+    /// Sends a batch of `lines` whole lines. Drops and counts them if the queue is full.
     pub fn send(&self, batch: Vec<u8>, lines: u64) {
         let Some(batches) = &self.batches else { return };
         match batches.try_send(Message::Batch(batch)) {

@@ -10,12 +10,12 @@ use std::{
 
 use prometheus_client::{encoding::text::encode, metrics::info::Info, registry::Metric};
 
-/// The registry. Cloning gives the same one.
+/// The registry. Clones share their state.
 #[derive(Clone)]
 pub struct Registry(Arc<Mutex<prometheus_client::registry::Registry>>);
 
 impl Registry {
-    /// A registry with the version of the program in it.
+    /// A registry with the metric `build`, which holds the version.
     pub fn new() -> Registry {
         let registry = Registry(Arc::new(Mutex::new(
             prometheus_client::registry::Registry::with_prefix("ludgate"),

@@ -1,5 +1,5 @@
-//! A gauge that is not there until it has a value: an alert on `== 0` must not fire for what is not
-//! configured.
+//! A gauge that is absent until it has a value: an alert on `== 0` must not fire for a feature that
+//! is not configured.
 
 use std::sync::{
     Arc,
@@ -11,10 +11,10 @@ use prometheus_client::{
     metrics::MetricType,
 };
 
-/// What it holds while it has no value; no gauge of ours is ever so low.
+/// Marks the absent value; no gauge of ours is ever so low.
 const ABSENT: i64 = i64::MIN;
 
-/// Cloning gives the same one.
+/// The gauge. Clones share their value.
 #[derive(Clone, Debug)]
 pub struct OptionalGauge(Arc<AtomicI64>);
 
@@ -25,7 +25,7 @@ impl Default for OptionalGauge {
 }
 
 impl OptionalGauge {
-    /// From now on it is exported.
+    /// Sets the value. The gauge is exported from now on.
     pub fn set(&self, value: i64) {
         self.0.store(value, Relaxed);
     }

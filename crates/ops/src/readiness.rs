@@ -1,22 +1,22 @@
-//! Readiness: named latches. The process is ready when none is left open and it is not draining.
+//! Readiness by named latches: the process is ready when none is held and it is not draining.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The latches of the process.
+/// The latches of a process. Clones share their state.
 #[derive(Clone, Debug, Default)]
-pub struct Ready {
+pub struct Readiness {
     names: Arc<Mutex<Vec<&'static str>>>,
 }
 
 /// A latch that keeps the process unready until it is dropped.
 #[derive(Debug)]
 pub struct Latch {
-    ready: Ready,
+    ready: Readiness,
     name: &'static str,
 }
 
-impl Ready {
-    /// Adds a reason for not being ready.
+impl Readiness {
+    /// Makes the process unready until the latch is dropped. Names may repeat.
     pub fn latch(&self, name: &'static str) -> Latch {
         self.names().push(name);
         Latch {
@@ -25,7 +25,7 @@ impl Ready {
         }
     }
 
-    /// What is still waited for; empty when ready.
+    /// Names of the latches that are held; empty when ready.
     pub fn waiting_for(&self) -> Vec<&'static str> {
         self.names().clone()
     }

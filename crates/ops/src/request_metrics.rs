@@ -27,19 +27,19 @@ struct DeadlineLabels {
     deadline: &'static str,
 }
 
-/// Status codes from here on are not counted ahead.
+/// Status codes from here on share one counter slot.
 const CODES: u16 = 600;
 
-/// Requests of one server. Cloning gives the same metrics.
+/// Requests of one server. Clones share their counts.
 #[derive(Clone)]
 pub struct RequestMetrics {
     requests: Family<RequestLabels, Counter>,
     /// By class and code.
     counters: Arc<[OnceLock<Counter>]>,
     classes: &'static [&'static str],
-    /// Seconds from the head of a request to the last byte of its answer.
+    /// Seconds from the head of a request to the last byte of its response.
     pub duration: Histogram,
-    /// Requests being answered now.
+    /// Requests in progress.
     pub in_flight: Gauge,
 }
 
@@ -99,12 +99,12 @@ impl fmt::Debug for RequestMetrics {
     }
 }
 
-/// Deadlines that clients or apps have missed. Cloning gives the same counters.
+/// Deadlines that clients or apps missed. Clones share their counts.
 #[derive(Clone, Debug, Default)]
 pub struct DeadlineMetrics(Family<DeadlineLabels, Counter>);
 
 impl DeadlineMetrics {
-    /// Registers the counters.
+    /// Registers `ludgate_deadlines`, with one counter per deadline.
     pub fn register(registry: &Registry) -> DeadlineMetrics {
         let metrics = DeadlineMetrics::default();
         registry.register("deadlines", "Client deadlines exceeded", metrics.0.clone());

@@ -1,4 +1,4 @@
-//! TLS as a client: the trusted authorities are those of a CA file, or the system's.
+//! TLS configurations for clients, with the CAs of a file or of the system.
 
 use std::sync::Arc;
 
@@ -14,12 +14,11 @@ use rustls::{
 #[error("no PEM certificate in the CA file")]
 pub struct NoCertificate;
 
-/// The client's side of TLS.
+/// A client configuration that trusts a CA file, or the system's CAs.
 ///
 /// # Errors
-/// [`NoCertificate`] when a CA file is given and holds none; it is never silently replaced by the
-/// system's.
-pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
+/// [`NoCertificate`] if a CA file has no certificate. It never falls back to the system's CAs.
+pub fn client_config(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
     Ok(Arc::new(
         ClientConfig::builder()
             .with_root_certificates(roots(ca)?)
@@ -27,10 +26,10 @@ pub fn client(ca: Option<&[u8]>) -> Result<Arc<ClientConfig>, NoCertificate> {
     ))
 }
 
-/// The authorities that a CA file names, or those of the system.
+/// The root certificates of a CA file, or of the system.
 ///
 /// # Errors
-/// As [`client`].
+/// As [`client_config`].
 pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     let mut roots = RootCertStore::empty();
     match ca {
@@ -51,10 +50,9 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
     Ok(roots)
 }
 
-/// The client's side of TLS where the certificate says nothing: it is signed by nobody, and the
-/// caller has it proved by other means before a byte of an answer is used. That the other side
-/// holds the certificate's key is verified as ever.
-pub fn of_any_certificate() -> Arc<ClientConfig> {
+/// A client configuration that accepts any certificate. The caller must authenticate the server by
+/// other means before it uses a response. The handshake still proves possession of the key.
+pub fn config_for_any_certificate() -> Arc<ClientConfig> {
     let verifier = Arc::new(AnyCertificate(Arc::new(aws_lc_rs::default_provider())));
     Arc::new(
         ClientConfig::builder()

@@ -1,5 +1,5 @@
-//! What a `PhApplication` means: read part by part, so that whatever is wrong with one harms only
-//! that one, and is told.
+//! Parses a `PhApplication` part by part, so that an invalid part affects only itself and is
+//! reported.
 
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -17,83 +17,88 @@ use crate::{
     route::host::{HostTarget, parse_label},
 };
 
-/// The API server's own bound for all annotations of an object, in bytes.
+/// The API server's limit for all annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
-/// Longest texts that are shown to people, in bytes.
+/// Longest title and message on pages, in bytes.
 const MAX_TITLE: usize = 256;
 const MAX_MESSAGE: usize = 1024;
 /// Longest path of a first page, in bytes.
 const MAX_PATH: usize = 256;
 
-/// An object as it was last seen.
+/// The last version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// What is published; `None`: nothing can be.
-    pub form: Option<Form>,
-    /// What is wrong with the object.
+pub struct ObservedApp {
+    /// The published form; `None`: no version was valid so far.
+    pub published: Option<PublishedApp>,
+    /// The problem of the current version.
     pub problem: Option<String>,
-    /// The group it belongs to, whoever may reach it.
+    /// The owning group, independent of the access rule.
     pub group: Option<GroupName>,
 }
 
 /// An app that can be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// The name people see.
+pub struct PublishedApp {
+    /// Title on pages.
     pub title: String,
-    /// What counts as it stands there now.
-    pub now: Now,
-    /// The port of its Service that speaks HTTP.
+    /// The parts that always take effect at once.
+    pub live: LiveRule,
+    /// The HTTP port of its Service.
     pub port: u16,
-    /// What the Service calls that port; `None` when the object does not tell.
+    /// The Service's name for that port, where the object has one.
     port_name: Option<String>,
     /// Remove the prefix before forwarding.
     pub rewrite: bool,
-    /// Where its first page is.
+    /// Path of the first page.
     pub first_page: Option<Box<str>>,
 }
 
-/// What an object says about who and when: always taken as it was written last, whatever else is
-/// wrong there.
+/// Access rule and state. They are taken from the current version, even if other parts of it are
+/// invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Now {
-    /// Who may reach it.
+pub struct LiveRule {
+    /// The access rule.
     pub access: Access,
-    /// Why it is in its state.
+    /// The reason for the state.
     pub message: Option<Box<str>>,
-    phase: Phase,
+    phase: ControllerPhase,
     stop: bool,
 }
 
-/// What its controller says of it.
+/// The phase in the status, which the controller writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Nothing, or something that is no reason against it.
-    Unsaid,
+enum ControllerPhase {
+    /// No phase, or one that does not prevent requests.
+    Unspecified,
     Stopping,
     Stopped,
     Error,
 }
 
-impl Form {
-    /// Whether it can be reached. Whether it is ready, its pods tell and no text; that somebody
-    /// stopped it, is what they want.
+impl PublishedApp {
+    /// The state of the app. Readiness comes from its pods, not from the phase; `stop` is the
+    /// owner's wish.
     pub fn state(&self, has_ready_pods: bool) -> AppState {
-        match (self.now.phase, self.now.stop, has_ready_pods) {
-            (Phase::Stopped, _, _) => AppState::Stopped,
-            (Phase::Stopping, _, _) | (Phase::Unsaid | Phase::Error, true, true) => {
+        match (self.live.phase, self.live.stop, has_ready_pods) {
+            (ControllerPhase::Stopped, _, _) => AppState::Stopped,
+            (ControllerPhase::Stopping, _, _)
+            | (ControllerPhase::Unspecified | ControllerPhase::Error, true, true) => {
                 AppState::Stopping
             }
-            (Phase::Unsaid | Phase::Error, true, false) => AppState::Stopped,
-            (Phase::Unsaid | Phase::Error, false, true) => AppState::Running,
-            (Phase::Unsaid, false, false) => AppState::Starting,
-            (Phase::Error, false, false) => AppState::Failed,
+            (ControllerPhase::Unspecified | ControllerPhase::Error, true, false) => {
+                AppState::Stopped
+            }
+            (ControllerPhase::Unspecified | ControllerPhase::Error, false, true) => {
+                AppState::Running
+            }
+            (ControllerPhase::Unspecified, false, false) => AppState::Starting,
+            (ControllerPhase::Error, false, false) => AppState::Failed,
         }
     }
 
-    /// The pods' port that serves `httpPort`: the one that the Service calls by its name. The
-    /// numbers here are the pods' and that of `httpPort` is the Service's, so they are compared
-    /// only where nothing else is said.
+    /// The pods' port behind `httpPort`, found by the Service's port name. Slices have the pods'
+    /// port numbers while `httpPort` is the Service's, so numbers are compared only if there is no
+    /// name.
     pub fn port_of(&self, ports: &[(String, u16)]) -> Option<u16> {
         let is_it = |(name, port): &&(String, u16)| match &self.port_name {
             Some(wanted) => name == wanted,
@@ -103,55 +108,55 @@ impl Form {
     }
 }
 
-/// Reads an object. What is wrong with it leaves its last good form in force; but not who may reach
-/// it, and whether it is to run: that is always as it stands there now, and what is not understood
-/// denies.
-pub fn read(object: &Object, before: Option<&Seen>) -> Seen {
-    let now = now(object);
-    let problem = problem_of(&now.access);
+/// Parses an object. If it is invalid, its last valid form stays in force, except for the access
+/// rule and the state: they always come from the current version, and an unknown rule denies.
+pub fn read(object: &Object, before: Option<&ObservedApp>) -> ObservedApp {
+    let live = live_rule(object);
+    let problem = problem_of(&live.access);
     let group = object
         .spec
         .get("groupName")
         .and_then(Value::as_str)
         .and_then(GroupName::new);
-    match form(object, now.clone()) {
-        Ok(form) => Seen {
-            form: Some(form),
+    match published_app(object, live.clone()) {
+        Ok(published) => ObservedApp {
+            published: Some(published),
             problem,
             group,
         },
-        // Not wrong: an app without a page.
-        Err(Wrong::NoPort) => Seen {
-            form: None,
+        // Valid: an app without a page.
+        Err(Wrong::NoPort) => ObservedApp {
+            published: None,
             problem: Some("it has no httpPort: there is nothing to open".to_owned()),
             group,
         },
-        Err(Wrong::Because(what)) => Seen {
-            form: before
-                .and_then(|seen| seen.form.clone())
-                .map(|form| Form { now, ..form }),
+        Err(Wrong::Because(what)) => ObservedApp {
+            published: before
+                .and_then(|seen| seen.published.clone())
+                .map(|published| PublishedApp { live, ..published }),
             problem: Some(what),
             group,
         },
     }
 }
 
-/// Never fails: what is missing or of the wrong kind says nothing, or denies.
-fn now(object: &Object) -> Now {
+/// Never fails: absent or mistyped parts have no effect, except that the access rule denies.
+fn live_rule(object: &Object) -> LiveRule {
     let status = |name: &str| object.status.get(name).and_then(Value::as_str);
-    Now {
+    LiveRule {
         access: access(&object.spec),
         message: status("message").map(|message| shown(message, MAX_MESSAGE).into()),
         phase: match status("phase") {
-            Some("Stopping") => Phase::Stopping,
-            Some("Stopped") => Phase::Stopped,
-            Some("Error") => Phase::Error,
-            Some(_) | None => Phase::Unsaid,
+            Some("Stopping") => ControllerPhase::Stopping,
+            Some("Stopped") => ControllerPhase::Stopped,
+            Some("Error") => ControllerPhase::Error,
+            Some(_) | None => ControllerPhase::Unspecified,
         },
         stop: object.spec.get("stop") == Some(&Value::Bool(true)),
     }
 }
 
+/// The reasons for which an object is not published.
 enum Wrong {
     NoPort,
     Because(String),
@@ -163,7 +168,7 @@ impl From<String> for Wrong {
     }
 }
 
-/// Who may reach it. Never fails: what is missing or no text denies.
+/// The access rule. Never fails: an absent or mistyped scope denies.
 fn access(spec: &Value) -> Access {
     let text = |name: &str| spec.get(name).and_then(Value::as_str);
     match text("scope") {
@@ -189,13 +194,13 @@ fn problem_of(access: &Access) -> Option<String> {
     }
 }
 
-fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
+fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong> {
     let name = object.name_any();
     if AppId::new(&name).is_none() {
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
         return Err(what.to_owned().into());
     }
-    // A host that could name a container must never be an app's.
+    // An app's host must never be one that names a container.
     if HostLabel::new(name.as_bytes())
         .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
     {
@@ -221,9 +226,9 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
     };
     let port = port.ok_or_else(|| "its httpPort is none: 1 to 65535".to_owned())?;
     let title = shown(&spec.display_name, MAX_TITLE);
-    Ok(Form {
+    Ok(PublishedApp {
         title: if title.is_empty() { name } else { title },
-        now,
+        live,
         port,
         port_name: port_name(&spec.svc_template.spec, port)?,
         rewrite: spec.rewrite.unwrap_or(false),
@@ -231,7 +236,7 @@ fn form(object: &Object, now: Now) -> Result<Form, Wrong> {
     })
 }
 
-/// What the Service will call the port: empty when it has no name.
+/// The Service's name for the port; empty for an unnamed port.
 fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
     let ports = service
         .get("ports")
@@ -255,10 +260,10 @@ fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
     }
 }
 
-/// Where its first page is, from its root. It becomes part of a link of ours.
+/// Path of the first page below the root. It becomes part of a link on our pages.
 fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     let path = format!("/{}", written.trim_start_matches('/'));
-    // As browsers and routers read it, and not climbing however often it is decoded.
+    // Checked like a request path, and against `..` however often it is decoded.
     let below = path.split('?').next().unwrap_or_default();
     let fits = path::check(&path).is_ok() && path::check_below_root(&below[1..]).is_ok();
     if path.len() > MAX_PATH || !fits {
@@ -267,8 +272,8 @@ fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
     Ok((path != "/").then(|| path.into()))
 }
 
-/// A text as people may be shown it: without control characters or what turns the direction of the
-/// text round, and not too long.
+/// A text for pages and logs: without control characters and bidirectional overrides, and cut to
+/// `most` bytes.
 fn shown(text: &str, most: usize) -> String {
     let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let clean = text

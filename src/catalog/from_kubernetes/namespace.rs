@@ -1,84 +1,84 @@
-//! What is known of one namespace, and what is just being listed anew.
+//! The apps and slices of one namespace, with the lists that are not complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 
 use kube::ResourceExt;
 
-use super::application::Seen;
-use crate::cluster::{endpoint_slices::Slice, object::Object, watch::Told};
+use super::application::ObservedApp;
+use crate::cluster::{endpoint_slices::EndpointSlice, object::Object, watch::ObjectEvent};
 
 /// The apps and slices of one namespace.
-pub struct Namespace {
+pub struct WatchedNamespace {
     name: String,
-    /// By object name.
-    pub apps: Kept<Seen>,
-    /// By object name.
-    pub slices: Kept<Slice>,
+    /// PhApplications by object name.
+    pub apps: ObjectStore<ObservedApp>,
+    /// EndpointSlices by object name.
+    pub slices: ObjectStore<EndpointSlice>,
 }
 
-impl Namespace {
-    /// Nothing is known of it.
-    pub fn new(name: &str) -> Namespace {
-        Namespace {
+impl WatchedNamespace {
+    /// A namespace without any list yet.
+    pub fn new(name: &str) -> WatchedNamespace {
+        WatchedNamespace {
             name: name.to_owned(),
-            apps: Kept::new(),
-            slices: Kept::new(),
+            apps: ObjectStore::new(),
+            slices: ObjectStore::new(),
         }
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether everything in it was listed at least once.
+    /// Whether both kinds were listed at least once.
     pub fn is_known(&self) -> bool {
         self.apps.known && self.slices.known
     }
 }
 
 /// Objects of one kind, by name.
-pub struct Kept<T> {
+pub struct ObjectStore<T> {
     now: HashMap<String, T>,
-    /// A list that is not whole yet: it counts for nothing until it is.
+    /// A list in progress. It takes effect when it is complete.
     coming: HashMap<String, T>,
     known: bool,
 }
 
-impl<T: PartialEq> Kept<T> {
-    fn new() -> Kept<T> {
-        Kept {
+impl<T: PartialEq> ObjectStore<T> {
+    fn new() -> ObjectStore<T> {
+        ObjectStore {
             now: HashMap::new(),
             coming: HashMap::new(),
             known: false,
         }
     }
 
-    /// Takes in what a watch says; `read` makes of an object what is kept, knowing what was kept
-    /// before. Gives back whether something changed that counts.
-    pub fn hear(
+    /// Applies an event. `read` turns an object into its stored form, given the previous form.
+    /// Returns whether the stored state changed.
+    pub fn apply(
         &mut self,
-        told: Told,
+        event: ObjectEvent,
         read: impl Fn(&Object, Option<&T>) -> Option<(String, T)>,
     ) -> bool {
-        match told {
-            Told::Begin => {
+        match event {
+            ObjectEvent::Init => {
                 self.coming.clear();
                 false
             }
-            Told::StreamGuard(object) => {
-                let kept = read(&object, self.now.get(&object.name_any()));
-                self.coming.extend(kept);
+            ObjectEvent::InitApply(object) => {
+                let form = read(&object, self.now.get(&object.name_any()));
+                self.coming.extend(form);
                 false
             }
-            Told::Complete => {
+            ObjectEvent::InitDone => {
                 let next = std::mem::take(&mut self.coming);
                 let changed = !self.known || next != self.now;
                 self.now = next;
                 self.known = true;
                 changed
             }
-            Told::Changed(object) => {
+            ObjectEvent::Apply(object) => {
                 let name = object.name_any();
                 match read(&object, self.now.get(&name)) {
                     Some((name, next)) => {
@@ -89,16 +89,16 @@ impl<T: PartialEq> Kept<T> {
                     None => self.now.remove(&name).is_some(),
                 }
             }
-            Told::Gone(object) => self.now.remove(&object.name_any()).is_some(),
+            ObjectEvent::Delete(object) => self.now.remove(&object.name_any()).is_some(),
         }
     }
 
-    /// All of them, by name.
+    /// All objects, sorted by name.
     pub fn sorted(&self) -> impl Iterator<Item = (&str, &T)> {
         let sorted: BTreeMap<&str, &T> = self
             .now
             .iter()
-            .map(|(name, kept)| (&**name, kept))
+            .map(|(name, form)| (&**name, form))
             .collect();
         sorted.into_iter()
     }

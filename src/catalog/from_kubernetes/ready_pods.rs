@@ -1,80 +1,54 @@
-//! Where the ready pods of each app listen, in all namespaces together: an address is one pod's in
-//! the whole cluster.
+//! The addresses of each app's ready pods. All namespaces are read together, since an address
+//! belongs to one pod in the whole cluster.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     net::SocketAddr,
 };
 
-use super::{application::Form, namespace::Namespace};
-use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::Slice};
+use super::{application::PublishedApp, namespace::WatchedNamespace};
+use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::EndpointSlice};
 
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
-    of_service: HashMap<Service<'n>, Vec<&'n Slice>>,
-    /// Addresses that two pods claim for two Services: one of them is a ghost, and nobody knows
+    of_service: HashMap<Service<'n>, Vec<&'n EndpointSlice>>,
+    /// Addresses that two pods claim for two Services. One pod is gone, and the slices do not tell
     /// which.
     contested: HashSet<SocketAddr>,
 }
 
-/// A Service's namespace and name.
+/// Namespace and name of a Service.
 type Service<'n> = (&'n str, &'n str);
 
-/// Where an app's ready pods listen.
-pub struct Ready {
-    /// What can be used.
+/// Addresses of an app's ready pods.
+pub struct ReadyAddresses {
+    /// Addresses that can be used.
     pub addresses: Vec<SocketAddr>,
-    /// Some cannot be used.
+    /// Whether contested addresses were left out.
     pub contested: bool,
 }
 
 impl<'n> ReadyPods<'n> {
-    /// All that is known now.
-    pub fn of(namespaces: &'n [Namespace]) -> ReadyPods<'n> {
-        let mut of_service: HashMap<Service<'_>, Vec<&Slice>> = HashMap::new();
-        let mut claims: HashMap<SocketAddr, Vec<(Service<'_>, &str)>> = HashMap::new();
-        let mut contested = HashSet::new();
+    /// The pods of all namespaces.
+    pub fn from_namespaces(namespaces: &'n [WatchedNamespace]) -> ReadyPods<'n> {
+        let mut of_service: HashMap<Service<'_>, Vec<&EndpointSlice>> = HashMap::new();
+        let mut claims = Claims::default();
         for namespace in namespaces {
             for (_, slice) in namespace.slices.sorted() {
                 let service = (namespace.name(), &*slice.service);
                 of_service.entry(service).or_default().push(slice);
-                for (pod, (_, port)) in slice
-                    .pods
-                    .iter()
-                    .flat_map(|pod| slice.ports.iter().map(move |port| (pod, port)))
-                {
-                    let (Some(uid), address) = (&pod.uid, SocketAddr::new(pod.address, *port))
-                    else {
-                        continue;
-                    };
-                    let claim = (service, &**uid);
-                    match claims.entry(address) {
-                        Entry::Vacant(first) => drop(first.insert(vec![claim])),
-                        // Each with each: a pod may be in two Services, and then the ghost of
-                        // either.
-                        Entry::Occupied(mut others) if !others.get().contains(&claim) => {
-                            let stranger = |other: &(Service<'_>, &str)| {
-                                other.0 != claim.0 && other.1 != claim.1
-                            };
-                            if others.get().iter().any(stranger) {
-                                contested.insert(address);
-                            }
-                            others.get_mut().push(claim);
-                        }
-                        Entry::Occupied(_) => {}
-                    }
-                }
+                claims.add_slice(service, slice);
             }
         }
         ReadyPods {
             of_service,
-            contested,
+            contested: claims.contested,
         }
     }
 
-    /// The addresses of an app's pods at the port that serves its `httpPort`, of one family only: a
-    /// pod has an address of each.
-    pub fn of_app(&self, namespace: &str, name: &str, form: &Form) -> Ready {
+    /// The addresses of an app's pods at the port behind its `httpPort`. One address family only: a
+    /// dual-stack pod has an address of each.
+    pub fn of_app(&self, namespace: &str, name: &str, published: &PublishedApp) -> ReadyAddresses {
         let service = format!("{SERVICE_PREFIX}{name}");
         let slices = self
             .of_service
@@ -84,7 +58,7 @@ impl<'n> ReadyPods<'n> {
         let mut addresses: Vec<SocketAddr> = slices
             .iter()
             .flat_map(|slice| {
-                let port = form.port_of(&slice.ports);
+                let port = published.port_of(&slice.ports);
                 slice
                     .pods
                     .iter()
@@ -99,9 +73,41 @@ impl<'n> ReadyPods<'n> {
         }
         addresses.sort_unstable();
         addresses.dedup();
-        Ready {
+        ReadyAddresses {
             addresses,
             contested,
         }
+    }
+}
+
+/// The pods that claim each address, to find contested ones.
+#[derive(Default)]
+struct Claims<'n> {
+    /// Service and uid of the pods, by address.
+    by_address: HashMap<SocketAddr, Vec<(Service<'n>, &'n str)>>,
+    contested: HashSet<SocketAddr>,
+}
+
+impl<'n> Claims<'n> {
+    fn add_slice(&mut self, service: Service<'n>, slice: &'n EndpointSlice) {
+        for pod in &slice.pods {
+            let Some(uid) = &pod.uid else { continue };
+            for (_, port) in &slice.ports {
+                self.add(SocketAddr::new(pod.address, *port), (service, &**uid));
+            }
+        }
+    }
+
+    fn add(&mut self, address: SocketAddr, claim: (Service<'n>, &'n str)) {
+        let others = self.by_address.entry(address).or_default();
+        if others.contains(&claim) {
+            return;
+        }
+        // All pairs are compared: a pod may be in two Services, and be the stale one in either.
+        let is_stranger = |other: &(Service<'_>, &str)| other.0 != claim.0 && other.1 != claim.1;
+        if others.iter().any(is_stranger) {
+            self.contested.insert(address);
+        }
+        others.push(claim);
     }
 }

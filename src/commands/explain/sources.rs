@@ -3,12 +3,12 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use crate::{
-    catalog::{from_kubernetes::Feeder, lookup::Lookup, resolver::Resolver, snapshot::Snapshot},
+    catalog::{from_kubernetes::KubernetesSource, lookup::Lookup, resolver::Resolver, snapshot::Snapshot},
     cluster::Cluster,
     integrations::arvados::{ArvadosSettings, client::Api, containers::Containers},
     model::{app::AppSpec, arrival::Arrival, clock::Clock, site::Site},
     ops::http_client::CallCounter,
-    settings::resolve_kubernetes::Kubernetes,
+    settings::resolve_kubernetes::KubernetesSettings,
 };
 
 /// The API of a cluster has this long for the list of its apps.
@@ -17,11 +17,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The apps of the cluster as they are now. A running gateway may know more: the last good form of
 /// an object that is broken now.
 pub(super) fn of_cluster(
-    Kubernetes {
+    KubernetesSettings {
         cluster,
         isolation,
         logs: _,
-    }: Kubernetes,
+    }: KubernetesSettings,
     site: Arc<Site>,
     own: Vec<AppSpec>,
     timeout: Duration,
@@ -30,14 +30,14 @@ pub(super) fn of_cluster(
     runtime.block_on(async {
         let cluster = Cluster::new(cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
-        let feeder = Feeder::new(
+        let source = KubernetesSource::new(
             site,
             own,
             timeout,
             isolation,
             &cluster.settings().namespaces,
         );
-        let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
+        let listed = tokio::time::timeout(PATIENCE, source.load_once(&cluster)).await;
         listed.map_err(|_| {
             anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs())
         })

@@ -1,8 +1,8 @@
 //! The sample app with streams: people in several browsers talk.
 //!
-//! Lookup: its paths, its page, and `POST /say`. What was said and who hears it is in `room`; the two
-//! ways to hear it are `socket` (WebSocket) and `events` (Server-Sent Events). The page is
-//! `chat.html`.
+//! Lookup: its paths, its page, and `POST /say`. `room` holds the messages and their receivers, who
+//! connect by `socket` (WebSocket) or `events` (Server-Sent Events). The page is
+//! `templates/demo/chat.html`.
 
 mod events;
 pub mod room;
@@ -10,31 +10,34 @@ mod socket;
 
 use std::sync::Arc;
 
+use askama::Template;
 use http::StatusCode;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{Request, body::Incoming};
 
 use super::{
-    page::{self, Answer, Piece, Scripts},
+    page::{self, AppResponse, Scripts},
     visitor,
 };
 use room::{MESSAGE_LIMIT, Room};
 
-const PAGE: &str = include_str!("chat.html");
+#[derive(Template)]
+#[template(path = "demo/chat.html")]
+struct ChatPage<'p> {
+    home: &'p str,
+    name: String,
+}
 
-/// Answers a request.
-pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) -> Answer {
+/// Routes a request of the chat; `home` is the address of the launcher.
+pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) -> AppResponse {
     let reads = page::reads(request.method());
     match request.uri().path() {
         "/" if reads => {
-            let name = visitor::name(request.headers());
-            page::html(
-                page::fill(
-                    PAGE,
-                    &[("home", Piece::Text(home)), ("name", Piece::Text(&name))],
-                ),
-                Scripts::Own,
-            )
+            let page = ChatPage {
+                home,
+                name: visitor::name(request.headers()),
+            };
+            page::html(page.render().unwrap_or_default(), Scripts::Own)
         }
         "/events" if reads => events::answer(room),
         "/ws" if reads => socket::answer(room, request),
@@ -45,7 +48,7 @@ pub async fn answer(room: &Arc<Room>, request: Request<Incoming>, home: &str) ->
     }
 }
 
-async fn say(room: &Room, request: Request<Incoming>) -> Answer {
+async fn say(room: &Room, request: Request<Incoming>) -> AppResponse {
     let who = visitor::name(request.headers());
     let body = match Limited::new(request.into_body(), MESSAGE_LIMIT)
         .collect()
@@ -81,7 +84,7 @@ mod tests {
     };
 
     use super::super::{
-        Sample, start,
+        SampleApp, start,
         tests::{LAUNCHER, ask, exchange},
     };
 
@@ -98,7 +101,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_said_reaches_a_newcomer_and_a_listener() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         assert!(
             post(address, "ada", b"before")
                 .await
@@ -148,7 +151,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_short_text_is_accepted() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         assert!(
             post(address, "ada", &[b'a'; 2048])
                 .await
@@ -178,14 +181,14 @@ mod tests {
 
     #[tokio::test]
     async fn the_page_says_who_you_are_without_believing_the_text() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let page = ask(
             address,
             "GET /",
             "X-Forwarded-Preferred-Username: <b>ada\r\n",
         )
         .await;
-        assert!(page.contains("<bdi id=\"me\">&lt;b&gt;ada</bdi>"));
+        assert!(page.contains("<bdi id=\"me\">&#60;b&#62;ada</bdi>"));
         // The script must stay free of every way to turn text into markup.
         for sink in [
             "innerHTML",

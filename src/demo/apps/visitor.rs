@@ -1,49 +1,47 @@
-//! What the gateway told an app about the person who asks.
+//! The identity headers of a request, as the sample apps read them.
 //!
-//! The gateway writes these headers itself and removes whatever came from outside under their
-//! names, so an app behind it believes them. How they are shown is decided in `whoami`, `team` and
-//! `chat`.
+//! The gateway writes these headers and removes any of the same name from outside, so an app behind
+//! it may trust them.
 
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
-/// The subject: who the person is, for programs.
+/// The subject, which identifies the person.
 pub const USER: HeaderName = HeaderName::from_static("x-forwarded-user");
-/// What the person likes to be called.
+/// The preferred user name.
 pub const PREFERRED_USERNAME: HeaderName =
     HeaderName::from_static("x-forwarded-preferred-username");
-/// The e-mail address.
+/// The e-mail address from the provider.
 pub const EMAIL: HeaderName = HeaderName::from_static("x-forwarded-email");
 /// The groups, separated by commas, each percent-encoded.
 pub const GROUPS: HeaderName = HeaderName::from_static("x-forwarded-groups");
-/// There when only the group that let the person in is told.
+/// Present if the list holds only the group that admitted the person.
 pub const GROUPS_TRUNCATED: HeaderName = HeaderName::from_static("x-forwarded-groups-truncated");
-/// The headers that say who asks, in the order people like to read them.
+/// All identity headers, in the order of the page.
 pub const IDENTITY: [HeaderName; 5] = [PREFERRED_USERNAME, USER, EMAIL, GROUPS, GROUPS_TRUNCATED];
 
-/// Characters of a name that are shown; the rest would only push other things off the page.
+/// Characters of a name that are shown.
 const NAME_LIMIT: usize = 64;
-/// For somebody of whom nothing was told, such as a developer who calls the app without the
-/// gateway.
+/// The name without identity headers, such as for a developer who calls the app directly.
 const NOBODY: &str = "somebody";
 
-/// The name to call the person by.
+/// The preferred user name, else the subject.
 pub fn name(headers: &HeaderMap) -> String {
-    let told = |name: &HeaderName| {
+    let shown = |name: &HeaderName| {
         let shown: String = readable(&text(headers, name)?)
             .chars()
             .take(NAME_LIMIT)
             .collect();
         (!shown.trim().is_empty()).then_some(shown)
     };
-    told(&PREFERRED_USERNAME)
-        .or_else(|| told(&USER))
+    shown(&PREFERRED_USERNAME)
+        .or_else(|| shown(&USER))
         .unwrap_or_else(|| NOBODY.to_owned())
 }
 
-/// The groups of the person, as far as they were told.
+/// The groups in the header, decoded.
 pub fn groups(headers: &HeaderMap) -> Vec<String> {
     let list = text(headers, &GROUPS).unwrap_or_default();
     list.split(',')
@@ -56,7 +54,7 @@ pub fn groups(headers: &HeaderMap) -> Vec<String> {
         .collect()
 }
 
-/// Whether there are more groups than were told.
+/// Whether the gateway cut the list of groups.
 pub fn has_more_groups(headers: &HeaderMap) -> bool {
     headers.contains_key(GROUPS_TRUNCATED)
 }
@@ -68,7 +66,7 @@ fn text<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Cow<'h, str>> {
 }
 
 /// The gateway encodes a name only if it cannot be sent as it is, so `100%20sure` may be a name.
-/// Decoded is therefore only what would have been encoded.
+/// Only names that would have been encoded are decoded.
 fn readable(sent: &str) -> String {
     match percent_decode_str(sent).decode_utf8() {
         Ok(decoded) if !could_be_sent(&decoded) => decoded.replace(char::is_control, " "),
@@ -89,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn told(name: HeaderName, value: &'static [u8]) -> HeaderMap {
+    fn headers(name: HeaderName, value: &'static [u8]) -> HeaderMap {
         HeaderMap::from_iter([(name, HeaderValue::from_bytes(value).unwrap())])
     }
 
@@ -103,23 +101,23 @@ mod tests {
             ("a%0Ab", "a b"),
             ("%FF", "%FF"),
         ] {
-            assert_eq!(name(&told(PREFERRED_USERNAME, sent.as_bytes())), shown);
+            assert_eq!(name(&headers(PREFERRED_USERNAME, sent.as_bytes())), shown);
         }
     }
 
     #[test]
     fn a_missing_name_is_replaced_and_a_long_one_cut() {
         assert_eq!(name(&HeaderMap::new()), "somebody");
-        assert_eq!(name(&told(PREFERRED_USERNAME, b"  ")), "somebody");
-        assert_eq!(name(&told(USER, b"sub-1")), "sub-1");
-        assert_eq!(name(&told(USER, &[b'a'; 500])).len(), NAME_LIMIT);
-        assert_eq!(name(&told(USER, b"\xff!")), "\u{fffd}!");
+        assert_eq!(name(&headers(PREFERRED_USERNAME, b"  ")), "somebody");
+        assert_eq!(name(&headers(USER, b"sub-1")), "sub-1");
+        assert_eq!(name(&headers(USER, &[b'a'; 500])).len(), NAME_LIMIT);
+        assert_eq!(name(&headers(USER, b"\xff!")), "\u{fffd}!");
     }
 
     #[test]
     fn a_comma_inside_a_group_does_not_split_it() {
         assert_eq!(
-            groups(&told(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")),
+            groups(&headers(GROUPS, b"staff,a%2Cb, %C3%BC,,p%252Cq")),
             ["staff", "a,b", "ü", "p%2Cq"]
         );
         assert!(groups(&HeaderMap::new()).is_empty());

@@ -1,39 +1,54 @@
-//! The sample app that shows the headers it received, those that say who asks on top.
+//! The sample app that shows the headers it received, the identity headers first.
 //!
-//! The page is `whoami.html`; which headers those are, is in `visitor`.
+//! The page is `templates/demo/whoami.html`; `visitor` lists the identity headers.
 
+use askama::Template;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    page::{self, Piece},
-    visitor,
-};
+use super::visitor;
 
-const PAGE: &str = include_str!("whoami.html");
+#[derive(Template)]
+#[template(path = "demo/whoami.html")]
+struct WhoamiPage<'p> {
+    home: &'p str,
+    summary: String,
+    rows: Vec<HeaderRow>,
+}
 
-/// The page for a request; `home` is where all apps are.
+struct HeaderRow {
+    name: String,
+    value: String,
+    is_identity: bool,
+}
+
+/// The page for a request; `home` is the address of the launcher.
 pub fn page(headers: &HeaderMap, home: &str) -> String {
-    let mut rows = String::new();
+    let mut rows = Vec::new();
     for name in &visitor::IDENTITY {
         for value in headers.get_all(name) {
-            push_row(&mut rows, name, value, Row::Identity);
+            rows.push(row(name, value, true));
         }
     }
     for (name, value) in headers
         .iter()
         .filter(|(name, _)| !visitor::IDENTITY.contains(name))
     {
-        push_row(&mut rows, name, value, Row::Other);
+        rows.push(row(name, value, false));
     }
-    let summary = summary(headers);
-    page::fill(
-        PAGE,
-        &[
-            ("home", Piece::Text(home)),
-            ("summary", Piece::Text(&summary)),
-            ("rows", Piece::Markup(&rows)),
-        ],
-    )
+    let page = WhoamiPage {
+        home,
+        summary: summary(headers),
+        rows,
+    };
+    page.render().unwrap_or_default()
+}
+
+fn row(name: &HeaderName, value: &HeaderValue, is_identity: bool) -> HeaderRow {
+    HeaderRow {
+        name: name.as_str().to_owned(),
+        value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        is_identity,
+    }
 }
 
 fn summary(headers: &HeaderMap) -> String {
@@ -47,25 +62,6 @@ fn summary(headers: &HeaderMap) -> String {
         1 => format!("{all} headers; the highlighted one says who you are."),
         told => format!("{all} headers; the {told} highlighted ones say who you are."),
     }
-}
-
-#[derive(Clone, Copy)]
-enum Row {
-    Identity,
-    Other,
-}
-
-fn push_row(rows: &mut String, name: &HeaderName, value: &HeaderValue, kind: Row) {
-    let name = page::escape(name.as_str());
-    let value = page::escape(&String::from_utf8_lossy(value.as_bytes()));
-    // Colour alone does not reach everybody.
-    let (class, mark) = match kind {
-        Row::Identity => (" class=\"identity\"", " <span class=\"badge\">you</span>"),
-        Row::Other => ("", ""),
-    };
-    rows.push_str(&format!(
-        "<tr{class}><th scope=\"row\"><code>{name}</code>{mark}</th><td>{value}</td></tr>\n"
-    ));
 }
 
 #[cfg(test)]
@@ -103,13 +99,15 @@ mod tests {
             &headers(&[
                 ("user-agent", "<script>alert(1)</script>"),
                 ("x-a", "{{style}}"),
+                ("x-b", "'\""),
             ]),
             "../",
         );
         assert!(
-            page.contains("&lt;script&gt;alert(1)&lt;/script&gt;") && !page.contains("<script")
+            page.contains("&#60;script&#62;alert(1)&#60;/script&#62;") && !page.contains("<script")
         );
         assert!(page.contains("<td>{{style}}</td>"));
+        assert!(page.contains("<td>&#39;&#34;</td>"));
         assert!(page.contains("none of them says who you are"));
     }
 }

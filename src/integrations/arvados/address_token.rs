@@ -81,7 +81,7 @@ mod tests {
             port: 1,
         };
         let spec = AppSpec::new(
-            AppId::of_container(&uuid, 80),
+            AppId::for_container(&uuid, 80),
             upstream,
             access,
             Duration::from_secs(1),

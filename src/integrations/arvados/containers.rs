@@ -219,7 +219,7 @@ impl Containers {
         if known {
             return look.await;
         }
-        let Some(turn) = self.lookups.attempt(client) else {
+        let Some(turn) = self.lookups.acquire(client) else {
             return Lookup::Unavailable;
         };
         let lookup = look.await;
@@ -344,7 +344,7 @@ impl Containers {
         } else {
             known.private.clone()
         };
-        let id = AppId::of_container(&container, port);
+        let id = AppId::for_container(&container, port);
         let label = published
             .and_then(|port| port.label.clone())
             .filter(|label| !label.is_empty());

@@ -3,7 +3,7 @@
 
 use aws_lc_rs::hmac;
 
-use crate::model::{secret::Secret, uuid::Uuid};
+use crate::model::{hex, secret::Secret, uuid::Uuid};
 
 /// The key that a container's gateway was given: only who has the system's token can compute it.
 pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
@@ -25,15 +25,8 @@ pub fn answered(key: &Secret, shown: &str) -> Secret {
 }
 
 fn hex_hmac(key: &[u8], message: &[u8]) -> String {
-    use std::fmt::Write;
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), message);
-    tag.as_ref()
-        .iter()
-        .fold(String::with_capacity(64), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex::encode(tag.as_ref())
 }
 
 #[cfg(test)]

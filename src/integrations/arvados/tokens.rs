@@ -177,7 +177,7 @@ impl ArvadosTokens {
         let key = RecordKey::of_token(token.expose());
         let turn = match self.people.is_no_guess(&key) {
             true => None,
-            false => Some(self.lookups.attempt(client).ok_or(Unavailable)?),
+            false => Some(self.lookups.acquire(client).ok_or(Unavailable)?),
         };
         let person = self.people.get(key, || self.ask(token)).await;
         if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {

@@ -122,7 +122,8 @@ pub async fn ask(
     target: &str,
     authorization: &str,
 ) -> Option<Message> {
-    let config = ludgate::ops::tls_client::client(Some(arvados.ca_pem().as_bytes())).expect("a CA");
+    let config =
+        ludgate::ops::tls_client::client_config(Some(arvados.ca_pem().as_bytes())).expect("a CA");
     let mut line = Line::open(address_of(&arvados.api()), config).await;
     let authorization = match authorization {
         "" => String::new(),

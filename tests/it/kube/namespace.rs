@@ -45,7 +45,7 @@ impl Namespace {
             .await
             .expect("KUBECONFIG: run these tests with make test-kube");
         let client = Client::try_from(config).expect("a client");
-        let slices = endpoint_slices::version(&client)
+        let slices = endpoint_slices::served_version(&client)
             .await
             .expect("EndpointSlices");
         kubectl(&["create", "namespace", &name], "").await;

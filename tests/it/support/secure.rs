@@ -6,9 +6,9 @@ use std::path::Path;
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
-    demo::provider::{Client, Provider},
+    demo::provider::{Provider, RegisteredClient},
     model::clock::{Clock, ManualClock},
-    run::{self, Options, Running},
+    run::{self, Running, StartOptions},
     settings,
 };
 
@@ -50,7 +50,7 @@ impl Secure {
         .expect("written");
         let public = rcgen::PublicKeyData::subject_public_key_info(&made.signing_key);
         let key = STANDARD.encode(digest::digest(&digest::SHA256, &public));
-        let client = Client {
+        let client = RegisteredClient {
             id: "ludgate".into(),
             secret: SECRET.into(),
             redirect_uris: vec![format!("https://gw.test:{port}/oauth2/callback")],
@@ -75,7 +75,7 @@ impl Secure {
         );
         let settings = settings::parse(&text, Path::new(folder.path()), std::iter::empty())
             .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
-        let options = Options {
+        let options = StartOptions {
             clock,
             threads: 2,
             log: Some(Box::new(Log::default())),

@@ -13,9 +13,9 @@ use std::{
 
 use ludgate::{
     catalog::snapshot::Snapshot,
-    demo::provider::{Client, Provider},
+    demo::provider::{Provider, RegisteredClient},
     model::clock::{Clock, ManualClock},
-    run::{self, Options, Running},
+    run::{self, Running, StartOptions},
     settings::{self, Settings},
 };
 use tokio::sync::watch;
@@ -315,7 +315,7 @@ async fn start(
     let mut settings = settings::parse(&text, Path::new("."), std::iter::empty())
         .unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"));
     change(&mut settings);
-    let options = Options {
+    let options = StartOptions {
         clock,
         threads,
         log: Some(Box::new(log)),
@@ -324,8 +324,8 @@ async fn start(
     run::start(settings, options).await.expect("a gateway")
 }
 
-pub fn client(host: &str) -> Client {
-    Client {
+pub fn client(host: &str) -> RegisteredClient {
+    RegisteredClient {
         id: "ludgate".into(),
         secret: SECRET.into(),
         redirect_uris: vec![format!("http://{host}/oauth2/callback")],

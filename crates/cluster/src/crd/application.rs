@@ -5,13 +5,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::whole;
+use super::schema::whole;
 
-/// Begins the name of an app's Service.
+/// Prefix of the name of an app's Service.
 pub const SERVICE_PREFIX: &str = "app-";
-/// Label of a pod: the PhApplication it belongs to, by its name or by that of its Service.
+/// Label of a pod with the name of its PhApplication, or of that app's Service.
 pub const APP_LABEL: &str = "primehub.io/phapplication";
-/// Where the logs of an app's pods are served; consoles use either.
+/// Paths of the logs of an app's pods; consoles use either.
 pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
 
 /// What somebody wants to run, and for whom.

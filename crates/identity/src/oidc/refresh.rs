@@ -99,7 +99,7 @@ impl Oidc {
                 // What was not there either at sign-in is not asked for each time.
                 let was_known = (person.email.is_none() && before.email.is_some())
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
-                    || (person.name.is_none() && before.has_name());
+                    || (person.name.is_none() && before.has_display_name());
                 let profile = missing.profile && was_known;
                 (person, Missing { profile, ..missing })
             }

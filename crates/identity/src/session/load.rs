@@ -10,7 +10,7 @@ use super::{
     store::Sessions,
     written::Left,
 };
-use crate::model::{client::Client, lookup_limit::Attempt};
+use crate::model::{client::Client, lookup_limit::LookupPermit};
 
 /// Why sessions were not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Sessions {
             Ok(stored) => stored,
             Err(error) => {
                 // That nothing is known of it is not the client's fault.
-                attempts.into_iter().for_each(Attempt::found);
+                attempts.into_iter().for_each(LookupPermit::found);
                 return Err(error.into());
             }
         };
@@ -98,17 +98,17 @@ impl Sessions {
         redis: &Redis,
         client: Client,
         count: usize,
-    ) -> Result<Vec<Attempt>, NotLoaded> {
+    ) -> Result<Vec<LookupPermit>, NotLoaded> {
         let Some(client) = client.limit_key else {
             return Ok(Vec::new());
         };
         let mut attempts = Vec::with_capacity(count);
         while attempts.len() < count {
-            match redis.limit().attempt(client) {
+            match redis.limit().acquire(client) {
                 Some(attempt) => attempts.push(attempt),
                 None => {
                     // Nothing is looked up, so nothing was spent.
-                    attempts.into_iter().for_each(Attempt::found);
+                    attempts.into_iter().for_each(LookupPermit::found);
                     return Err(NotLoaded::TooMany);
                 }
             }

@@ -379,7 +379,7 @@ impl Sessions {
                 .await
                 .ok()
                 .flatten();
-            let (place_of, app) = (stored.vhost.read(), AppId::of_record(&stored.app));
+            let (place_of, app) = (stored.vhost.read(), AppId::from_record(&stored.app));
             if let (Some(place_of), Some(app), Some(bind)) =
                 (place_of, app, BindHash::new(&stored.bind))
             {

@@ -185,7 +185,7 @@ impl WrittenApp {
 
     /// For which app, and where; `None` when there can be no such thing.
     pub fn read(&self) -> Option<(AppId, VirtualHost)> {
-        Some((AppId::of_record(&self.app)?, self.vhost.read()?))
+        Some((AppId::from_record(&self.app)?, self.vhost.read()?))
     }
 }
 

@@ -1,6 +1,5 @@
-//! The room as Server-Sent Events, for those to whom WebSockets do not get through.
-//!
-//! What is sent comes from `room`; those who listen here speak by `POST /say`.
+//! The room as Server-Sent Events, for networks that block WebSockets. Messages are sent by
+//! `POST /say`.
 
 use std::{collections::VecDeque, convert::Infallible, time::Duration};
 
@@ -15,14 +14,13 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{super::page::Answer, room::Room};
+use super::{super::page::AppResponse, room::Room};
 
-/// How often something is sent though nothing is said: so that nobody on the way takes the stream
-/// for dead.
+/// Interval of comments on a silent stream, so that proxies do not close it.
 const KEEP: Duration = Duration::from_secs(15);
 
-/// A stream that lasts until the listener goes, or falls too far behind.
-pub fn answer(room: &Room) -> Answer {
+/// A stream that lasts until the client disconnects or lags too far behind.
+pub fn answer(room: &Room) -> AppResponse {
     let (past, news) = room.join();
     let feed = Feed {
         greeted: false,
@@ -60,15 +58,14 @@ impl Feed {
     async fn next(&mut self) -> Option<Bytes> {
         if !self.greeted {
             self.greeted = true;
-            // Sent at once, so that whoever waits for the first byte sees the stream open.
+            // Sent at once: some clients wait for the first byte.
             return Some(Bytes::from_static(b": welcome\n\n"));
         }
         if let Some(line) = self.past.pop_front() {
             return Some(event(&line));
         }
         tokio::select! {
-            // Somebody who fell behind has missed something: they come again and get the last
-            // messages.
+            // A receiver that lags has lost messages: it reconnects and gets the last ones.
             line = self.news.recv() => line.ok().map(|line| event(&line)),
             _ = self.keep.tick() => Some(Bytes::from_static(b": keep\n\n")),
         }

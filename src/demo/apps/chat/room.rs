@@ -1,6 +1,5 @@
-//! The room: the last messages, and everybody who listens.
-//!
-//! How messages come in and go out is in `socket`, `events` and `POST /say`.
+//! The room: the last messages and all receivers. `socket`, `events` and `POST /say` are its ways
+//! in and out.
 
 use std::{
     collections::VecDeque,
@@ -11,14 +10,14 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-/// Bytes of one message at most.
+/// Longest message, in bytes.
 pub const MESSAGE_LIMIT: usize = 2 * 1024;
-/// Messages that a newcomer gets.
+/// Messages that a new receiver gets.
 const KEPT: usize = 50;
-/// Messages that a listener may be behind; one who is further behind is cut off and may come again.
+/// Messages that a receiver may lag behind. Slower ones are disconnected and may reconnect.
 const BEHIND: usize = 64;
 
-/// What was said, and who hears it.
+/// The messages and their receivers.
 #[derive(Debug)]
 pub struct Room {
     /// The lines as they are sent: JSON with `who` and `text`.
@@ -27,7 +26,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// A room in which nothing was said.
+    /// A room without messages.
     pub fn new() -> Room {
         Room {
             past: Mutex::new(VecDeque::with_capacity(KEPT)),
@@ -35,25 +34,27 @@ impl Room {
         }
     }
 
-    /// Says something to everybody. `false`: it was empty or too long, and nobody heard it.
+    /// Posts a message to all receivers. `false`: it is empty or too long, and was not posted.
     pub fn post(&self, who: &str, text: &str) -> bool {
         let text = text.trim();
         if text.is_empty() || text.len() > MESSAGE_LIMIT {
             return false;
         }
-        let (who, text) = (Value::from(who), Value::from(text));
+        let who = Value::from(who);
+        let text = Value::from(text);
         let line = Utf8Bytes::from(format!(r#"{{"who":{who},"text":{text}}}"#));
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         if past.len() >= KEPT {
             past.pop_front();
         }
         past.push_back(line.clone());
-        // Sent under the lock, so that a newcomer gets each line once. An empty room is no error.
+        // Sent under the lock, so that a new receiver gets each line once. A room without receivers
+        // is no error.
         let _ = self.news.send(line);
         true
     }
 
-    /// What was said last, and from here on everything that is said.
+    /// The last messages, and a receiver of all further ones.
     pub fn join(&self) -> (VecDeque<Utf8Bytes>, broadcast::Receiver<Utf8Bytes>) {
         let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         (past.clone(), self.news.subscribe())

@@ -1,6 +1,4 @@
-//! The room by WebSocket: text frames in, the messages of everybody out.
-//!
-//! The protocol itself is tungstenite's; what is said is in `room`.
+//! The room by WebSocket: text frames in, all messages out. tungstenite implements the protocol.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,21 +22,21 @@ use tokio_tungstenite::{
 
 use super::{
     super::{
-        page::{self, Answer},
+        page::{self, AppResponse},
         visitor,
     },
     room::{MESSAGE_LIMIT, Room},
 };
 
-/// How often a ping is sent: so that nobody on the way takes the connection for dead.
+/// Interval of pings, so that proxies do not close the connection.
 const KEEP: Duration = Duration::from_secs(15);
-/// How long somebody may take to receive one message.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How long the other side may take to read our goodbye.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// Deadline for the delivery of one message.
+const SEND_DEADLINE: Duration = Duration::from_secs(20);
+/// Deadline for the closing handshake.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// Switches to the WebSocket protocol, if that is what was asked for.
-pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> Answer {
+/// Switches to the WebSocket protocol, or answers 426.
+pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> AppResponse {
     let Ok(answer) = create_response_with_body(&request, page::nothing) else {
         let mut answer = page::plain(StatusCode::UPGRADE_REQUIRED, "This is for WebSockets.\n");
         answer
@@ -46,12 +44,12 @@ pub fn answer(room: &Arc<Room>, mut request: Request<Incoming>) -> Answer {
             .insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         return answer;
     };
-    // From the gateway and before the first frame: whoever talks cannot choose the name.
+    // The name comes from the gateway's header, so clients cannot choose it.
     let who = visitor::name(request.headers());
     let room = Arc::clone(room);
     let switched = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
-        // Whoever leaves during the handshake has nothing to say.
+        // An error means that the client left during the handshake.
         if let Ok(stream) = switched.await {
             attend(TokioIo::new(stream), &room, &who).await;
         }
@@ -70,12 +68,11 @@ async fn attend(stream: impl AsyncRead + AsyncWrite + Unpin, room: &Room, who: &
         Ok(goodbye) => goodbye,
         Err(error) => reason(&error),
     };
-    // It may fail because the other side has gone; then it needs no goodbye.
-    let _ = timeout(FAREWELL, part(socket, goodbye)).await;
+    // Errors mean that the client is gone.
+    let _ = timeout(CLOSE_DEADLINE, part(socket, goodbye)).await;
 }
 
-/// Carries messages both ways. `Ok` says with which words to close, `None` that the other side
-/// closed.
+/// Carries messages both ways. Returns the close frame to send; `None`: the client closed.
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<S>,
     room: &Room,
@@ -89,8 +86,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         tokio::select! {
             frame = socket.next() => match frame.transpose()? {
-                // Blank lines are not worth ending a conversation for; too long ones never get
-                // here.
+                // Blank messages are ignored; too long ones are an error of the socket.
                 Some(Message::Text(text)) => { room.post(who, &text); }
                 Some(Message::Binary(_)) => return Ok(close(CloseCode::Unsupported, "text only, please")),
                 Some(Message::Close(_)) | None => return Ok(None),
@@ -110,7 +106,7 @@ async fn deliver<S: AsyncRead + AsyncWrite + Unpin>(
     socket: &mut WebSocketStream<S>,
     message: Message,
 ) -> Result<(), Error> {
-    let in_time = timeout(PATIENCE, socket.send(message)).await;
+    let in_time = timeout(SEND_DEADLINE, socket.send(message)).await;
     in_time.unwrap_or_else(|_| Err(Error::Io(std::io::ErrorKind::TimedOut.into())))
 }
 
@@ -121,7 +117,7 @@ fn close(code: CloseCode, why: &'static str) -> Option<CloseFrame> {
     })
 }
 
-/// What the other side did wrong, if it was that.
+/// The close frame for an error of the client, if it is one.
 fn reason(error: &Error) -> Option<CloseFrame> {
     if matches!(error, Error::Capacity(_)) {
         close(CloseCode::Size, "a message has at most 2 KiB")
@@ -134,20 +130,20 @@ fn reason(error: &Error) -> Option<CloseFrame> {
     }
 }
 
-/// Says goodbye, or answers the other side's, and waits until that has closed: with its bytes
-/// unread, closing would be a reset, and the goodbye might be lost.
+/// Closes, or confirms the client's close, and waits for the client to close the connection. With
+/// unread bytes, closing would send a reset, and the close frame might be lost.
 async fn part<S: AsyncRead + AsyncWrite + Unpin>(
     mut socket: WebSocketStream<S>,
     goodbye: Option<CloseFrame>,
 ) {
-    // Either fails when the other side has gone, and so does the rest, at once.
+    // Errors mean that the client is gone; the rest then fails at once.
     let _ = match goodbye {
         Some(frame) => socket.close(Some(frame)).await,
         None => SinkExt::close(&mut socket).await,
     };
     let mut stream = socket.into_inner();
     if stream.shutdown().await.is_ok() {
-        // Nobody hears the rest.
+        // Discards the rest.
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     }
 }
@@ -161,7 +157,7 @@ mod tests {
 
     use super::{
         super::super::{
-            Sample, start,
+            SampleApp, start,
             tests::{LAUNCHER, ask},
         },
         *,
@@ -176,7 +172,7 @@ mod tests {
         client_async(request, stream).await.unwrap().0
     }
 
-    async fn hear(socket: &mut WebSocketStream<TcpStream>) -> String {
+    async fn receive(socket: &mut WebSocketStream<TcpStream>) -> String {
         socket
             .next()
             .await
@@ -197,26 +193,26 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_hears_everybody_under_the_name_the_gateway_told() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let mut ada = join(address, "ada").await;
         ada.send(Message::text(r#"{"who":"bob","text":"hi"}"#))
             .await
             .unwrap();
         let first = r#"{"who":"ada","text":"{\"who\":\"bob\",\"text\":\"hi\"}"}"#;
-        assert_eq!(hear(&mut ada).await, first);
+        assert_eq!(receive(&mut ada).await, first);
 
         let mut bob = join(address, "B%C3%B6b").await;
-        assert_eq!(hear(&mut bob).await, first);
+        assert_eq!(receive(&mut bob).await, first);
         bob.send(Message::text("   ")).await.unwrap();
         bob.send(Message::text("hello")).await.unwrap();
         for socket in [&mut ada, &mut bob] {
-            assert_eq!(hear(socket).await, r#"{"who":"Böb","text":"hello"}"#);
+            assert_eq!(receive(socket).await, r#"{"who":"Böb","text":"hello"}"#);
         }
     }
 
     #[tokio::test]
     async fn what_is_no_short_text_ends_the_connection_with_the_reason() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         for (message, code) in [
             (
                 Message::text("x".repeat(MESSAGE_LIMIT + 1)),
@@ -236,12 +232,12 @@ mod tests {
             .send(Message::text("x".repeat(MESSAGE_LIMIT)))
             .await
             .unwrap();
-        assert!(hear(&mut socket).await.contains("xxx"));
+        assert!(receive(&mut socket).await.contains("xxx"));
     }
 
     #[tokio::test]
     async fn a_breach_of_the_protocol_ends_the_connection() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         for (bytes, code) in [
             // A text frame without a mask; one with a mask, that is no UTF-8; one with an unknown
             // opcode.
@@ -257,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_close_is_answered() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let mut socket = join(address, "ada").await;
         socket.close(None).await.unwrap();
         assert!(matches!(socket.next().await, Some(Ok(Message::Close(_)))));
@@ -266,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_plain_request_is_told_what_this_is() {
-        let address = start(Sample::Chat, LAUNCHER).await.unwrap();
+        let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
         let answer = ask(address, "GET /ws", "Upgrade: websocket\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 426 "), "{answer}");
     }

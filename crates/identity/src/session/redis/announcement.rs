@@ -43,7 +43,7 @@ impl Announcement {
             "app" => {
                 let (when, app) = rest.split_once(' ')?;
                 Some(Announcement::EndedApp(
-                    AppId::of_record(app)?,
+                    AppId::from_record(app)?,
                     when.parse().ok()?,
                 ))
             }

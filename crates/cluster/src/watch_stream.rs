@@ -1,4 +1,4 @@
-//! The stream of one watch: a JSON object a line, each an event, and none of them skipped.
+//! The stream of one watch: one JSON event per line, none of them skipped.
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
@@ -8,52 +8,52 @@ use serde::Deserialize;
 
 use super::object::Object;
 
-/// Longest event, in bytes. The API keeps no object over 1.5 MiB; as JSON it can be several times
-/// as long.
+/// Longest event, in bytes. The API stores objects of up to 1.5 MiB, which may be several times as
+/// long as JSON.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// Why a watch cannot go on from where it was, so that everything has to be listed anew.
+/// Errors after which a watch cannot resume; a new list is needed.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
-    /// The API could not be asked.
+pub(crate) enum WatchError {
+    /// A call to the API failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
-    /// Nobody answered in time.
+    /// The API did not answer in time.
     #[error("no answer in time")]
-    Silent,
-    /// The watch was refused.
+    Timeout,
+    /// The API refused the watch with this status.
     #[error("the watch was answered with {0}")]
     Refused(StatusCode),
-    /// The API ended the watch and said why.
+    /// The API ended the watch with this code and message.
     #[error("the watch was ended: {0}")]
-    Ended(String),
-    /// An event that nobody can read held a change that nobody knows.
+    RunEnd(String),
+    /// An event is unreadable, so a change is unknown.
     #[error("an event cannot be read: {0}")]
     Unreadable(String),
-    /// Events come in the order of their versions; this one may be the past.
+    /// An event's version precedes that of an earlier event, so it may be stale.
     #[error("an event of version {0} came after one of {1}")]
-    Older(String, String),
-    /// A list or an event that does not say of when it is.
+    OutOfOrder(String, String),
+    /// A list or an event has no `resourceVersion`.
     #[error("no resourceVersion was told")]
-    NoVersion,
+    MissingVersion,
 }
 
-/// What an event says.
+/// One event of a watch.
 #[derive(Debug)]
-pub enum Change {
-    /// An object is new, or changed.
-    Put(Object),
-    /// An object is gone.
-    Gone(Object),
-    /// Nothing happened until this version.
+pub(crate) enum StreamEvent {
+    /// An object was added or changed.
+    Apply(Object),
+    /// An object was deleted.
+    Delete(Object),
+    /// No change up to this version.
     Bookmark,
 }
 
 /// The events of one watch.
-pub struct Changes {
+pub(crate) struct WatchStream {
     body: Body,
     buffer: Vec<u8>,
-    /// So much of the buffer holds no end of a line.
+    /// Length of the prefix of `buffer` that is known to hold no line end.
     searched: usize,
 }
 
@@ -63,7 +63,7 @@ struct Line {
     object: Object,
 }
 
-/// What an event of the type `ERROR` carries.
+/// The content of an event of type `ERROR`.
 #[derive(Deserialize)]
 struct Refusal {
     object: Status,
@@ -76,17 +76,20 @@ struct Status {
     message: Option<String>,
 }
 
-impl Changes {
-    /// Opens a watch.
+impl WatchStream {
+    /// Opens a watch with a prepared request.
     ///
     /// # Errors
-    /// When the API cannot be asked, or refuses.
-    pub async fn open(client: &Client, request: Request<Vec<u8>>) -> Result<Changes, Broken> {
+    /// When the API cannot be reached, or refuses.
+    pub(crate) async fn open(
+        client: &Client,
+        request: Request<Vec<u8>>,
+    ) -> Result<WatchStream, WatchError> {
         let response = client.send(request.map(Body::from)).await?;
         if !response.status().is_success() {
-            return Err(Broken::Refused(response.status()));
+            return Err(WatchError::Refused(response.status()));
         }
-        Ok(Changes {
+        Ok(WatchStream {
             body: response.into_body(),
             buffer: Vec::new(),
             searched: 0,
@@ -101,7 +104,7 @@ impl Changes {
     /// When an event cannot be read, or says that the watch failed.
     ///
     /// Cancel safety: nothing that was read is lost.
-    pub async fn next(&mut self) -> Result<Option<(Change, String)>, Broken> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(StreamEvent, String)>, WatchError> {
         loop {
             if let Some(at) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let line: Vec<u8> = self.buffer.drain(..=self.searched + at).collect();
@@ -113,7 +116,7 @@ impl Changes {
             }
             self.searched = self.buffer.len();
             if self.buffer.len() > MAX_LINE {
-                return Err(Broken::Unreadable(format!(
+                return Err(WatchError::Unreadable(format!(
                     "it is longer than {MAX_LINE} bytes"
                 )));
             }
@@ -121,36 +124,35 @@ impl Changes {
                 Some(Ok(frame)) => self
                     .buffer
                     .extend_from_slice(&frame.into_data().unwrap_or(Bytes::new())),
-                // However a connection ends, the next watch goes on behind the last event that came
-                // whole.
+                // However the connection ended, the next watch resumes after the last complete
+                // event.
                 Some(Err(_)) | None => return Ok(None),
             }
         }
     }
 }
 
-fn read(line: &[u8]) -> Result<(Change, String), Broken> {
-    let unreadable = |error: serde_json::Error| Broken::Unreadable(error.to_string());
+fn read(line: &[u8]) -> Result<(StreamEvent, String), WatchError> {
+    let unreadable = |error: serde_json::Error| WatchError::Unreadable(error.to_string());
     let Line { r#type, object } = serde_json::from_slice(line).map_err(unreadable)?;
     let version = object
         .resource_version()
         .filter(|version| !version.is_empty());
     let change = match &*r#type {
-        "ADDED" | "MODIFIED" => Change::Put(object),
-        "DELETED" => Change::Gone(object),
-        "BOOKMARK" => Change::Bookmark,
+        "ADDED" | "MODIFIED" => StreamEvent::Apply(object),
+        "DELETED" => StreamEvent::Delete(object),
+        "BOOKMARK" => StreamEvent::Bookmark,
         "ERROR" => {
             let Refusal {
                 object: Status { code, message },
             } = serde_json::from_slice(line).map_err(unreadable)?;
-            let (code, message) = (code.unwrap_or_default(), message.unwrap_or_default());
-            return Err(Broken::Ended(format!("{code} {message}")));
+            let code = code.unwrap_or_default();
+            let message = message.unwrap_or_default();
+            return Err(WatchError::RunEnd(format!("{code} {message}")));
         }
         other => {
-            return Err(Broken::Unreadable(format!(
-                "nobody knows the type {other:?}"
-            )));
+            return Err(WatchError::Unreadable(format!("unknown type {other:?}")));
         }
     };
-    Ok((change, version.ok_or(Broken::NoVersion)?))
+    Ok((change, version.ok_or(WatchError::MissingVersion)?))
 }

@@ -1,0 +1,8 @@
+//! Schemas that the custom resources share.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// A part of a Kubernetes type, accepted as a whole: its fields depend on the cluster's version.
+pub(crate) fn whole(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}

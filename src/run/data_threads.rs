@@ -1,0 +1,116 @@
+//! The data threads: one current-thread runtime per core, each with sockets of its own.
+
+use std::{io, rc::Rc, sync::Arc, thread::JoinHandle};
+
+use tokio::{
+    net::TcpListener,
+    runtime::{Builder, LocalOptions},
+    sync::watch,
+};
+
+use crate::{
+    gateway::Gateway,
+    handler::{Handler, service::Service},
+    listener::{ListenerSettings, accept, metrics::ListenerMetrics, seats::Seats},
+    ops::drain::{Drain, DrainWatcher},
+    peer::PeerSettings,
+};
+
+/// One public listener, as one data thread has it.
+pub(super) struct ThreadListener {
+    pub(super) socket: std::net::TcpListener,
+    pub(super) is_shared: bool,
+    pub(super) settings: ListenerSettings,
+    pub(super) peers: PeerSettings,
+    pub(super) seats: Arc<Seats>,
+}
+
+/// The running data threads.
+pub(super) struct DataThreads {
+    threads: Vec<JoinHandle<()>>,
+    finish: watch::Sender<bool>,
+}
+
+/// The parts of one data thread.
+struct ThreadPlan {
+    listeners: Vec<ThreadListener>,
+    gateway: Arc<Gateway>,
+    metrics: Arc<ListenerMetrics>,
+    drain: DrainWatcher,
+    finished: watch::Receiver<bool>,
+}
+
+impl DataThreads {
+    /// Starts one thread per list of sockets.
+    pub(super) fn start(
+        listeners: Vec<Vec<ThreadListener>>,
+        gateway: &Arc<Gateway>,
+        metrics: &Arc<ListenerMetrics>,
+        drain: &Drain,
+    ) -> io::Result<DataThreads> {
+        let (finish, finished) = watch::channel(false);
+        let mut threads = Vec::new();
+        for (index, listeners) in listeners.into_iter().enumerate() {
+            let plan = ThreadPlan {
+                listeners,
+                gateway: gateway.clone(),
+                metrics: metrics.clone(),
+                drain: drain.watcher(),
+                finished: finished.clone(),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("ludgate-data-{index}"))
+                .spawn(move || plan.run())?;
+            threads.push(thread);
+        }
+        Ok(DataThreads { threads, finish })
+    }
+
+    /// Ends the threads and closes their remaining connections. Returns whether none panicked.
+    /// Blocks for as long as a thread needs to drop its tasks.
+    pub(super) fn finish(self) -> bool {
+        self.finish.send_replace(true);
+        self.threads.into_iter().all(|thread| thread.join().is_ok())
+    }
+}
+
+impl ThreadPlan {
+    fn run(self) {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build_local(LocalOptions::default());
+        match runtime {
+            Ok(runtime) => runtime.block_on(self.serve()),
+            Err(error) => tracing::error!(%error, "a data thread has no runtime"),
+        }
+    }
+
+    async fn serve(mut self) {
+        let handler = Handler::start(self.gateway);
+        for listener in self.listeners {
+            let socket = match TcpListener::from_std(listener.socket) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    tracing::error!(%error, "a data thread has no listener");
+                    return;
+                }
+            };
+            let service = Rc::new(Service {
+                handler: handler.clone(),
+                peers: listener.peers,
+                redirects: listener.settings.redirects,
+            });
+            tokio::task::spawn_local(accept::accept(
+                (socket, listener.is_shared),
+                Rc::new(listener.settings),
+                service,
+                listener.seats,
+                self.metrics.clone(),
+                self.drain.clone(),
+            ));
+        }
+        drop(self.drain);
+        // Connections that are still finishing live on this runtime. It ends after the drain.
+        let _ = self.finished.wait_for(|finished| *finished).await;
+    }
+}

@@ -1,0 +1,79 @@
+//! The session handoff file: sessions that one process writes when it stops and the next restores.
+
+use std::{path::PathBuf, sync::Arc};
+
+use tokio::task::AbortHandle;
+
+use crate::{
+    gateway::Gateway,
+    model::clock::Clock,
+    ops::file_watch,
+    session::{keys::KeyRing, store::Sessions},
+};
+
+/// The handoff file of this process.
+pub(super) struct Handoff {
+    file: HandoffFile,
+    /// Polls for the file of a previous process. Must end before this process writes its own.
+    polling: AbortHandle,
+}
+
+#[derive(Clone)]
+struct HandoffFile {
+    path: PathBuf,
+    keys: Arc<KeyRing>,
+    sessions: Arc<Sessions>,
+    clock: Clock,
+}
+
+impl Handoff {
+    /// Restores the file, and polls for it: the previous process may stop only after this one has
+    /// started.
+    pub(super) fn start(path: PathBuf, keys: Arc<KeyRing>, gateway: &Gateway) -> Handoff {
+        let file = HandoffFile {
+            path,
+            keys,
+            sessions: gateway.sessions.clone(),
+            clock: gateway.clock.clone(),
+        };
+        file.restore();
+        let polled = file.clone();
+        let clock = file.clock.clone();
+        let polling = tokio::spawn(file_watch::poll(clock, move || polled.restore()));
+        Handoff {
+            file,
+            polling: polling.abort_handle(),
+        }
+    }
+
+    /// Writes the sessions for the next process.
+    pub(super) fn write(self) {
+        self.polling.abort();
+        self.file.write();
+    }
+}
+
+impl HandoffFile {
+    fn restore(&self) {
+        let now = self.clock.wall_seconds();
+        match self.sessions.take_over(&self.path, &self.keys, now) {
+            Ok(None) => {}
+            Ok(Some(sign_ins)) => {
+                tracing::info!(sign_ins, "restored sessions from the handoff file");
+            }
+            Err(error) => {
+                tracing::error!(%error, file = %self.path.display(), "cannot read the session handoff file");
+            }
+        }
+    }
+
+    fn write(&self) {
+        let now = self.clock.wall_seconds();
+        match self.sessions.hand_over(&self.path, &self.keys, now) {
+            Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),
+            Err(error) => {
+                tracing::error!(%error, file = %self.path.display(), "cannot write the session handoff file");
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! `[site]`: the public origin, our paths on it, the console, and the names of cookies.
+
+use std::{sync::Arc, time::Duration};
+
+use http::HeaderValue;
+
+use super::{
+    file::ConfigFile,
+    resolve_hosts,
+    section::ConfigSection,
+    values::{origin, upstream},
+};
+use crate::model::{
+    app::{App, AppKind},
+    cookie_names::CookieNames,
+    site::{Site, WebOrigin, via},
+};
+
+/// Reads `[site]`. `None` only together with an error.
+pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
+    let site = file.section("site");
+    let origin = public_origin(&site);
+    let apps_prefix = path(&site, "apps_prefix", "/apps");
+    let endpoints = path(&site, "endpoints", "/oauth2");
+    if let (Some(prefix), Some(endpoints)) = (&apps_prefix, &endpoints)
+        && (within(prefix, endpoints) || within(endpoints, prefix))
+    {
+        site.wrong("endpoints", "must not overlap with site.apps_prefix", None);
+    }
+    let console = console(&site, timeout);
+    let secure = origin.as_ref().map(|origin| origin.secure);
+    let cookies = cookies(file, &site, secure);
+    let hsts = hsts(&site, secure);
+    let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
+    let ports = resolve_hosts::port_range(file, apps_domain.as_deref(), origin.as_ref());
+    let origin = origin?;
+    Some(Site {
+        via: via(&origin),
+        cookies: cookies?,
+        origin,
+        signs_in: file.has("identity"),
+        serves_logs: false,
+        alias: None,
+        hsts: hsts?,
+        welcome: None,
+        apps_domain,
+        ports,
+        apps_prefix: apps_prefix?.into(),
+        endpoints: endpoints?.into(),
+        console: console?,
+    })
+}
+
+fn public_origin(site: &ConfigSection<'_>) -> Option<WebOrigin> {
+    let url = site
+        .text("url")
+        .unwrap_or_else(|| "http://127.0.0.1:8080".to_owned());
+    match origin(&url) {
+        Ok(origin) => Some(origin),
+        Err(what) => {
+            site.wrong(
+                "url",
+                what,
+                Some("for example url = \"https://hub.example.com\"".to_owned()),
+            );
+            None
+        }
+    }
+}
+
+/// `None` only together with an error.
+fn console(site: &ConfigSection<'_>, timeout: Duration) -> Option<Option<Arc<App>>> {
+    match site.text("console") {
+        None => Some(None),
+        Some(text) => match upstream(&text) {
+            Ok(upstream) => Some(App::console(upstream, timeout).map(Arc::new)),
+            Err(what) => {
+                site.wrong(
+                    "console",
+                    what,
+                    Some("for example console = \"http://127.0.0.1:3000\"".to_owned()),
+                );
+                None
+            }
+        },
+    }
+}
+
+/// The names of all cookies. `secure` is whether the site is https, where that is known.
+fn cookies(
+    file: &ConfigFile<'_>,
+    site: &ConfigSection<'_>,
+    secure: Option<bool>,
+) -> Option<CookieNames> {
+    let session = file.section("session");
+    let app_cookie = session
+        .text("cookie")
+        .unwrap_or_else(|| "phapplication-session-id".to_owned());
+    if !is_cookie_name(&app_cookie) || app_cookie.to_ascii_lowercase().starts_with("__") {
+        session.wrong(
+            "cookie",
+            "is no cookie name of a path (letters, digits, - and _; no __ prefix)",
+            None,
+        );
+    }
+    let console_cookies = site.texts("console_cookies").unwrap_or_default();
+    let taken = CookieNames::new(false, "", &console_cookies);
+    if taken.is_withheld_from(AppKind::Hosted, app_cookie.as_bytes()) {
+        session.wrong(
+            "cookie",
+            "is the name of another cookie of the gateway or of the console",
+            None,
+        );
+    }
+    if console_cookies.iter().any(|name| !is_cookie_name(name)) {
+        site.wrong(
+            "console_cookies",
+            "holds something that is no cookie name",
+            None,
+        );
+    }
+    let mut cookies = secure.map(|secure| CookieNames::new(secure, &app_cookie, &console_cookies));
+    if file.has("identity")
+        && let Some(name) = file.section("identity").text("access_token_cookie")
+    {
+        if !is_cookie_name(&name) || taken.is_ours(name.as_bytes()) || name == app_cookie {
+            file.section("identity").wrong(
+                "access_token_cookie",
+                "is no name for a cookie of the console",
+                None,
+            );
+        }
+        cookies = cookies.map(|cookies| cookies.with_access_token(&name));
+    }
+    cookies
+}
+
+/// `None` only together with an error.
+fn hsts(site: &ConfigSection<'_>, secure: Option<bool>) -> Option<Option<HeaderValue>> {
+    match site.duration("hsts") {
+        Some(_) if secure == Some(false) => {
+            site.wrong("hsts", "means nothing on a site that is not https", None);
+            None
+        }
+        Some(age) => HeaderValue::from_str(&format!("max-age={}", age.as_secs()))
+            .ok()
+            .map(Some),
+        None => Some(None),
+    }
+}
+
+/// Whether one path is the other or lies below it.
+fn within(path: &str, other: &str) -> bool {
+    path.strip_prefix(other)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn is_cookie_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+fn path(section: &ConfigSection<'_>, name: &'static str, default: &str) -> Option<String> {
+    let text = section.text(name).unwrap_or_else(|| default.to_owned());
+    let segment = |s: &str| {
+        !s.is_empty()
+            && !s.starts_with('.')
+            && s.bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b'~'))
+    };
+    let fine = text
+        .strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(segment));
+    if !fine {
+        let suggestion = Some(format!("for example {name} = \"{default}\""));
+        section.wrong(
+            name,
+            "must be a path of plain segments, with a slash before and none after it",
+            suggestion,
+        );
+    }
+    fine.then_some(text)
+}
