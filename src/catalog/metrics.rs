@@ -28,7 +28,7 @@ impl CatalogMetrics {
         };
         registry.register(
             "catalog_apps",
-            "Apps in the catalogue",
+            "Published apps",
             metrics.apps.clone(),
         );
         registry.register(
@@ -38,7 +38,7 @@ impl CatalogMetrics {
         );
         registry.register(
             "catalog_age_seconds",
-            "Seconds since the source of the catalogue last responded; 0 for a file",
+            "Seconds since the source of the apps last responded; 0 for a file",
             metrics.age.clone(),
         );
         metrics
