@@ -26,11 +26,7 @@ impl CatalogMetrics {
             problems,
             age,
         };
-        registry.register(
-            "catalog_apps",
-            "Published apps",
-            metrics.apps.clone(),
-        );
+        registry.register("catalog_apps", "Published apps", metrics.apps.clone());
         registry.register(
             "catalog_problems",
             "Apps with an invalid definition",

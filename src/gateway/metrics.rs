@@ -53,7 +53,11 @@ impl GatewayMetrics {
             decisions,
             allowed,
         };
-        registry.register("decisions", "Access decisions, by decision and reason", metrics.decisions.clone());
+        registry.register(
+            "decisions",
+            "Access decisions, by decision and reason",
+            metrics.decisions.clone(),
+        );
         registry.register(
             "streams",
             "Open WebSockets and long-lived responses",
