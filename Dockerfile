@@ -1,6 +1,6 @@
-# The last stage holds the program and its runtime files, nothing else; the stages before it compile.
+# The last stage contains only the program and its runtime files. The stages before it compile.
 
-# The packages below crates/ without their code: a layer that stays the same while only code changes.
+# The packages in crates/ without their code: this layer stays cached while only code changes.
 FROM rust:1.95-bookworm AS manifests
 COPY crates /crates
 RUN find /crates -name '*.rs' -delete \
@@ -9,12 +9,11 @@ RUN find /crates -name '*.rs' -delete \
 FROM rust:1.95-bookworm AS build
 WORKDIR /build
 
-# Dependencies first, with an empty program: this layer is built again only when Cargo.toml or Cargo.lock
-# change, not with every change of the source. --locked: the versions that were tested, or no image.
+# Dependencies first, with an empty program: this layer is rebuilt only when Cargo.toml or Cargo.lock change.
+# --locked: the build fails rather than use other versions than the tested ones.
 COPY Cargo.toml Cargo.lock ./
 COPY --from=manifests /crates crates
-# The headers are there because the lints refuse a crate without one. Cargo.toml names the tests' file; it stays as
-# it is here, for nothing compiles it.
+# The lints refuse a crate without a header. Cargo.toml names the tests' file, so it must exist; nothing compiles it.
 RUN mkdir -p src tests/it \
     && echo '//! Empty.' > src/lib.rs \
     && echo '//! Empty.' > tests/it/main.rs \
@@ -22,28 +21,28 @@ RUN mkdir -p src tests/it \
     && cargo build --release --locked \
     && rm -r src crates
 
-# The pages in templates/ are compiled into the program.
+# The program embeds the pages in templates/.
 COPY templates templates
 COPY crates crates
 COPY src src
-# cargo goes by the time of files, and these may be older than the empty ones above.
+# cargo compares modification times, and these files may be older than the empty ones above.
 RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs \
     && cargo build --release --locked
 
-# The C library, its companions and CA certificates; no shell and no package manager for an intruder to use.
-# The same Debian release as above, so that the C library fits.
+# Contains the C library, its companions and CA certificates. It has no shell and no package manager, which limits an
+# intruder. The Debian release is the same as above, so that the C library matches.
 FROM gcr.io/distroless/cc-debian12:nonroot
 COPY --from=build /build/target/release/ludgate /usr/local/bin/ludgate
-# Whoever gets the program gets its licence.
+# The licence must accompany the program.
 COPY LICENSE /usr/share/doc/ludgate/copyright
 
-# By number, so that Kubernetes can check runAsNonRoot without asking the image.
+# Numeric, so that Kubernetes can verify runAsNonRoot without reading the image.
 USER 65532:65532
-# In a container listen.address must name this port on all addresses: "0.0.0.0:8080". The admin port is not
-# named here: whoever publishes all named ports should not publish that one.
+# In a container, listen.address must have this port on all addresses: "0.0.0.0:8080". The admin port is not exposed
+# here, so that `docker run -P` does not publish it.
 EXPOSE 8080
 
-# The subcommand is the argument: `docker run IMAGE gateway --config FILE`. No shell stands between: SIGTERM
-# reaches the program, and it drains.
+# The subcommand is the argument: `docker run IMAGE gateway --config FILE`. There is no shell in between, so SIGTERM
+# reaches the program and starts its drain.
 ENTRYPOINT ["/usr/local/bin/ludgate"]
 CMD ["--help"]

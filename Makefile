@@ -1,13 +1,13 @@
-# What people and the CI type. `make` alone lists the targets.
+# Commands for people and the CI. `make` alone lists the targets.
 
-# nextest runs no documentation tests, so these are run beside it.
+# nextest runs no documentation tests, so cargo runs them in addition.
 ifeq ($(shell command -v cargo-nextest 2>/dev/null),)
 RUN_TESTS = cargo test --no-fail-fast -- --skip kube:: --skip real_apps::
 else
 RUN_TESTS = cargo nextest run --no-fail-fast && cargo test --doc --no-fail-fast
 endif
 
-# Where tests/install.sh puts a Node.js when the system's is too old for the tests.
+# tests/install.sh installs a Node.js here if the system's is too old for the tests.
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
@@ -16,44 +16,44 @@ export PATH := $(CURDIR)/target/node/bin:$(PATH)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C ends it
+demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops it
 	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes some minutes, most of them for libraries.'
 	cargo run --profile quick -- demo
 
-test: install ## format, lints, and every test
+test: install ## check format and lints, and run the tests
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 	$(RUN_TESTS)
 
-# On its own: the first time it builds a Kubernetes API server, which takes some minutes and is kept.
-test-kube: ## against a real Kubernetes API server: catalogue, rights, chart (Debian 12, as root)
+# Not part of `make test`: the first run builds a Kubernetes API server, which takes some minutes and is cached.
+test-kube: ## tests with a real Kubernetes API server: catalogue, rights, chart (Debian 12, as root)
 	tests/real/kube/install.sh >/dev/null
 	cargo build --bins --tests
 	tests/real/kube/run.sh tests/real/kube/all.sh
 
-# On its own: the first time it installs JupyterLab, MLflow and Next.js, which takes some minutes and is kept.
-test-apps: install ## real apps in a real browser, at paths and hosts
+# Not part of `make test`: the first run installs JupyterLab, MLflow and Next.js, which takes some minutes and is cached.
+test-apps: install ## tests with real apps in a real browser, on paths and hosts
 	LUDGATE_APPS=$$(tests/real/apps/install.sh) cargo test --test it real_apps:: -- --nocapture --test-threads=1
 
-# About two minutes: the same suite as in `make test`, fifty times as many cases.
-test-long: ## 100,000 generated messages through the gateway and straight
+# About two minutes: the same suite as in `make test`, with fifty times as many cases.
+test-long: ## compare 100,000 generated messages through the gateway and directly
 	LUDGATE_DIFFERENTIAL=100000 cargo test --test it differential:: -- --nocapture
 
-install: ## what the tests need beside Rust, where it is missing
+install: ## install missing test dependencies besides Rust
 	tests/install.sh
 
 fmt: ## format the code
 	cargo fmt
 
-lint: ## format check and lints
+lint: ## check format and lints
 	cargo fmt --check
 	cargo clippy --all-targets -- -D warnings
 
-deny: ## licences, advisories and version floors of all dependencies
+deny: ## check licences, advisories and version floors of all dependencies
 	@command -v cargo-deny >/dev/null || { echo 'cargo-deny is missing: cargo install --locked cargo-deny'; exit 1; }
 	cargo deny check
 
-# Written aside first: a command that fails must not leave an empty file behind.
+# Written to target/ first: a failing command must not leave an empty file.
 docs: ## regenerate config/ludgate.toml, config/crd and docs/configuration.md
 	mkdir -p config/crd docs target
 	cargo run -- config print > target/ludgate.toml

@@ -4,39 +4,39 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// The gate in front of a platform's apps.
+/// Authenticating gateway for the web apps of a platform.
 #[derive(Debug, Parser)]
 #[command(name = "ludgate", version, about, after_help = "Example: ludgate demo")]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Try it: gateway, identity provider and four sample apps in one process, on loopback.
+    /// Start a demo on loopback: gateway, identity provider and four sample apps in one process.
     #[command(after_help = "Example: ludgate demo --listen 127.0.0.1:8080")]
     Demo(DemoArgs),
     /// Run the gateway.
     #[command(after_help = "Example: ludgate gateway --config /etc/ludgate/ludgate.toml")]
     Gateway(GatewayArgs),
-    /// Check, print or explain the configuration.
+    /// Check or print the configuration.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
     Config {
-        /// Which of them.
+        /// The subcommand.
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Print the definitions of the custom resources.
+    /// Print the Kubernetes CustomResourceDefinitions.
     #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
     Crd {
-        /// What to do with them.
+        /// The subcommand.
         #[command(subcommand)]
         command: CrdCommand,
     },
-    /// Say, step by step, what a request would get.
+    /// Print the decision for a request, step by step.
     #[command(
         after_help = "Example: ludgate explain --config ludgate.toml https://hub.example.com/apps/mlflow/ --user alice --group phusers"
     )]
@@ -46,10 +46,10 @@ pub enum Command {
 /// `ludgate demo`
 #[derive(Args, Debug)]
 pub struct DemoArgs {
-    /// Where to listen; loopback only.
+    /// Address and port to listen on; loopback only.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,
-    /// Print the JSON line of every request.
+    /// Log every request as a JSON line on standard output.
     #[arg(long)]
     pub log_requests: bool,
 }
@@ -65,7 +65,7 @@ pub struct GatewayArgs {
 /// `ludgate config …`
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Show every mistake at once; exit code 2 when there is one.
+    /// Show every mistake at once; exit code 2 if there is any.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
     Check {
         /// The configuration file.
@@ -74,7 +74,7 @@ pub enum ConfigCommand {
     /// Print a commented file with every key and its default.
     #[command(after_help = "Example: ludgate config print > ludgate.toml")]
     Print,
-    /// Print the Markdown reference.
+    /// Print the reference of all keys as Markdown.
     #[command(after_help = "Example: ludgate config reference > docs/configuration.md")]
     Reference,
 }
@@ -82,7 +82,7 @@ pub enum ConfigCommand {
 /// `ludgate crd …`
 #[derive(Debug, Subcommand)]
 pub enum CrdCommand {
-    /// Print them as YAML: PhApplication and PhAppTemplate.
+    /// Print PhApplication and PhAppTemplate as YAML.
     #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
     Print,
 }
@@ -93,18 +93,18 @@ pub struct ExplainArgs {
     /// The configuration file.
     #[arg(long)]
     pub config: PathBuf,
-    /// The address, as in a browser; or a path on the site.
+    /// The full URL, or a path on the site.
     pub url: String,
-    /// The person's subject; without it nobody is signed in.
+    /// The subject of the signed-in user. Absent: an anonymous request.
     #[arg(long)]
     pub user: Option<String>,
-    /// A group the person is in; may be repeated.
+    /// A group of the user; repeatable.
     #[arg(long = "group", requires = "user")]
     pub groups: Vec<String>,
-    /// The method.
+    /// The HTTP method.
     #[arg(long, default_value = "GET")]
     pub method: String,
-    /// Who asks: a person opening a page, a script, or a WebSocket.
+    /// The kind of request: a page, a script's fetch, or a WebSocket.
     #[arg(long = "as", default_value = "navigation")]
     pub kind: RequestKind,
     /// The Origin header.
@@ -112,12 +112,12 @@ pub struct ExplainArgs {
     pub origin: Option<String>,
 }
 
-/// Who asks.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RequestKind {
-    /// A person opens a page.
+    /// A user opens a page.
     Navigation,
-    /// A script of a page, or a program.
+    /// A script on a page, or a program.
     Fetch,
     /// A WebSocket handshake.
     Websocket,

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Installs what the tests need beside Rust: curl, Chromium with its driver, HTTP tools and servers (h2load, nghttp,
-# slowhttptest, nginx, Apache, lighttpd), Redis, libfaketime, Node.js with npm, and the packages of the real OpenID provider in tests/real/oidc-provider. Quick when all is there; may be run as often as you like.
+# Installs the test dependencies besides Rust: curl, Chromium with its driver, HTTP tools and servers (h2load,
+# nghttp, slowhttptest, nginx, Apache, lighttpd), Redis, libfaketime, Node.js with npm, and the packages of the real
+# OpenID provider in tests/real/oidc-provider. Fast and harmless if everything is installed already.
 #
-# Debian and Ubuntu, as root or with sudo: by apt-get. Where their Node.js is too old for the provider, one from
-# npm is put in target/node, which `make test` puts before the others; the system's stays as it is. Ubuntu has
-# Chromium as a snap only, so it is not installed there; a Chrome with its chromedriver will do. Elsewhere
-# nothing of the system is installed: the script says what is missing and which tests need it, and fails. To run
-# the others, name the parts to do without:
+# Debian and Ubuntu, as root or with sudo: uses apt-get. If their Node.js is too old for the provider, npm installs
+# a newer one in target/node. `make test` puts it first in PATH; the system's Node.js stays unchanged. Ubuntu has
+# Chromium only as a snap, so it is not installed there; a Chrome with its chromedriver also works.
+#
+# Other systems: installs no system packages. The script lists the missing ones and the tests that need them, and
+# fails. To run the other tests, exclude parts:
 #
 #   LUDGATE_TEST_WITHOUT=oidc-provider,chromium,curl,http make test
 #
-# A test that is left out for that reason says so itself, by name.
+# Each excluded test reports this itself, by name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,16 +21,16 @@ PATH=$PWD/target/node/bin:$PATH
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# Whether node is new enough: oidc-provider calls URL.parse, which Node.js 18 does not have.
+# oidc-provider calls URL.parse, which Node.js 18 does not have.
 node_fits() { have node && node -e 'process.exit(URL.parse ? 0 : 1)'; }
 
-# Whether there is a browser that chromedriver finds by itself.
+# Succeeds if chromedriver can find a browser by itself.
 have_browser() { have chromium || have google-chrome; }
 
-# Whether the person asked to do without a part.
+# Succeeds if LUDGATE_TEST_WITHOUT excludes a part.
 without() { [[ ",${LUDGATE_TEST_WITHOUT:-}," == *",$1,"* ]]; }
 
-# Which tests a part is for.
+# Prints the tests that need a part.
 tests_of() {
   case $1 in
     curl) echo 'the tests that drive the gateway with curl' ;;
@@ -49,7 +51,7 @@ for part in "${unwanted[@]}"; do
   echo "left out by LUDGATE_TEST_WITHOUT: $part: $(tests_of "$part")"
 done
 
-# Debian packages that are missing, and the parts that need them.
+# Missing Debian packages, and the parts that need them.
 packages=()
 parts=()
 if ! without curl && ! have curl; then
@@ -57,7 +59,7 @@ if ! without curl && ! have curl; then
   parts+=(curl)
 fi
 if ! without redis && ! have redis-server; then
-  # The package starts its server where there is systemd; the tests start their own.
+  # With systemd, the package starts its own server. The tests start others.
   packages+=(redis-server)
   parts+=(redis)
 fi
@@ -66,7 +68,7 @@ if ! without faketime && ! have faketime; then
   parts+=(faketime)
 fi
 if ! without http; then
-  # Servers are started by the tests alone; the packages without their services.
+  # Only the tests start these servers, so the packages are those without services.
   for pair in h2load:nghttp2-client slowhttptest:slowhttptest nginx:nginx-light apache2:apache2-bin lighttpd:lighttpd; do
     if ! have "${pair%%:*}" && ! [[ -x /usr/sbin/${pair%%:*} ]]; then
       packages+=("${pair#*:}")
@@ -89,7 +91,7 @@ if ! without oidc-provider; then
   fi
 fi
 
-# Installs packages by apt-get; fails where that cannot be done.
+# Installs packages with apt-get; fails if that is impossible.
 install() {
   local as_root=()
   if [[ $(id -u) != 0 ]]; then
@@ -97,7 +99,7 @@ install() {
   fi
   have apt-get && { [[ $(id -u) == 0 ]] || have sudo; } || return
   echo "installing: $*"
-  # Lists of packages may be missing or old, as in a fresh container.
+  # Package lists may be missing or old, as in a fresh container.
   ${as_root[@]+"${as_root[@]}"} apt-get update -qq &&
     ${as_root[@]+"${as_root[@]}"} env DEBIAN_FRONTEND=noninteractive \
       apt-get install -y -qq --no-install-recommends "$@"
@@ -139,14 +141,14 @@ if ! node_fits; then
   mkdir -p target/node
   npm install --prefix target/node --no-save --ignore-scripts --no-audit --no-fund "$package@22"
   ln -sfn "node_modules/$package/bin" target/node/bin
-  # bash remembers where the old one was.
+  # bash caches the path of the old node.
   hash -r
   node_fits || { echo "the Node.js in target/node does not run" >&2; exit 1; }
 fi
 
-# npm writes node_modules/.package-lock.json last: it is newer than the lock file only after a whole install.
+# npm writes node_modules/.package-lock.json last. It is newer than the lock file only after a complete install.
 if [[ ! $provider/node_modules/.package-lock.json -nt $provider/package-lock.json ]]; then
   echo "installing the packages of $provider"
-  # No package may run a script of its own while it is installed.
+  # Packages must not run install scripts.
   npm ci --prefix "$provider" --ignore-scripts --no-audit --no-fund
 fi

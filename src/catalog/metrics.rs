@@ -26,11 +26,7 @@ impl CatalogMetrics {
             problems,
             age,
         };
-        registry.register(
-            "catalog_apps",
-            "Apps in the catalogue",
-            metrics.apps.clone(),
-        );
+        registry.register("catalog_apps", "Published apps", metrics.apps.clone());
         registry.register(
             "catalog_problems",
             "Apps with an invalid definition",
@@ -38,7 +34,7 @@ impl CatalogMetrics {
         );
         registry.register(
             "catalog_age_seconds",
-            "Seconds since the source of the catalogue last responded; 0 for a file",
+            "Seconds since the source of the apps last responded; 0 for a file",
             metrics.age.clone(),
         );
         metrics

@@ -19,7 +19,7 @@ impl ForwardMetrics {
         let upstream_connections = Gauge::default();
         registry.register(
             "upstream_connections",
-            "Connections to apps",
+            "Open connections to apps",
             upstream_connections.clone(),
         );
         ForwardMetrics {

@@ -54,15 +54,19 @@ impl GatewayMetrics {
             decisions,
             allowed,
         };
-        registry.register("decisions", "Decisions taken", metrics.decisions.clone());
+        registry.register(
+            "decisions",
+            "Access decisions, by decision and reason",
+            metrics.decisions.clone(),
+        );
         registry.register(
             "streams",
-            "Open upgrades and long-lived responses",
+            "Open WebSockets and long-lived responses",
             metrics.streams.clone(),
         );
         registry.register(
             "streams_cut",
-            "Streams closed because access ended",
+            "Streams closed because access was revoked or the session ended",
             metrics.streams_cut.clone(),
         );
         metrics

@@ -90,12 +90,12 @@ impl ListenerMetrics {
         };
         registry.register(
             "connections",
-            "Open connections of clients",
+            "Open client connections",
             metrics.connections.clone(),
         );
         registry.register(
             "connections_refused",
-            "Connections closed before their first request",
+            "Client connections closed before their first request, by reason",
             metrics.refused.clone(),
         );
         registry.register(
@@ -105,12 +105,12 @@ impl ListenerMetrics {
         );
         registry.register(
             "certificates_last_read_success",
-            "Whether the certificate files were valid at the last read",
+            "1 if the certificate files were valid at the last read, else 0",
             metrics.certificates_fine.clone(),
         );
         registry.register(
             "write_stalls",
-            "Connections closed because the client read nothing",
+            "Client connections closed because the client read nothing",
             metrics.write_stalls.clone(),
         );
         metrics

@@ -1,5 +1,5 @@
-//! Every key there is: its kind, its default and what it is for. The file reader, the reference and
-//! the printed configuration all speak from this one table.
+//! Every configuration key: kind, default and description. The file reader, the reference and the
+//! printed configuration all use this table.
 
 mod apps;
 mod gateway;
@@ -10,7 +10,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 pub use apps::PORT_KEYS;
 
-/// What a value looks like.
+/// The kind of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
@@ -19,9 +19,9 @@ pub enum Kind {
     Switch,
     /// A whole number.
     Number,
-    /// Such as `30m`.
+    /// A duration, such as `30m`.
     Duration,
-    /// Such as `64KiB`.
+    /// A size in bytes, such as `64KiB`.
     Size,
     /// A list of texts.
     Texts,
@@ -30,7 +30,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// For messages and the reference.
+    /// The kind in words, for messages and the reference.
     pub fn words(self) -> &'static str {
         match self {
             Kind::Text => "text",
@@ -47,17 +47,17 @@ impl Kind {
 /// One key.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// The table it stands in.
+    /// The table of the key.
     pub section: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// What its value looks like.
+    /// The kind of its value.
     pub kind: Kind,
-    /// What holds when it is absent, as written; empty: nothing does.
+    /// The default, as written in TOML; empty: none.
     pub default: &'static str,
-    /// A value for the printed configuration, as written.
+    /// A value for the printed configuration, as written in TOML.
     pub example: &'static str,
-    /// What it is for.
+    /// One description for the reference. A line of it must not look like TOML (` = `).
     pub purpose: &'static str,
 }
 
@@ -66,31 +66,31 @@ pub struct Key {
 pub struct Section {
     /// Its name.
     pub name: &'static str,
-    /// What it is for.
+    /// One description for the reference. A line of it must not look like TOML (` = `).
     pub purpose: &'static str,
 }
 
-/// The tables, in the order they are printed.
+/// The tables, in print order.
 pub const SECTIONS: [Section; 10] = [
     Section {
         name: "listen",
-        purpose: "Where people connect; [[listen]] for more than one. Sockets that are handed over (LISTEN_FDS) are used for the addresses they have.",
+        purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
     },
     Section {
         name: "admin",
-        purpose: "Where operators connect: /livez, /readyz, /metrics, /apps.",
+        purpose: "The listener for operators: /livez, /readyz, /metrics, /apps, /sessions.",
     },
     Section {
         name: "site",
-        purpose: "The origin people see, and what lives where on it.",
+        purpose: "The public origin and its paths.",
     },
     Section {
         name: "identity",
-        purpose: "The OpenID provider. Without this table nobody signs in: public apps only, and containers with an Arvados token.",
+        purpose: "The OpenID provider. Without this table there is no sign-in: only public apps, and containers with an Arvados token.",
     },
     Section {
         name: "session",
-        purpose: "How long people stay signed in.",
+        purpose: "Lifetime and storage of sessions.",
     },
     Section {
         name: "limits",
@@ -98,11 +98,11 @@ pub const SECTIONS: [Section; 10] = [
     },
     Section {
         name: "log",
-        purpose: "What is logged.",
+        purpose: "Logging.",
     },
     Section {
         name: "kubernetes",
-        purpose: "Apps that are PhApplication objects of a Kubernetes cluster.",
+        purpose: "Apps from PhApplication objects of a Kubernetes cluster.",
     },
     Section {
         name: "arvados",
@@ -138,15 +138,15 @@ const fn key(
     }
 }
 
-/// Every key, table by table in the order they are printed; those of a published port are apart.
+/// Every key in print order, except those of a published port.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS]
         .into_iter()
         .flatten()
 }
 
-/// Keys that belong to the contract and that this version does not serve yet: named, so that nobody
-/// takes them for a slip of the pen, and refused, so that nobody believes them to be in force.
+/// Planned keys that this version does not support. They are refused, so that an operator does not
+/// take them for active; the message says so, so that they do not look like misspellings.
 pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
@@ -156,7 +156,7 @@ static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The key of that name.
+/// Finds a key by table and name.
 pub fn find(section: &str, name: &str) -> Option<&'static Key> {
     BY_NAME.get(&(section, name)).copied()
 }

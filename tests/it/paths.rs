@@ -182,7 +182,7 @@ async fn row_5_the_launcher_shows_people_their_apps_and_visitors_the_public_ones
         page.contains("/apps/grp/") && page.contains("/apps/his/"),
         "every app is visible: {page}"
     );
-    assert!(page.contains("members of other — not for you"), "{page}");
+    assert!(page.contains("members of other — no access"), "{page}");
     for (target, location) in [
         ("/", "/apps/"),
         ("/apps", "/apps/"),

@@ -3,10 +3,12 @@
 #
 #   tests/real/image.sh [PROGRAM]
 #
-# PROGRAM is target/release/ludgate where it is not given. Checked is that the Dockerfile passes hadolint; that the
-# program needs no shared library that the image's base does not have; that with these and the CA certificates it
-# stays below 40 MiB; and, as root, that it serves from a folder with nothing else in it, as the image's user, who
-# can write nowhere. Not checked: that the stages build, and what else the base holds.
+# PROGRAM defaults to target/release/ludgate. The script checks:
+# - the Dockerfile passes hadolint;
+# - the image's base has every shared library that the program needs;
+# - the program, these libraries and the CA certificates are below 40 MiB together;
+# - as root: the program serves from a folder with only these files, as the image's user without write access.
+# It does not check that the stages build, nor the other content of the base.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -26,7 +28,7 @@ venv=target/hadolint
 if command -v hadolint >/dev/null; then
   hadolint Dockerfile
 else
-  # Written last: an installation that was interrupted is done again, and so is one of another version.
+  # Created last, so an interrupted installation or another version is installed again.
   if [[ ! -e $venv/$linter ]]; then
     rm -rf "$venv"
     python3 -m venv "$venv"
@@ -35,7 +37,7 @@ else
   fi
   "$venv/bin/hadolint" Dockerfile
 fi
-# What the rest of this script takes for granted.
+# Assumptions of the checks below.
 base=$(awk '$1 == "FROM" { last = $2 } END { print last }' Dockerfile)
 [[ $base == gcr.io/distroless/cc-debian12:nonroot ]] || fail "the base is $base: which libraries does it have?"
 grep -qx "USER $user:$user" Dockerfile || fail "the user is not $user"
@@ -53,14 +55,14 @@ clean() {
 }
 trap clean EXIT
 
-# Everybody may look in, and nobody but root may write.
+# Readable by all users, writable by root only.
 chmod 755 "$root"
 install -D "$program" "$root/usr/local/bin/ludgate"
 strip "$root/usr/local/bin/ludgate"
 install -D -m 644 LICENSE "$root/usr/share/doc/ludgate/copyright"
 install -D -m 644 "$certificates" "$root$certificates"
 
-# Those of the C library, of GCC and of C++: what cc-debian12 adds to an empty folder.
+# The libraries in cc-debian12: those of C, GCC and C++.
 needed=$(objdump -p "$root/usr/local/bin/ludgate" | awk '$1 == "NEEDED" { print $2 }' | sort)
 for library in $needed; do
   case $library in
@@ -71,7 +73,7 @@ for library in $needed; do
 done
 echo "shared libraries, all in the base: ${needed//$'\n'/ }"
 
-# With what these need in turn, from this machine: the base is of the same kind, if not of the same build.
+# Copies transitive libraries from this machine. They are of the same kind as the base's; the build may differ.
 ldd "$root/usr/local/bin/ludgate" | awk '{ for (i = 1; i <= NF; i++) if ($i ~ "^/") { print $i; next } }' |
   while read -r library; do
     install -D "$(realpath "$library")" "$root$library"
@@ -100,16 +102,16 @@ upstream = "http://127.0.0.1:9"
 access = "public"
 TOML
 inside() { chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate "$@"; }
-# The subcommand is the argument.
+# The subcommand is the container's argument.
 inside --help >/dev/null
 inside config check /etc/ludgate/ludgate.toml >/dev/null
 
 log=$root/log
-# Opened by us: the program itself could not.
+# The script opens the log, because the program has no write access.
 chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate gateway \
   --config /etc/ludgate/ludgate.toml >/dev/null 2>"$log" &
 server=$!
-# Where it listens is in its first lines.
+# The first log lines contain the listen addresses.
 address() {
   sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -oE "$1[\":= ]+127\.0\.0\.1:[0-9]+" | grep -oE '127.*' | head -n 1
 }

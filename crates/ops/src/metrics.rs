@@ -22,7 +22,7 @@ impl Registry {
         )));
         registry.register(
             "build",
-            "Version",
+            "Version of the program",
             Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry

@@ -1,8 +1,8 @@
-//! The apps, and where they come from.
+//! Keys of apps and their sources.
 
 use super::{Key, Kind, key};
 
-/// In the order they are printed, table by table.
+/// The keys, in print order.
 pub const KEYS: &[Key] = &[
     key(
         "kubernetes",
@@ -10,7 +10,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"hub\"",
-        "Its PhApplications are apps, reached at the ready pods of their Services app-<name>.",
+        "PhApplications of this namespace are apps. Requests go to the ready pods of their Services app-<name>.",
     ),
     key(
         "kubernetes",
@@ -18,7 +18,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "",
         "[\"hub\", \"lab\"]",
-        "Several instead of one. Of two apps of one name that of the first namespace counts.",
+        "Several namespaces instead of one. If two apps have the same name, the earlier namespace in the list wins.",
     ),
     key(
         "kubernetes",
@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"kubeconfig\"",
-        "File that says how the API is reached. Absent: as a pod does, by its service account.",
+        "Kubeconfig file for the API server. Absent: the pod's service account.",
     ),
     key(
         "kubernetes",
@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"55s\"",
         "\"55s\"",
-        "A watch is opened anew after this long, so that a dead one is noticed.",
+        "Each watch is reopened after this long, to detect dead ones.",
     ),
     key(
         "kubernetes",
@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"path\"",
         "\"path\"",
-        "As for an app: \"host\" gives each a host of its own, where no other app can read it, and its path leads there.",
+        "As for an app: \"host\" serves each app on its own host only, where no other app can read it, and redirects its path there.",
     ),
     key(
         "kubernetes",
@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Serve the logs of apps' pods below /api/logs/ to members of the app's group. Needs a right of its own (config/rbac/logs.yaml).",
+        "Serve the logs of apps' pods below /api/logs/ to members of the app's group. Needs the additional rights in config/rbac/logs.yaml.",
     ),
     key(
         "arvados",
@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"https://zzzzz.arvadosapi.com\"",
-        "The API server. Its containers are at <uuid>-<port>.<site.apps_domain>.",
+        "URL of the API server. Containers are at <uuid>-<port>.<site.apps_domain>.",
     ),
     key(
         "arvados",
@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"system-root-token\"",
-        "File with the cluster's SystemRootToken: reads container records, and proves us to the containers' gateways.",
+        "File with the cluster's SystemRootToken. It is used to read container records and to authenticate to the containers' gateways.",
     ),
     key(
         "arvados",
@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"api-ca.crt\"",
-        "PEM file of the CA behind the API server's certificate. Absent: the system's.",
+        "PEM file of the CA behind the API server's certificate. Absent: the system's CAs.",
     ),
     key(
         "arvados",
@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ host = \"ports.example.org\", range = \"2000-2999\" }",
-        "A host with nothing else on it, whose ports lead to containers: for where no wildcard name can be had.",
+        "A dedicated host whose ports lead to containers, for sites without a wildcard DNS name.",
     ),
     key(
         "arvados",
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "The API server takes the provider's access tokens (Login.OpenIDConnect.AcceptAccessToken): whoever signs in is then also their Arvados user. Their is_admin is not read: admins are identity.admin_groups.",
+        "The API server accepts the provider's access tokens (Login.OpenIDConnect.AcceptAccessToken), so signed-in users are also their Arvados users. Their is_admin is not read: identity.admin_groups decides.",
     ),
     key(
         "apps",
@@ -98,7 +98,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"mlflow\"",
-        "The app is at <site.apps_prefix>/<id>/. Lower-case letters, digits and inner dashes; at most 59.",
+        "The app is at <site.apps_prefix>/<id>/. Lower-case letters, digits and inner dashes; at most 59 characters.",
     ),
     key(
         "apps",
@@ -106,7 +106,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"http://127.0.0.1:5000\"",
-        "Where it runs: http or https, host and port, no path. Or unix: and the path of a socket that Ludgate may write to, \"unix:/run/app/app.sock\".",
+        "Address of the app: http or https, host and port, no path. Or unix: and the path of a socket that Ludgate may write to, \"unix:/run/app/app.sock\".",
     ),
     key(
         "apps",
@@ -114,7 +114,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"group:phusers\"",
-        "public, user (everybody who signs in), group:<name> or owner:<subject>.",
+        "public, user (every signed-in user), group:<name> or owner:<subject>.",
     ),
     key(
         "apps",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"📈\"",
-        "Shown in the launcher: a few characters.",
+        "Shown in the launcher; a few characters.",
     ),
     key(
         "apps",
@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"path\"",
         "\"path\"",
-        "path: at its path, and at its host where hosts are served. host: at its host only, where no other app can read it; its path leads there.",
+        "path: at its path, and with site.apps_domain also at its host. host: at its host only, where no other app can read it; its path redirects there.",
     ),
     key(
         "apps",
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ \"8080\" = { access = \"public\", label = \"Web\" } }",
-        "Further ports of the app, each on a host of its own: <id>-<port>.<site.apps_domain>. Keys below.",
+        "Further ports of the app, each on a host of its own: <id>-<port>.<site.apps_domain>. Their keys are below.",
     ),
     key(
         "apps",
@@ -154,7 +154,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Remove <prefix>/<id> before forwarding.",
+        "Remove <prefix>/<id> from the path before forwarding.",
     ),
     key(
         "apps",
@@ -162,7 +162,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "The app's root is <prefix>/<id> without a trailing slash (Next.js with basePath): it is forwarded instead of redirected. Detected from the app's first redirect to it.",
+        "The app's root is <prefix>/<id> without a trailing slash (Next.js with basePath): forward that path instead of redirecting it. Also detected from the app's first redirect to it.",
     ),
     key(
         "apps",
@@ -186,7 +186,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"h1\"",
         "\"h2\"",
-        "What the app speaks: HTTP/1.1, or HTTP/2 (without TLS from the first byte, h2c), which gRPC needs.",
+        "HTTP version of the app: h1, or h2 (without TLS from the first byte, h2c). gRPC needs h2.",
     ),
     key(
         "apps",
@@ -202,7 +202,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Leave a bearer token of our issuer on the request.",
+        "Forward bearer tokens of identity.issuer to the app.",
     ),
     key(
         "apps",
@@ -210,7 +210,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "limits.response_head",
         "\"60s\"",
-        "The app has this long for its response head.",
+        "Deadline for the app's response head.",
     ),
     key(
         "apps",
@@ -226,7 +226,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"app-ca.crt\"",
-        "PEM file of the CA behind an https upstream's certificate. Absent: the system's. This and the next three hold for published ports too.",
+        "PEM file of the CA behind an https upstream's certificate. Absent: the system's CAs. This key and the next three also apply to published ports.",
     ),
     key(
         "apps",
@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "the upstream's host",
         "\"app.internal\"",
-        "What an https upstream is asked for (SNI), and the name that its certificate must hold.",
+        "Server name for an https upstream (SNI). Its certificate must be valid for this name.",
     ),
     key(
         "apps",
@@ -242,7 +242,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"sha256:d6qzRu9zOECb90Uez27xWltNsj0e1Md7GkYYkVoZWmM=\"",
-        "The key that an https upstream's certificate must have: base64 of the SHA-256 of its public key, as pin-sha256 of RFC 7469. It outlives renewals for the same key. With ca both must hold; without, the pin is enough, whoever signed, for whatever name and time (but a server_name that is written must be held). To get it: openssl x509 -in app.crt -noout -pubkey | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64",
+        "Pinned key of an https upstream's certificate: base64 of the SHA-256 of its public key, as pin-sha256 of RFC 7469. It stays valid when the certificate is renewed with the same key. With ca, both must match. Without ca, the pin alone is enough: issuer, name and validity period are not checked, but an explicit server_name still is. To compute it: openssl x509 -in app.crt -noout -pubkey | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64",
     ),
     key(
         "apps",
@@ -250,7 +250,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ certificate = \"client.crt\", key = \"client.key\" }",
-        "PEM files of the certificate chain and its key that an https upstream is shown when it asks.",
+        "PEM files of the client certificate chain and its key, presented to an https upstream that requests one.",
     ),
 ];
 
@@ -270,7 +270,7 @@ pub const PORT_KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"Web\"",
-        "Shown where apps are listed.",
+        "Shown in lists of apps.",
     ),
     key(
         "apps.published_ports",
@@ -278,6 +278,6 @@ pub const PORT_KEYS: &[Key] = &[
         Kind::Text,
         "the app's host at this port",
         "\"http://127.0.0.1:8080\"",
-        "Where it runs, when that is somewhere else. Required beside a unix socket, which has no ports.",
+        "Address of the port, if it is elsewhere. Required if the app is at a unix socket, which has no ports.",
     ),
 ];

@@ -1,8 +1,8 @@
-//! The gateway itself: where it listens, what it serves, what it allows, what it logs.
+//! Keys of the gateway itself: listeners, the site and logging.
 
 use super::{Key, Kind, key};
 
-/// In the order they are printed, table by table.
+/// The keys, in print order.
 pub const KEYS: &[Key] = &[
     key(
         "listen",
@@ -18,7 +18,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ certificate = \"tls.crt\", key = \"tls.key\" }",
-        "PEM files of the certificate chain and its key, or a list of such tables, of which the name that the client asks for chooses one. Changed files are shown within seconds. Absent: plain HTTP, for loopback or behind a TLS proxy.",
+        "PEM files of the certificate chain and its key, or a list of such tables: the name that the client asks for (SNI) selects one. Changed files are loaded within seconds. Absent: plain HTTP, for loopback or behind a TLS proxy.",
     ),
     key(
         "listen",
@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"10.0.0.0/8\"]",
-        "Networks whose X-Forwarded-For and X-Request-Id are believed. Nobody unless listed; everybody cannot be listed.",
+        "Networks of proxies whose X-Forwarded-For and X-Request-Id are trusted. Empty: none. A network of all addresses is refused.",
     ),
     key(
         "listen",
@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"clients.crt\"",
-        "PEM file of authorities: who connects must show a certificate of one of them. For a proxy in front, or beside every sign-in.",
+        "PEM file of certificate authorities. Clients must present a certificate that one of them issued. For a proxy in front, or in addition to sign-in.",
     ),
     key(
         "listen",
@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Send everything on to the same address with https (308), and serve nothing. For a second listener on port 80.",
+        "Redirect every request to the same address with https (308), and serve nothing else. For a second listener on port 80.",
     ),
     key(
         "listen",
@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Share the port, and that of [admin], with a process that is leaving. Connections in its queue are lost unless net.ipv4.tcp_migrate_req is 1; sockets handed over by LISTEN_FDS lose nothing.",
+        "Share the port, and that of [admin], with a process that is stopping (SO_REUSEPORT). Connections in its accept queue are lost unless net.ipv4.tcp_migrate_req is 1. Sockets from LISTEN_FDS lose none.",
     ),
     key(
         "listen",
@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "false",
-        "Accept HTTP/2 without TLS (prior knowledge), from a load balancer. The load balancer must validate header fields: on a malformed one the whole connection may be closed. Over TLS, HTTP/2 is always on.",
+        "Accept HTTP/2 without TLS (prior knowledge), from a load balancer. The load balancer must validate header fields: a malformed one may close the whole connection. Over TLS, HTTP/2 is always on.",
     ),
     key(
         "listen",
@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"10.0.0.0/8\"]",
-        "Networks of balancers that must begin each connection with a PROXY protocol header, version 1 or 2. The address it names is the client: for logs, apps, limits, and for trusted_proxies.",
+        "Networks of load balancers that must begin each connection with a PROXY protocol header, version 1 or 2. Its source address is the client in logs, for apps, for limits and for trusted_proxies.",
     ),
     key(
         "admin",
@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"127.0.0.1:9090\"",
         "\"127.0.0.1:9090\"",
-        "Address and port; never the public listener.",
+        "Address and port. Must differ from the public listener.",
     ),
     key(
         "admin",
@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"admin-token\"",
-        "File with the bearer token for /apps. Absent: that route does not exist.",
+        "File with the bearer token for /apps and /sessions. Absent: these routes do not exist.",
     ),
     key(
         "site",
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"http://127.0.0.1:8080\"",
         "\"http://127.0.0.1:8080\"",
-        "The origin people see; sign-in lives here. Cookies are Secure when it is https; http only on loopback.",
+        "The public origin, where sign-in happens. With https, cookies are Secure. http is accepted on loopback only.",
     ),
     key(
         "site",
@@ -98,7 +98,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "",
         "\"365d\"",
-        "Browsers are told to use https alone for so long (Strict-Transport-Security), on every host; an app's own word is replaced.",
+        "Send Strict-Transport-Security with this max-age on every host. An app's own header is replaced.",
     ),
     key(
         "site",
@@ -114,7 +114,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"/oauth2\"",
         "\"/oauth2\"",
-        "Where start, callback, sign_in, sign_out and userinfo are.",
+        "Path prefix of start, callback, sign_in, sign_out and userinfo.",
     ),
     key(
         "site",
@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"apps.example.net\"",
-        "Apps have hosts of their own, <id>.<apps_domain>, with the scheme and port of the site. Use a registrable domain other than the site's. Below a shared one, pages of apps can set cookies for the site: these cannot switch a user's session, but can sign a browser out of an app.",
+        "Each app also has a host of its own, <id>.<apps_domain>, with the scheme and port of site.url. Use a registrable domain other than the site's. On a shared one, pages of apps can set cookies for the site: these cannot switch a user's session, but can sign a browser out of an app.",
     ),
     key(
         "site",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"http://127.0.0.1:3000\"",
-        "Sidecar: everything that is neither an app nor ours goes to this console.",
+        "Sidecar: every request that is neither for an app nor for Ludgate goes to this console.",
     ),
     key(
         "site",
@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[\"accessToken\", \"refreshToken\", \"apiToken\"]",
-        "The console's own secrets: never sent to apps, never taken from apps.",
+        "The console's secret cookies: never sent to apps, never accepted from apps.",
     ),
     key(
         "log",

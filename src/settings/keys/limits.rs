@@ -1,8 +1,8 @@
-//! Deadlines, sizes and counts.
+//! Keys of deadlines, sizes and counts.
 
 use super::{Key, Kind, key};
 
-/// In the order they are printed.
+/// The keys, in print order.
 pub const KEYS: &[Key] = &[
     key(
         "limits",
@@ -10,7 +10,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"10s\"",
         "\"10s\"",
-        "A client has this long for the first byte of a connection.",
+        "Deadline for the first byte of a connection.",
     ),
     key(
         "limits",
@@ -18,7 +18,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"10s\"",
         "\"10s\"",
-        "A client has this long for a request head, counted from its first byte.",
+        "Deadline for a complete request head, counted from its first byte.",
     ),
     key(
         "limits",
@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"60s\"",
         "\"60s\"",
-        "A connection without a request is kept this long.",
+        "An idle HTTP/1.1 connection is closed after this long.",
     ),
     key(
         "limits",
@@ -34,7 +34,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "The same for HTTP/2, where one connection is all that a browser has.",
+        "An idle HTTP/2 connection is closed after this long. Longer, because a browser has only one.",
     ),
     key(
         "limits",
@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"1h\"",
         "\"1h\"",
-        "An older connection ends with the answers that are under way, so that clients spread over the replicas. Up to a tenth sooner: not all at once.",
+        "An older connection is closed after its current responses, so that clients spread over replicas. Up to a tenth sooner, so that connections do not all close at once.",
     ),
     key(
         "limits",
@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "100",
         "100",
-        "Requests at the same time on one HTTP/2 connection.",
+        "Maximum number of concurrent requests on one HTTP/2 connection.",
     ),
     key(
         "limits",
@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"30s\"",
         "\"30s\"",
-        "A client may send nothing of a body for this long, until its answer begins.",
+        "Maximum pause of a client within a request body, until its response begins.",
     ),
     key(
         "limits",
@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
         Kind::Size,
         "\"1KiB\"",
         "\"1KiB\"",
-        "A client that has let us wait for its body for a minute must have sent this much a second of it.",
+        "Minimum rate of a request body, in bytes per second. Checked once Ludgate has waited a minute in total for the client.",
     ),
     key(
         "limits",
@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"10s\"",
         "\"10s\"",
-        "A client has this long for the TLS handshake, with the PROXY protocol header where there is one.",
+        "Deadline for the TLS handshake, including a PROXY protocol header.",
     ),
     key(
         "limits",
@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"30s\"",
         "\"30s\"",
-        "A client may take nothing of its answer, or of a WebSocket, for this long.",
+        "A connection is closed after the client reads nothing of a response or WebSocket for this long.",
     ),
     key(
         "limits",
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Size,
         "\"64KiB\"",
         "\"64KiB\"",
-        "Largest request or response head.",
+        "Maximum size of a request or response head.",
     ),
     key(
         "limits",
@@ -98,7 +98,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "100",
         "100",
-        "Most header fields of a request.",
+        "Maximum number of header fields in a request.",
     ),
     key(
         "limits",
@@ -106,7 +106,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "20000",
         "20000",
-        "Open client connections; never more than half of what the limit of open files leaves.",
+        "Maximum number of client connections; never more than half of the remaining open-file limit.",
     ),
     key(
         "limits",
@@ -114,7 +114,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "512",
         "512",
-        "Open connections of one IPv4 address or one /64 of IPv6. Not applied to listen.trusted_proxies: name a proxy in front there.",
+        "Maximum number of connections from one IPv4 address or one IPv6 /64. Not applied to listen.trusted_proxies, so list your proxies there.",
     ),
     key(
         "limits",
@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"3s\"",
         "\"3s\"",
-        "An app has this long to accept a connection, TLS included.",
+        "Deadline for a connection to an app, including TLS.",
     ),
     key(
         "limits",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"60s\"",
         "\"60s\"",
-        "An app has this long for its response head, unless it has a timeout of its own.",
+        "Deadline for an app's response head. apps.timeout overrides it.",
     ),
     key(
         "limits",
@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "An app may send nothing of an answer that has begun for this long.",
+        "Maximum pause of an app within a response body.",
     ),
     key(
         "limits",
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"1h\"",
         "\"1h\"",
-        "Event streams, gRPC calls and WebSockets may be silent for this long.",
+        "Event streams, gRPC calls and WebSockets are closed after this long without data.",
     ),
     key(
         "limits",
@@ -154,7 +154,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "1024",
         "1024",
-        "Maximum number of requests that wait for the response head of one app; more get 503, so that a slow app holds up no other. Requests with a body have a separate limit of the same size. Started responses do not count.",
+        "Maximum number of requests that wait for the response head of one app; more get 503. A slow app therefore does not delay other apps. Requests with a body have a separate limit of the same size. Started responses do not count.",
     ),
     key(
         "limits",
@@ -162,7 +162,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "1024",
         "1024",
-        "Open connections to one app, WebSockets and streams among them.",
+        "Maximum number of connections to one app, including WebSockets and streams.",
     ),
     key(
         "limits",
@@ -170,7 +170,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "25",
         "25",
-        "Maximum share, in percent, of `requests_per_app` and of `connections_per_app` for one signed-in user or one address (IPv6: /64). 100 disables it. Not applied to anonymous clients that a trusted proxy does not name.",
+        "Maximum share, in percent, of `requests_per_app` and of `connections_per_app` for one signed-in user or one address (IPv6: /64). 100 disables it. Not applied to anonymous clients behind a trusted proxy that does not send their address.",
     ),
     key(
         "limits",
@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"10s\"",
         "\"10s\"",
-        "An unused connection to an app is kept this long.",
+        "An idle connection to an app is closed after this long.",
     ),
     key(
         "limits",
@@ -186,7 +186,7 @@ pub const KEYS: &[Key] = &[
         Kind::Number,
         "100",
         "100",
-        "Sign-ins that one client may begin or complete at once; ten more each second. The next is told to wait (429).",
+        "Number of sign-ins that one client may start or complete in a burst; ten more each second. Further ones get 429.",
     ),
     key(
         "limits",
@@ -194,6 +194,6 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5s\"",
         "\"5s\"",
-        "After SIGTERM new connections are still taken for this long, while /readyz says no and proxies look elsewhere. Not after Ctrl-C.",
+        "After SIGTERM, new connections are still accepted for this long, while /readyz fails and proxies choose another replica. Not after Ctrl-C.",
     ),
 ];

@@ -1,8 +1,8 @@
-//! Who people are, and for how long.
+//! Keys of the OpenID provider and of sessions.
 
 use super::{Key, Kind, key};
 
-/// In the order they are printed, table by table.
+/// The keys, in print order.
 pub const KEYS: &[Key] = &[
     key(
         "identity",
@@ -18,7 +18,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"ludgate\"",
-        "Who we are to the provider. Its redirect URI is <site.url><site.endpoints>/callback.",
+        "Client id at the provider. Its redirect URI is <site.url><site.endpoints>/callback.",
     ),
     key(
         "identity",
@@ -26,7 +26,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"the-secret-itself\"",
-        "The client's secret; better in a file. Absent: a public client (PKCE is used either way).",
+        "The client's secret; prefer client_secret_file. Absent: a public client. PKCE is always used.",
     ),
     key(
         "identity",
@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[\"openid\", \"profile\", \"email\"]",
         "[\"openid\", \"profile\", \"email\"]",
-        "Asked for at sign-in.",
+        "Scopes to request at sign-in.",
     ),
     key(
         "identity",
@@ -50,7 +50,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"groups\"",
         "\"groups\"",
-        "The claim with the groups: a name, or a JSON pointer such as /realm_access/roles. Read from the ID token, else from userinfo; the log warns once when neither has it.",
+        "Claim with the user's groups: a name, or a JSON pointer such as /realm_access/roles. Read from the ID token, else from userinfo. The log warns once if neither has it.",
     ),
     key(
         "identity",
@@ -58,7 +58,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"https://graph.microsoft.com/v1.0/me/transitiveMemberOf/microsoft.graph.group?$select=id\"",
-        "Where groups are that a token has no room for (`_claim_names`), asked with the person's access token: a list of texts or objects, perhaps below `value`.",
+        "URL for groups that do not fit into a token (`_claim_names`), requested with the user's access token. Expected: a JSON list of texts or objects, optionally below `value`.",
     ),
     key(
         "identity",
@@ -66,7 +66,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"id\"",
         "\"displayName\"",
-        "What of each object that groups_url lists is the group.",
+        "Field with the group's name in each object of groups_url.",
     ),
     key(
         "identity",
@@ -74,7 +74,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[]",
         "[]",
-        "Members may reach every app that has an owner, and every port of a container.",
+        "Members may open every app that has an owner, and every port of a container.",
     ),
     key(
         "identity",
@@ -82,7 +82,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"accessToken\"",
-        "The console's cookie with an access token of this issuer: a credential too, verified like a bearer token, and never for apps.",
+        "The console's cookie with an access token of this issuer. It is accepted as a credential, verified like a bearer token, and never sent to apps.",
     ),
     key(
         "identity",
@@ -90,7 +90,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "true",
         "true",
-        "Who signs out is sent to sign out at the provider too, where it offers that. It must know <site.url><site.apps_prefix>/ as a post-logout redirect URI.",
+        "After sign-out, redirect the user to the provider's sign-out, if it has one. Register <site.url><site.apps_prefix>/ there as a post-logout redirect URI.",
     ),
     key(
         "identity",
@@ -98,7 +98,7 @@ pub const KEYS: &[Key] = &[
         Kind::Texts,
         "[client_id]",
         "[\"ludgate\"]",
-        "Accepted in bearer tokens.",
+        "Audiences (aud) accepted in bearer tokens.",
     ),
     key(
         "identity",
@@ -106,7 +106,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"provider-ca.crt\"",
-        "PEM file of the CA behind the provider's certificate. Absent: the system's.",
+        "PEM file of the CA behind the provider's certificate. Absent: the system's CAs.",
     ),
     key(
         "session",
@@ -114,7 +114,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"30m\"",
         "\"30m\"",
-        "A session ends after this long without use.",
+        "A session expires after this long without use.",
     ),
     key(
         "session",
@@ -122,7 +122,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"12h\"",
         "\"12h\"",
-        "A session ends after this long whatever happens.",
+        "A session expires this long after sign-in, even if it is in use.",
     ),
     key(
         "session",
@@ -130,7 +130,7 @@ pub const KEYS: &[Key] = &[
         Kind::Duration,
         "\"5m\"",
         "\"5m\"",
-        "Who is signed in is asked about again after this long, in the background: groups by refresh token, tokens of the console and of Arvados by themselves.",
+        "Interval of background checks of signed-in users. Groups are read again with the refresh token; tokens of the console and of Arvados are verified again.",
     ),
     key(
         "session",
@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"sessions\"",
-        "File that a process leaves who is signed in to when it is told to stop, sealed with session.keys_file; the next one reads it once. Absent: a restart signs everybody out.",
+        "A process writes its sessions to this file when it stops, sealed with session.keys_file. The next process reads it once. Absent: a restart signs all users out.",
     ),
     key(
         "session",
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"phapplication-session-id\"",
         "\"phapplication-session-id\"",
-        "Name of the cookie that holds the session of one app.",
+        "Name of the cookie for the session of one app on a path.",
     ),
     key(
         "session",
@@ -154,7 +154,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"memory\"",
         "\"redis://127.0.0.1:6379\"",
-        "Where sessions are kept: \"memory\", or a Redis (7 or later) that all replicas share, sealed with session.keys_file: redis://[user:password@]host[:port][/database], rediss:// with TLS, redis+unix:///path. docs/sessions.md says what it needs.",
+        "Session store: \"memory\", or a Redis (7 or later) that all replicas share: redis://[user:password@]host[:port][/database], rediss:// with TLS, redis+unix:///path. Records are sealed with session.keys_file. Requirements: docs/sessions.md.",
     ),
     key(
         "session",
@@ -162,7 +162,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"session-store\"",
-        "File with the address of the store, where there is a password in it.",
+        "File with the address of the store, if it contains a password.",
     ),
     key(
         "session",
@@ -170,7 +170,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"store-ca.crt\"",
-        "PEM file of the CA behind the store's certificate. Absent: the system's.",
+        "PEM file of the CA behind the store's certificate. Absent: the system's CAs.",
     ),
     key(
         "session",
@@ -178,6 +178,6 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"session-keys\"",
-        "File with base64 keys of at least 32 bytes, one a line; the first seals, all open. Absent: a random key, pending sign-ins end with the process.",
+        "File with base64 keys of at least 32 bytes, one per line. The first encrypts; all decrypt. Absent: a random key, and pending sign-ins are lost when the process stops.",
     ),
 ];

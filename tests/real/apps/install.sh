@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Makes sure that the real apps of `make test-apps` are there, and prints the folder they are in: JupyterLab and MLflow from PyPI in
-# `venv`, and a Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`).
+# Installs the real apps for `make test-apps` and prints their folder: JupyterLab and MLflow from PyPI in `venv`, and a
+# Next.js app from npm, built for a path (`next-path`) and for a host (`next-host`).
 #
-# Kept in ${XDG_CACHE_HOME:-~/.cache}/ludgate/apps, and made again when the files beside this script change. Everything but the
-# folder's name goes to standard error.
+# The apps are cached in ${XDG_CACHE_HOME:-~/.cache}/ludgate/apps, and reinstalled when the files beside this script
+# change. Standard output has only the folder's name; everything else goes to standard error.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ludgate/apps
 mkdir -p "$cache"
 exec 3>&1 >&2
 
-# Whether something was made of these files as they are now.
+# Succeeds if a cached part matches the current checksum.
 fresh() { [[ -f $cache/$1.sum ]] && [[ $(cat "$cache/$1.sum") == "$2" ]]; }
 
 sum=$(sha256sum "$here/requirements.txt" | cut -d ' ' -f 1)

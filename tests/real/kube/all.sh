@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Every test that needs a Kubernetes API server; run.sh gives it one.
+# Runs every test that needs a Kubernetes API server. run.sh provides the server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
 if command -v cargo-nextest >/dev/null 2>&1; then
-  # They are left out of a plain run by .config/nextest.toml.
+  # .config/nextest.toml excludes them from a plain run.
   cargo nextest run --no-fail-fast --ignore-default-filter -E 'test(/^kube::/)'
 else
   cargo test --no-fail-fast --test it -- kube::

@@ -3,8 +3,8 @@
 #
 #   tests/real/kube/run.sh tests/real/kube/chart.sh
 #
-# The chart is rendered by Helm itself, as a library from PyPI, which is installed in target/chart once. What is
-# checked is in chart.py. With LUDGATE=target/debug/ludgate the configurations go through `config check` too.
+# Helm renders the chart, as a library from PyPI that is installed in target/chart once. chart.py has the checks.
+# With LUDGATE=target/debug/ludgate the script also runs `config check` on the rendered configurations.
 # Needs Python 3.11 or newer with venv, on Linux x86_64.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -18,7 +18,7 @@ fi
 helm="helm-sdkpy==0.1.32"
 yaml="pyyaml==6.0.3"
 venv=target/chart
-# Written last: an installation that was interrupted is done again, and so is one of other versions.
+# Created last, so an interrupted installation or other versions are installed again.
 done=$venv/$helm+$yaml
 if [[ ! -e $done ]]; then
   python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' || {
@@ -27,7 +27,7 @@ if [[ ! -e $done ]]; then
   }
   rm -rf "$venv"
   python3 -m venv "$venv"
-  # Its Python part asks for 3.12 and for more packages; we use only the library in it.
+  # Its Python part requires 3.12 and more packages; this script uses only its library.
   "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: "$yaml"
   "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: --no-deps \
     --ignore-requires-python "$helm"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes sure that a Kubernetes API server is there for the tests, and prints the folder it is in: `etcd`,
-# `kube-apiserver` and `kubectl`, as the envtest convention has it.
+# Installs a Kubernetes API server for the tests and prints its folder, with `etcd`, `kube-apiserver` and `kubectl`, as
+# in the envtest convention.
 #
-# Where KUBEBUILDER_ASSETS names such a folder, that one is used. Otherwise, on Debian 12 as root or with sudo,
-# the source package of Debian is built once (about six minutes on two cores) and kept in
-# ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Everything but the folder's name goes to standard error.
+# If KUBEBUILDER_ASSETS names such a folder, the script uses it. Otherwise, on Debian 12 as root or with sudo, it builds
+# Debian's source package once (about six minutes on two cores) and caches the result in
+# ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Standard output has only the folder's name; the rest goes to standard error.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -14,7 +14,7 @@ if [[ $(id -u) != 0 ]]; then
   as_root=(sudo)
 fi
 
-# Installs packages by apt-get; fails where that cannot be done.
+# Installs packages with apt-get; fails if that is impossible.
 install() {
   have apt-get && { [[ $(id -u) == 0 ]] || have sudo; } || return
   ${as_root[@]+"${as_root[@]}"} apt-get update -qq &&
@@ -22,7 +22,7 @@ install() {
       apt-get install -y -qq --no-install-recommends "$@"
 }
 
-# What the tests use beside the servers: pods get a network of their own, service accounts a key.
+# Further tools of the tests: `ip` for the network of pods, `openssl` for the keys of service accounts.
 beside=()
 have ip || beside+=(iproute2)
 have openssl || beside+=(openssl)
@@ -33,7 +33,7 @@ if ((${#beside[@]})); then
   }
 fi
 
-# Whether a folder holds what the tests start.
+# Succeeds if a folder has all programs of the tests.
 whole() { [[ -x $1/etcd && -x $1/kube-apiserver && -x $1/kubectl ]]; }
 
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
@@ -62,11 +62,11 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The source's list is apart from the system's.
+# The package lists for sources are separate from the system's.
 packages() {
   local lists=$work/apt
   mkdir -p "$lists/lists/partial"
-  # Where the system has its own packages from; their signatures are checked as for those.
+  # The same mirror as the system's; apt verifies the signatures.
   local mirror
   mirror=$(apt-cache policy | awk '$2 ~ "^https?://" && $3 == "bookworm/main" { print $2; exit }')
   echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
@@ -80,7 +80,7 @@ packages() {
   (cd "$work" && apt-get "${aside[@]}" source --download-only -qq kubernetes)
 }
 
-# Debian keeps no generated sources, so the API's description is generated as upstream's Makefile does.
+# Debian's source has no generated files, so this generates the OpenAPI description as upstream's Makefile does.
 build() {
   export GOPATH=$work/go GO111MODULE=off CGO_ENABLED=0 GOCACHE=$work/cache GOFLAGS=
   export PATH=/usr/lib/go-1.19/bin:$PATH
@@ -111,7 +111,7 @@ build() {
   echo "building a Kubernetes API server for the tests (once, about six minutes)"
   packages
   (build)
-  # Whole or not at all: a build that was interrupted leaves nothing behind.
+  # Moved at the end, so an interrupted build leaves no partial result.
   mkdir -p "$(dirname "$kept")"
   rm -rf "$kept"
   mv "$work/out" "$kept"

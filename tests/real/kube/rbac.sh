@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Checks with a real API server that the Roles of config/rbac grant exactly what they say, by asking it about every
-# verb on every resource it has:
+# Checks with a real API server that the Roles of config/rbac grant exactly the documented rights. It queries every verb
+# on every resource:
 #
 #   tests/real/kube/run.sh tests/real/kube/rbac.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
-# Namespaces of our own, so that it can be run on a cluster that is in use.
+# Separate namespaces, so that the script can run on a cluster in use.
 namespace=ludgate-rbac-$$
 other=ludgate-rbac-other-$$
 trap 'kubectl delete namespace --wait=false "$namespace" "$other" >/dev/null' EXIT
@@ -17,7 +17,8 @@ shipped() {
   sed "s/namespace: hub\$/namespace: $namespace/" "config/rbac/$1.yaml" | kubectl -n "$namespace" apply -f - >/dev/null
 }
 
-# What a ServiceAccount may do in a namespace, "RESOURCE VERB…" a line, without what every account may.
+# Prints a ServiceAccount's rights in a namespace, one "RESOURCE VERB…" per line.
+# It omits rights on non-resource URLs, which every account has.
 rights() {
   kubectl -n "$2" auth can-i --list --no-headers --as="system:serviceaccount:$namespace:$1" \
     --as-group=system:serviceaccounts --as-group=system:authenticated |
@@ -26,7 +27,7 @@ rights() {
 }
 
 failed=0
-# The rights of the gateway beyond those of an account that nobody has given any.
+# Compares the gateway's rights, minus those of an account without any Role.
 expect() {
   local what=$1 where=$2 wanted=$3 got
   got=$(LC_ALL=C comm -13 <(rights nobody "$where") <(rights ludgate "$where"))
@@ -38,10 +39,10 @@ expect() {
   fi
 }
 
-# The same questions one by one, as the gateway's own calls would be judged.
+# Checks one right, as the server authorizes the gateway's calls.
 asked() {
   local answer=$1 verb=$2 resource=$3 part got
-  # kubectl takes what stands behind a slash for a name.
+  # kubectl treats the part after a slash as a name.
   part=${resource#"${resource%%/*}"}
   got=$(kubectl -n "$namespace" auth can-i "$verb" "${resource%%/*}" --subresource="${part#/}" \
     --as="system:serviceaccount:$namespace:ludgate" 2>/dev/null || true)

@@ -4,11 +4,11 @@
 #   tests/real/kube/run.sh COMMAND…
 #
 # The server is real: etcd and kube-apiserver from the folder that tests/real/kube/install.sh prints, with RBAC
-# and the CRDs of config/crd. The command gets KUBECONFIG, an admin's, and a PATH with that folder's kubectl.
-# Whatever becomes of it, the servers are stopped and their folder is removed; its exit code is this script's.
-# Any number may run at once. There is no kubelet and no controller: a test writes the status of pods itself.
+# and the CRDs of config/crd. The command gets an admin's KUBECONFIG, and a PATH with that folder's kubectl.
+# The servers and their folder are always removed at the end. The script exits with the command's exit code.
+# Several instances can run at once. There is no kubelet and no controller: a test writes the status of pods itself.
 #
-# Where KUBECONFIG is set already, that cluster is used: the CRDs are applied to it, and nothing is started.
+# If KUBECONFIG is already set, the script uses that cluster: it applies the CRDs and starts no server.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 crds=$here/../../../config/crd/primehub.io.yaml
@@ -29,12 +29,12 @@ etcd=
 server=
 command=
 
-# Ends a process that was started here, and returns when it is gone.
+# Stops a process of this script, and waits until it has exited.
 # shellcheck disable=SC2317 # The trap calls it.
 end() {
   [[ -n $1 ]] || return 0
   kill -TERM "$1" 2>/dev/null || true
-  # The servers need a second at most, and nothing is in them that is worth a longer wait.
+  # The servers need a second at most, and their data may be lost.
   local _
   for _ in {1..50}; do
     kill -0 "$1" 2>/dev/null || break
@@ -58,16 +58,16 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# Starts a program in the background, its output in FOLDER/NAME.log. In a session of its own, or Ctrl-C would end
-# the servers before the command, which then fails for a second reason. Killed with this script, should that be
-# killed in a way that no trap sees.
+# Starts a program in the background, with its output in FOLDER/NAME.log. It gets its own session: otherwise Ctrl-C
+# would stop the servers before the command, and the command would report a second failure. pdeathsig kills it if
+# this script is killed by SIGKILL, which no trap can handle.
 start() {
   local name=$1
   shift
   (cd "$folder" && exec setsid setpriv --pdeathsig KILL "$programs/$name" "$@") >"$folder/$name.log" 2>&1 &
 }
 
-# Says why there is no server, and ends.
+# Prints the reason and the logs, and exits.
 give_up() {
   {
     echo "$1"
@@ -80,8 +80,8 @@ give_up() {
   exit 1
 }
 
-# Waits until a check passes: 0. 1: the process ended first. Two minutes are for a machine that is busy with a
-# build; alone, both servers need ten seconds together.
+# Waits until a check passes and returns 0; returns 1 if the process exited first. Both servers together need ten
+# seconds on an idle machine. Two minutes allow for a concurrent build.
 await() {
   local process=$1
   shift
@@ -93,8 +93,8 @@ await() {
   done
 }
 
-# etcd listens on a socket in the folder, so it needs no port and nobody else on the machine can reach it. It
-# takes such an address only in the form of a host and a port: these are the names of the files.
+# etcd listens on a unix socket in the folder. So it needs no port, and other users cannot reach it. etcd accepts such
+# an address only as host and port; the files have these names.
 start etcd --data-dir "$folder/etcd" --unsafe-no-fsync \
   --listen-client-urls unix://client:0 --advertise-client-urls unix://client:0 \
   --listen-peer-urls unix://peer:0
@@ -108,8 +108,8 @@ echo "$token,admin,admin,system:masters" >"$folder/tokens.csv"
 kubeconfig=$folder/kubeconfig
 kube() { KUBECONFIG=$kubeconfig "$programs/kubectl" "$@"; }
 
-# The server cannot choose a port itself. One that is taken, also by another run a moment ago, ends it at once,
-# and the next is tried. Below 32768, where Linux takes the ports of outgoing connections from.
+# The server cannot choose a port itself. If a port is in use, for example by a concurrent run, the server exits at
+# once, and the loop tries another. Ports are below 32768, the start of Linux's range for outgoing connections.
 for attempt in {1..10}; do
   port=$((20000 + RANDOM % 12000))
   start kube-apiserver --etcd-servers=unix://client:0 --secure-port="$port" --bind-address=127.0.0.1 \
@@ -119,7 +119,7 @@ for attempt in {1..10}; do
     --service-account-signing-key-file="$folder/service-accounts.key" \
     --service-cluster-ip-range=10.0.0.0/24 --allow-privileged=true --disable-admission-plugins=ServiceAccount
   server=$!
-  # Self-signed, so it is its own authority. It is written before the port is opened.
+  # Self-signed, so it is also the CA. The server writes it before it opens the port.
   certificate=$folder/certificates/apiserver.crt
   if await "$server" test -s "$certificate"; then
     cat >"$kubeconfig" <<KUBECONFIG
@@ -147,11 +147,11 @@ KUBECONFIG
 done
 
 kube apply -f "$crds" >/dev/null
-# An object of a new kind is refused until the server has taken up its definition.
+# The server refuses objects of a new kind until its definition is established.
 kube wait --for=condition=established --timeout=60s -f "$crds" >/dev/null
 
-# In the background, or a signal to this script would wait until the command has ended. What the shell takes from
-# a command in the background, its standard input and Ctrl-C, it gets back.
+# In the background, because otherwise the trap of a signal would run only after the command. A background command
+# loses standard input and Ctrl-C; the redirection and env restore them.
 KUBECONFIG=$kubeconfig PATH=$programs:$PATH env --default-signal=INT,QUIT "$@" <&0 &
 command=$!
 code=0

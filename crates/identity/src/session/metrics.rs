@@ -53,7 +53,7 @@ impl SessionMetrics {
         );
         registry.register(
             "session_lookups",
-            "Session look-ups",
+            "Session look-ups, by result",
             metrics.lookups.clone(),
         );
         registry.register(
@@ -63,7 +63,7 @@ impl SessionMetrics {
         );
         registry.register(
             "session_store_up",
-            "Whether the shared session store is connected",
+            "1 if the shared session store is connected, else 0",
             metrics.store_up.clone(),
         );
         metrics
