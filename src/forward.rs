@@ -7,15 +7,14 @@
 pub mod app_tls;
 pub mod bare_path;
 pub mod body;
+pub mod body_rate;
 pub mod connect;
-pub mod driven;
 pub mod fault;
-pub mod frames;
+pub mod inline_connection;
 pub mod interim;
-pub mod lease;
 pub mod metrics;
-pub mod pace;
 pub mod pool;
+pub mod pooled;
 pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
@@ -23,6 +22,7 @@ pub mod set_cookie;
 pub mod standing_headers;
 pub mod tunnel;
 pub mod upgrade;
+pub mod websocket_frames;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -45,11 +45,11 @@ use crate::{
     },
     session::usage::Usage,
 };
-use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
+use body::{Download, Source, Upload, UploadPolicy, UploadProgress, UploadState};
+use body_rate::BodyRate;
 use fault::Fault;
-use lease::{Failed, Lease};
-use pace::Pace;
-use pool::{Near, Pool};
+use pool::{Pool, PoolKey};
+use pooled::{PooledConnection, SendError};
 use tokio::time::Instant;
 
 /// However long a client says that it waits for a call, in the end it is over.
@@ -121,7 +121,7 @@ pub enum Forwarded {
         /// The app's side.
         upstream: hyper::upgrade::OnUpgrade,
         /// Its place on the connection, until the tunnel ends.
-        lease: Lease,
+        lease: PooledConnection,
     },
 }
 
@@ -146,9 +146,9 @@ pub struct Outgoing<'r> {
 impl Outgoing<'_> {
     /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever
     /// they are, and who is nobody in particular goes by their address.
-    fn near(&self) -> Near {
+    fn near(&self) -> PoolKey {
         let told = self.permit.app().spec.proxy_protocol;
-        Near {
+        PoolKey {
             pod: self.pod(),
             client: told.then_some(self.client),
         }
@@ -227,22 +227,22 @@ impl Forwarder {
         } else {
             Slot::Waiting
         };
-        let waiting = self.pool.wait(app, slot, holder)?;
+        let waiting = self.pool.admit(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
             let handshake =
                 upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
             return Box::pin(handshake).await;
         }
-        let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
+        let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.closes_idle_connections(app);
         let kept = if may_use_kept {
-            self.pool.take(app, near, asked, holder)
+            self.pool.checkout(app, near, asked, holder)
         } else {
             None
         };
         let lease = match kept {
             Some(lease) => lease,
-            None => Box::pin(self.pool.lease(app, near, holder)).await?,
+            None => Box::pin(self.pool.acquire(app, near, holder)).await?,
         };
         // What only says so is no call: an app that cannot take one has its usual deadlines.
         let call = arrival
@@ -252,11 +252,11 @@ impl Forwarder {
             false => (Upload::empty(), UploadState::none()),
             true => {
                 // A call of gRPC may say nothing for as long as it likes, in both directions.
-                let pace = || Pace::new(settings.body_gap, settings.body_rate);
-                let terms = Terms {
+                let pace = || BodyRate::new(settings.body_gap, settings.body_rate);
+                let terms = UploadPolicy {
                     limit,
                     usage: usage.clone(),
-                    pace: call.is_none().then(pace),
+                    body_rate: call.is_none().then(pace),
                     keeps_trailers: call.is_some(),
                     metrics: self.pool.metrics.clone(),
                 };
@@ -277,21 +277,21 @@ impl Forwarder {
             Err(failed) => {
                 let once_more = match failed {
                     // Not a byte of it was written: whatever it is, it was not sent.
-                    Failed {
+                    SendError {
                         unsent: Some(request),
                         ..
                     } => *request,
-                    Failed {
+                    SendError {
                         fault: Fault::DiedUnanswered,
                         unsent: None,
                     } if arrival.is_safe_to_repeat() => assemble(headers(), Upload::empty())?,
-                    Failed {
+                    SendError {
                         fault,
                         unsent: None,
                     } => return Err(fault),
                 };
                 let again = async {
-                    let lease = self.pool.lease(app, near, holder).await?;
+                    let lease = self.pool.acquire(app, near, holder).await?;
                     lease
                         .send(once_more, &state, patience)
                         .await
@@ -305,7 +305,7 @@ impl Forwarder {
         let mut sent = sent;
         if state.progress() == UploadProgress::Running {
             // The app may read on whether or not its answer is taken.
-            sent.1.connection.sender.go_on();
+            sent.1.connection.sender.spawn();
         }
         relay(sent, usage.clone(), state, settings, deadline)
     }
@@ -351,7 +351,7 @@ fn assemble(
 
 /// Checks that the answer is one that may be relayed.
 fn relay(
-    (mut response, lease): (Response<Incoming>, Lease),
+    (mut response, lease): (Response<Incoming>, PooledConnection),
     usage: Option<Usage>,
     upload: UploadState,
     settings: &ForwardSettings,

@@ -6,25 +6,25 @@
 
 pub mod accept;
 pub mod connection;
-pub mod descriptors;
+pub mod connection_limit;
 mod exchange;
+pub mod fd_limit;
 mod http;
-pub mod inherited;
 pub mod metrics;
 mod preface;
 mod proxy_protocol;
-mod pulse;
-pub mod seats;
+pub mod socket_activation;
 mod strict_head;
+mod timeouts;
 pub mod tls;
 pub mod write_stall;
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use inherited::Inherited;
 use ipnet::IpNet;
-pub use pulse::Patience;
+use socket_activation::ActivatedSockets;
 use socket2::{Domain, Protocol, Socket, Type};
+pub use timeouts::Timeouts;
 
 /// How connections are taken.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct ListenerSettings {
     /// Deadline for the PROXY protocol header and the TLS handshake together.
     pub handshake: Duration,
     /// How long a connection may wait for what.
-    pub patience: Patience,
+    pub timeouts: Timeouts,
     /// Whether HTTP/2 is understood without TLS, by clients that know it is (a balancer).
     pub h2c: bool,
     /// Everything is sent on to the site's https address, and nothing is served.
@@ -111,7 +111,7 @@ pub fn bind(
     address: SocketAddr,
     threads: usize,
     takeover: bool,
-    inherited: &mut Inherited,
+    activated: &mut ActivatedSockets,
 ) -> Result<Sockets, ListenError> {
     let system = |error: io::Error| {
         if error.kind() == io::ErrorKind::AddrInUse {
@@ -120,7 +120,7 @@ pub fn bind(
             ListenError::System { address, error }
         }
     };
-    if let Some(sockets) = inherited.take(address, threads).map_err(system)? {
+    if let Some(sockets) = activated.claim(address, threads).map_err(system)? {
         return Ok(Sockets {
             list: sockets,
             are_shared: true,
@@ -178,7 +178,7 @@ pub(crate) mod tests {
             proxy_protocol_from: vec![],
             trusted_proxies: vec![],
             handshake: Duration::from_secs(10),
-            patience: Patience {
+            timeouts: Timeouts {
                 first_byte: Duration::from_secs(10),
                 head: Duration::from_secs(10),
                 idle: Duration::from_secs(60),

@@ -37,8 +37,8 @@ use crate::{
     },
     identity::{oidc::Oidc, rechecks::Rechecks},
     listener::{
-        self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics,
-        seats::Seats, tls,
+        self, ListenError, accept, connection_limit::ConnectionLimit, fd_limit,
+        metrics::ListenerMetrics, socket_activation::ActivatedSockets, tls,
     },
     model::{app::AppSpec, clock::Clock, policy_changes::PolicyChanges},
     ops::{
@@ -72,7 +72,7 @@ pub struct Options {
     /// Where request lines go; `None`: standard output.
     pub log: Option<Box<dyn io::Write + Send>>,
     /// Sockets that were handed over.
-    pub inherited: Inherited,
+    pub inherited: ActivatedSockets,
 }
 
 impl Options {
@@ -83,7 +83,7 @@ impl Options {
             clock: Clock::system(),
             threads,
             log: None,
-            inherited: Inherited::default(),
+            inherited: ActivatedSockets::default(),
         }
     }
 }
@@ -181,7 +181,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
         doors.push((sockets, listen, peers));
     }
     // Whoever connects there would wait for ever.
-    if let Some(nobodys) = inherited.left().next() {
+    if let Some(nobodys) = inherited.unclaimed().next() {
         return Err(StartError::Listen(ListenError::Unclaimed(nobodys)));
     }
     let clock = options.clock;
@@ -354,20 +354,20 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
                 listener_metrics.clone(),
             ));
         }
-        let seats = Seats::new(
+        let limit = ConnectionLimit::new(
             &listen,
-            descriptors::room(threads) / count,
+            fd_limit::max_connections(threads) / count,
             listener_metrics.clone(),
         );
         let is_shared = sockets.are_shared;
         for (plan, socket) in plans.iter_mut().zip(sockets.list) {
-            let (listen, peers, seats) = (listen.clone(), peers.clone(), seats.clone());
+            let (listen, peers, limit) = (listen.clone(), peers.clone(), limit.clone());
             plan.push(Door {
                 socket,
                 is_shared,
                 listen,
                 peers,
-                seats,
+                limit,
             });
         }
     }
@@ -514,7 +514,7 @@ struct Door {
     is_shared: bool,
     listen: listener::ListenerSettings,
     peers: peer::PeerSettings,
-    seats: Arc<Seats>,
+    limit: Arc<ConnectionLimit>,
 }
 
 impl Plan {
@@ -542,7 +542,7 @@ impl Plan {
             is_shared,
             listen,
             peers,
-            seats,
+            limit,
         } in doors
         {
             let listener = match TcpListener::from_std(socket) {
@@ -562,7 +562,7 @@ impl Plan {
                 (listener, is_shared),
                 Rc::new(listen),
                 service,
-                seats,
+                limit,
                 metrics,
                 drain,
             ));

@@ -25,7 +25,7 @@ use crate::ops::tls_client::{NoCertificate, roots};
 
 /// What was written for an app cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum UpstreamTlsError {
     /// The CA file.
     #[error(transparent)]
     Ca(#[from] NoCertificate),
@@ -43,8 +43,8 @@ pub enum Unusable {
 /// The client's side of TLS towards this app.
 ///
 /// # Errors
-/// See [`Unusable`].
-pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
+/// See [`UpstreamTlsError`].
+pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, UpstreamTlsError> {
     let builder = ClientConfig::builder();
     let builder = match tls.pin {
         None => builder.with_root_certificates(roots(tls.ca.as_deref())?),
@@ -64,17 +64,17 @@ pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
 /// A certificate of ours with its key, which must be that of the certificate.
 ///
 /// # Errors
-/// See [`Unusable`].
-pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, Unusable> {
+/// See [`UpstreamTlsError`].
+pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, UpstreamTlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&ours.chain).collect();
     let chain = chain.unwrap_or_default();
     if chain.is_empty() {
-        return Err(Unusable::NoClientCertificate);
+        return Err(UpstreamTlsError::NoClientCertificate);
     }
     let key = ours.key.expose().as_bytes();
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Unusable::NoClientKey)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| UpstreamTlsError::NoClientKey)?;
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-        .map_err(Unusable::ClientCertificate)
+        .map_err(UpstreamTlsError::ClientCertificate)
 }
 
 /// A certificate with a certain key; of a certain authority and with a certain name, where that was
@@ -169,7 +169,7 @@ struct WrongKey;
 
 /// Why an app and we did not come to terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distrust {
+pub enum UpstreamTlsFailure {
     /// Its certificate is signed by nobody whom we believe.
     Issuer,
     /// Its certificate is for another name.
@@ -182,49 +182,51 @@ pub enum Distrust {
     Handshake,
 }
 
-impl Distrust {
+impl UpstreamTlsFailure {
     /// What an error says, wherever in it TLS speaks.
-    pub fn said_by(error: &(dyn StdError + 'static)) -> Distrust {
-        tls_error(error).map_or(Distrust::Handshake, Distrust::of)
+    pub fn from_error(error: &(dyn StdError + 'static)) -> UpstreamTlsFailure {
+        tls_error(error).map_or(UpstreamTlsFailure::Handshake, UpstreamTlsFailure::of)
     }
 
     /// Whether an error, on a connection that was open already, says that our certificate is not
     /// wanted: in TLS 1.3 an app looks at it only after we have begun to speak (RFC 8446 section
     /// 4.4.2.4).
     pub fn is_of_our_certificate(error: &(dyn StdError + 'static)) -> bool {
-        tls_error(error).is_some_and(|error| Distrust::of(error) == Distrust::OurCertificate)
+        tls_error(error).is_some_and(|error| {
+            UpstreamTlsFailure::of(error) == UpstreamTlsFailure::OurCertificate
+        })
     }
 
-    fn of(error: &Error) -> Distrust {
+    fn of(error: &Error) -> UpstreamTlsFailure {
         if let Error::AlertReceived(alert) = error {
             return if is_about_a_certificate(*alert) {
-                Distrust::OurCertificate
+                UpstreamTlsFailure::OurCertificate
             } else {
-                Distrust::Handshake
+                UpstreamTlsFailure::Handshake
             };
         }
         let Error::InvalidCertificate(why) = error else {
-            return Distrust::Handshake;
+            return UpstreamTlsFailure::Handshake;
         };
         // An authority of the same name with another key is found out by its signature.
         if matches!(
             why,
             CertificateError::UnknownIssuer | CertificateError::BadSignature
         ) {
-            return Distrust::Issuer;
+            return UpstreamTlsFailure::Issuer;
         }
         if matches!(
             why,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
         ) {
-            return Distrust::Name;
+            return UpstreamTlsFailure::Name;
         }
         let is_wrong_key =
             matches!(why, CertificateError::Other(OtherError(other)) if other.is::<WrongKey>());
         if is_wrong_key {
-            Distrust::Key
+            UpstreamTlsFailure::Key
         } else {
-            Distrust::Handshake
+            UpstreamTlsFailure::Handshake
         }
     }
 }

@@ -17,8 +17,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::metrics::ForwardMetrics;
 use super::{
-    lease::Lease,
-    pace::{Pace, Slow},
+    body_rate::{BodyRate, TooSlow},
+    pooled::PooledConnection,
     request_headers,
 };
 use crate::{model::app::Protocol, session::usage::Usage};
@@ -38,7 +38,7 @@ struct Sending {
     left: Option<u64>,
     state: UploadState,
     usage: Option<Usage>,
-    pace: Option<Pace>,
+    body_rate: Option<BodyRate>,
     keeps_trailers: bool,
     metrics: Arc<ForwardMetrics>,
 }
@@ -70,17 +70,17 @@ pub enum UploadProgress {
     /// More than the app takes.
     TooLarge,
     /// The client sends nothing, or next to nothing.
-    Slow,
+    TooSlow,
 }
 
 /// How an upload is treated.
-pub struct Terms {
+pub struct UploadPolicy {
     /// Most bytes.
     pub limit: Option<u64>,
     /// Its bytes count as use of this session.
     pub usage: Option<Usage>,
     /// How slow it may be; `None`: as slow as it likes.
-    pub pace: Option<Pace>,
+    pub body_rate: Option<BodyRate>,
     /// Trailers are part of it (gRPC). Others are dropped: they would be headers that nobody
     /// judged.
     pub keeps_trailers: bool,
@@ -91,7 +91,7 @@ pub struct Terms {
 /// An upload was cut off.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the upload was cut off")]
-pub struct UploadCut;
+pub struct UploadAborted;
 
 impl UploadState {
     /// For a request without a body.
@@ -169,11 +169,11 @@ impl Upload {
     }
 
     /// A body, on these terms.
-    pub fn new(body: Source, terms: Terms) -> (Upload, UploadState) {
-        let Terms {
+    pub fn new(body: Source, terms: UploadPolicy) -> (Upload, UploadState) {
+        let UploadPolicy {
             limit,
             usage,
-            pace,
+            body_rate,
             keeps_trailers,
             metrics,
         } = terms;
@@ -190,7 +190,7 @@ impl Upload {
             left: limit,
             state: state.clone(),
             usage,
-            pace,
+            body_rate,
             keeps_trailers,
             metrics,
         };
@@ -199,28 +199,28 @@ impl Upload {
 }
 
 impl Sending {
-    fn end(&self, progress: UploadProgress) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
+    fn end(&self, progress: UploadProgress) -> Poll<Option<Result<Frame<Bytes>, UploadAborted>>> {
         self.state.set(progress);
-        Poll::Ready(Some(Err(UploadCut)))
+        Poll::Ready(Some(Err(UploadAborted)))
     }
 
-    fn slow(&self, slow: Slow) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
+    fn slow(&self, slow: TooSlow) -> Poll<Option<Result<Frame<Bytes>, UploadAborted>>> {
         self.metrics.deadlines.missed(match slow {
-            Slow::Gap => "body_gap",
-            Slow::Rate => "body_rate",
+            TooSlow::Gap => "body_gap",
+            TooSlow::Rate => "body_rate",
         });
-        self.end(UploadProgress::Slow)
+        self.end(UploadProgress::TooSlow)
     }
 }
 
 impl Body for Upload {
     type Data = Bytes;
-    type Error = UploadCut;
+    type Error = UploadAborted;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, UploadCut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadAborted>>> {
         let Some(this) = &mut self.0 else {
             return Poll::Ready(None);
         };
@@ -230,11 +230,14 @@ impl Body for Upload {
         loop {
             let frame = match Pin::new(&mut this.inner).poll_frame(cx) {
                 Poll::Pending => {
-                    let Some(pace) = this.pace.as_mut().filter(|_| !this.state.is_answered())
+                    let Some(body_rate) = this
+                        .body_rate
+                        .as_mut()
+                        .filter(|_| !this.state.is_answered())
                     else {
                         return Poll::Pending;
                     };
-                    let slow = ready!(pace.waits(cx));
+                    let slow = ready!(body_rate.poll_gap(cx));
                     return this.slow(slow);
                 }
                 Poll::Ready(None) => {
@@ -252,8 +255,8 @@ impl Body for Upload {
                 },
                 Err(_) => continue,
             };
-            if let Some(pace) = &mut this.pace
-                && let Err(slow) = pace.came(data.len() as u64)
+            if let Some(body_rate) = &mut this.body_rate
+                && let Err(slow) = body_rate.record(data.len() as u64)
                 && !this.state.is_answered()
             {
                 return this.slow(slow);
@@ -306,7 +309,7 @@ fn plain(trailers: HeaderMap) -> HeaderMap {
 /// to the pool.
 pub struct Download {
     inner: Incoming,
-    lease: Option<Lease>,
+    pooled: Option<PooledConnection>,
     usage: Option<Usage>,
     received: u64,
     /// What of it was counted as use.
@@ -319,20 +322,20 @@ pub struct Download {
     /// When whoever asked no longer waits (gRPC).
     deadline: Option<Pin<Box<Sleep>>>,
     /// It broke off, and whoever reads it is told next.
-    broken: Option<DownloadCut>,
+    broken: Option<DownloadError>,
     /// The last frame was seen; `is_end_stream` alone does not tell for chunked bodies.
     ended: bool,
 }
 
 /// How an answer ends before its end.
 #[derive(Debug, thiserror::Error)]
-pub enum DownloadCut {
+pub enum DownloadError {
     /// As the app had it.
     #[error(transparent)]
     App(#[from] hyper::Error),
     /// The app sent nothing for too long.
     #[error("the app sent nothing more of its answer: {0}")]
-    Slow(Slow),
+    TooSlow(TooSlow),
     /// Nobody waits for it any more.
     #[error("the deadline of the call has passed")]
     Deadline,
@@ -343,7 +346,7 @@ impl Download {
     /// Nothing may come for `gap`; `deadline` is that of the whole answer.
     pub fn new(
         inner: Incoming,
-        lease: Lease,
+        pooled: PooledConnection,
         usage: Option<Usage>,
         upload: UploadState,
         gap: Duration,
@@ -351,7 +354,7 @@ impl Download {
     ) -> Download {
         Download {
             inner,
-            lease: Some(lease),
+            pooled: Some(pooled),
             usage,
             received: 0,
             used: 0,
@@ -372,30 +375,30 @@ impl Download {
 
 impl Body for Download {
     type Data = Bytes;
-    type Error = DownloadCut;
+    type Error = DownloadError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, DownloadError>>> {
         let this = &mut *self;
         if let Some(error) = this.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }
         // Gone only when this is dropped.
-        let Some(lease) = &mut this.lease else {
+        let Some(pooled) = &mut this.pooled else {
             return Poll::Ready(None);
         };
-        let Poll::Ready(frame) = lease.poll_frame(cx, &mut this.inner) else {
+        let Poll::Ready(frame) = pooled.poll_frame(cx, &mut this.inner) else {
             if let Some(deadline) = &mut this.deadline
                 && deadline.as_mut().poll(cx).is_ready()
             {
-                return Poll::Ready(Some(Err(DownloadCut::Deadline)));
+                return Poll::Ready(Some(Err(DownloadError::Deadline)));
             }
             let until = *this.silent.get_or_insert_with(Instant::now) + this.gap;
-            ready!(lease.connection.timer.passes(until, cx));
-            lease.connection.metrics.deadlines.missed("response_gap");
-            return Poll::Ready(Some(Err(DownloadCut::Slow(Slow::Gap))));
+            ready!(pooled.connection.timer.poll_elapsed(until, cx));
+            pooled.connection.metrics.deadlines.missed("response_gap");
+            return Poll::Ready(Some(Err(DownloadError::TooSlow(TooSlow::Gap))));
         };
         let waited = this.silent.take().is_some();
         if let Some(Ok(frame)) = &frame
@@ -415,14 +418,14 @@ impl Body for Download {
         if let Some(Err(error)) = frame {
             // What came before it is to reach the client first: that is written out while nothing
             // is ready here.
-            this.broken = Some(DownloadCut::App(error));
+            this.broken = Some(DownloadError::App(error));
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         this.ended |= frame
             .as_ref()
             .is_none_or(|frame| frame.as_ref().is_ok_and(Frame::is_trailers));
-        Poll::Ready(frame.map(|frame| frame.map_err(DownloadCut::App)))
+        Poll::Ready(frame.map(|frame| frame.map_err(DownloadError::App)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -437,12 +440,12 @@ impl Body for Download {
 impl Drop for Download {
     fn drop(&mut self) {
         let whole = self.ended || self.inner.is_end_stream();
-        let Some(lease) = self.lease.take() else {
+        let Some(pooled) = self.pooled.take() else {
             return;
         };
-        self.upload.over(whole, lease.app.spec.protocol);
+        self.upload.over(whole, pooled.app.spec.protocol);
         if whole {
-            lease.give_back();
+            pooled.release();
         }
     }
 }

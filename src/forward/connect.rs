@@ -28,14 +28,14 @@ use tokio_rustls::TlsConnector;
 
 use super::{
     ForwardSettings,
-    app_tls::Distrust,
+    app_tls::UpstreamTlsFailure,
     body::Upload,
-    driven::Driven,
     fault::Fault,
+    inline_connection::InlineConnection,
     interim::InterimCount,
-    lease::{Sender, Shared, WebSockets},
     metrics::ForwardMetrics,
-    pool::{Near, STREAMS},
+    pool::{PoolKey, STREAMS},
+    pooled::{RequestSender, Shared, WebSocketSupport},
     proof::Proof,
 };
 use crate::model::{
@@ -68,9 +68,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// A fresh connection.
-pub struct Opened {
+pub struct OpenedConnection {
     /// Sends requests on it.
-    pub sender: Sender,
+    pub sender: RequestSender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app.
@@ -85,13 +85,13 @@ pub struct Opened {
 /// [`Fault::Refused`], [`Fault::ConnectTimeout`], [`Fault::NoHttp2`] or [`Fault::Tls`].
 pub async fn open(
     app: &App,
-    near: Near,
+    near: PoolKey,
     tls: Option<Arc<ClientConfig>>,
     settings: &ForwardSettings,
     (metrics, slot): (&ForwardMetrics, Taken),
-) -> Result<Opened, Fault> {
+) -> Result<OpenedConnection, Fault> {
     let open = &metrics.upstream_connections;
-    let speak = Speak {
+    let speak = HttpHandshake {
         protocol: app.spec.protocol,
         settings,
         open,
@@ -117,14 +117,20 @@ pub async fn open(
                 speak.on(introduced(tcp, app, near).await?, None).await
             }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => {
-                Err(Fault::Tls(Distrust::Handshake))
+                Err(Fault::Tls(UpstreamTlsFailure::Handshake))
             }
             (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
                 let tcp = introduced(to_host(app).await?, app, near).await?;
                 let stream = TlsConnector::from(config)
                     .connect(server_name(app)?, tcp)
                     .await
-                    .map_err(|error| because(app, Fault::Tls(Distrust::said_by(&error)), &error))?;
+                    .map_err(|error| {
+                        because(
+                            app,
+                            Fault::Tls(UpstreamTlsFailure::from_error(&error)),
+                            &error,
+                        )
+                    })?;
                 let proof = match app.container() {
                     None => None,
                     Some(gateway) => {
@@ -132,10 +138,10 @@ pub async fn open(
                             stream.get_ref().1.peer_certificates().unwrap_or_default();
                         let certificate = certificates
                             .first()
-                            .ok_or(Fault::Tls(Distrust::Handshake))?;
+                            .ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
                         Some(
                             Proof::new(gateway, certificate)
-                                .ok_or(Fault::Tls(Distrust::Handshake))?,
+                                .ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?,
                         )
                     }
                 };
@@ -158,7 +164,7 @@ fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
     match &app.spec.tls.server_name {
         Some(name) => Ok(name.clone()),
         None => ServerName::try_from(app.spec.upstream.host.to_string())
-            .map_err(|_| Fault::Tls(Distrust::Name)),
+            .map_err(|_| Fault::Tls(UpstreamTlsFailure::Name)),
     }
 }
 
@@ -241,7 +247,7 @@ fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
 async fn introduced<S: AsyncWrite + Unpin>(
     mut stream: S,
     app: &App,
-    near: Near,
+    near: PoolKey,
 ) -> Result<S, Fault> {
     if let Some(client) = near.client {
         let header = proxy_header(client);
@@ -276,7 +282,7 @@ fn proxy_header(client: SocketAddr) -> Vec<u8> {
 }
 
 /// Begins to speak HTTP.
-struct Speak<'s> {
+struct HttpHandshake<'s> {
     protocol: Protocol,
     settings: &'s ForwardSettings,
     /// Counts connections that are open: from here on, not while one is being opened.
@@ -284,20 +290,20 @@ struct Speak<'s> {
     slot: Taken,
 }
 
-impl Speak<'_> {
+impl HttpHandshake<'_> {
     async fn on(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         proof: Option<Proof>,
-    ) -> Result<Opened, Fault> {
+    ) -> Result<OpenedConnection, Fault> {
         let heard = Arc::new(AtomicBool::new(false));
         let interim = match self.protocol {
             Protocol::Http1 => Some(InterimCount::default()),
             Protocol::Http2 => None,
         };
-        let counted = Counted::new(self.open, self.slot);
+        let counted = OpenConnection::new(self.open, self.slot);
         let slot = counted.slot.clone();
-        let stream = TokioIo::new(Heard {
+        let stream = TokioIo::new(UpstreamStream {
             stream,
             heard: heard.clone(),
             interim,
@@ -311,7 +317,7 @@ impl Speak<'_> {
                     .handshake(stream)
                     .await;
                 let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
-                Sender::Http1(Driven::new(sender, connection))
+                RequestSender::Http1(InlineConnection::new(sender, connection))
             }
             Protocol::Http2 => {
                 let shaken = http2::Builder::new(OnThisThread)
@@ -325,16 +331,16 @@ impl Speak<'_> {
                     .handshake(stream)
                     .await;
                 let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
-                let websockets = Rc::new(WebSockets::default());
+                let websockets = Rc::new(WebSocketSupport::default());
                 tokio::task::spawn_local(drive(connection, websockets.clone()));
-                Sender::Http2(Shared {
+                RequestSender::Http2(Shared {
                     sender,
                     slot: Rc::new(()),
                     websockets,
                 })
             }
         };
-        Ok(Opened {
+        Ok(OpenedConnection {
             sender,
             heard,
             slot,
@@ -348,7 +354,7 @@ impl Speak<'_> {
 /// while.
 async fn drive<S>(
     mut connection: http2::Connection<S, Upload, OnThisThread>,
-    websockets: Rc<WebSockets>,
+    websockets: Rc<WebSocketSupport>,
 ) where
     S: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
 {
@@ -382,15 +388,15 @@ impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThre
 
 /// Notes that the other side said something. The flag is an atomic because hyper wants upgradable
 /// connections to be `Send`; only one thread ever touches it.
-struct Heard<S> {
+struct UpstreamStream<S> {
     stream: S,
     heard: Arc<AtomicBool>,
     interim: Option<InterimCount>,
     /// Until the connection is closed, a WebSocket's too.
-    _counted: Counted,
+    _counted: OpenConnection,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for UpstreamStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -418,7 +424,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for UpstreamStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -448,22 +454,22 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
     }
 }
 
-struct Counted {
+struct OpenConnection {
     open: Gauge,
     slot: Arc<Taken>,
 }
 
-impl Counted {
-    fn new(open: &Gauge, slot: Taken) -> Counted {
+impl OpenConnection {
+    fn new(open: &Gauge, slot: Taken) -> OpenConnection {
         open.inc();
-        Counted {
+        OpenConnection {
             open: open.clone(),
             slot: Arc::new(slot),
         }
     }
 }
 
-impl Drop for Counted {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.open.dec();
     }

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::app_tls::Distrust;
+use super::app_tls::UpstreamTlsFailure;
 
 /// Why no answer of the app can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum Fault {
     /// TLS towards the app failed: one side did not believe the other, or they do not speak the
     /// same.
     #[error("the TLS connection to the app failed")]
-    Tls(Distrust),
+    Tls(UpstreamTlsFailure),
     /// What answers for a container is not its gateway.
     #[error("the server at the app's address is not the container's gateway")]
     WrongProof,
@@ -81,11 +81,11 @@ impl Fault {
         match self {
             Fault::Refused => "upstream_refused",
             Fault::ConnectTimeout => "upstream_connect_timeout",
-            Fault::Tls(Distrust::Issuer) => "upstream_tls_ca",
-            Fault::Tls(Distrust::Name) => "upstream_tls_name",
-            Fault::Tls(Distrust::Key) => "upstream_tls_pin",
-            Fault::Tls(Distrust::OurCertificate) => "upstream_tls_client_certificate",
-            Fault::Tls(Distrust::Handshake) => "upstream_tls",
+            Fault::Tls(UpstreamTlsFailure::Issuer) => "upstream_tls_ca",
+            Fault::Tls(UpstreamTlsFailure::Name) => "upstream_tls_name",
+            Fault::Tls(UpstreamTlsFailure::Key) => "upstream_tls_pin",
+            Fault::Tls(UpstreamTlsFailure::OurCertificate) => "upstream_tls_client_certificate",
+            Fault::Tls(UpstreamTlsFailure::Handshake) => "upstream_tls",
             Fault::WrongProof => "upstream_proof",
             Fault::Died | Fault::DiedUnanswered => "upstream_closed",
             Fault::HeadTimeout => "upstream_head_timeout",

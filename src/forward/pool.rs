@@ -19,12 +19,12 @@ use tokio::sync::watch;
 
 use super::{
     ForwardSettings,
-    app_tls::{self, Distrust},
+    app_tls::{self, UpstreamTlsFailure},
+    body_rate::ReusableTimer,
     connect,
     fault::Fault,
-    lease::{Connection, Lease, Sender},
     metrics::ForwardMetrics,
-    pace::Timer,
+    pooled::{PooledConnection, RequestSender, UpstreamConnection},
 };
 use crate::{
     model::{
@@ -44,7 +44,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// The connections of one data thread.
 pub struct Pool {
-    apps: RefCell<HashMap<usize, OfApp, RandomState>>,
+    apps: RefCell<HashMap<usize, AppPool, RandomState>>,
     /// For all containers, whose certificates say nothing.
     containers: OnceCell<Arc<ClientConfig>>,
     /// Deadlines and bounds.
@@ -55,14 +55,14 @@ pub struct Pool {
 
 /// Which of an app's connections fit a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Near {
+pub struct PoolKey {
     /// Which of several pods.
     pub pod: usize,
     /// Whose connection it is, when the app is told that by the connection (PROXY protocol).
     pub client: Option<SocketAddr>,
 }
 
-struct OfApp {
+struct AppPool {
     /// Keeps the address that is the key from being given to another app, and not the app itself:
     /// others count by that who still uses it.
     app: std::sync::Weak<App>,
@@ -71,7 +71,7 @@ struct OfApp {
         clippy::vec_box,
         reason = "the box is lent to a request and comes back"
     )]
-    kept: Vec<Box<Connection>>,
+    kept: Vec<Box<UpstreamConnection>>,
     tls: Option<Arc<ClientConfig>>,
     /// When it last closed a kept connection by itself.
     closed_one: Option<Instant>,
@@ -82,7 +82,7 @@ struct OfApp {
 /// `None`: not yet.
 type Opening = Option<Result<(), Fault>>;
 
-impl Connection {
+impl UpstreamConnection {
     /// Whether it goes on: open, and used lately or now.
     fn stays(&self, now: Instant, idle: Duration) -> bool {
         !self.is_closed() && (self.is_in_use() || now.duration_since(self.since) < idle)
@@ -96,47 +96,47 @@ impl Connection {
     /// did not do.
     fn went_away(&self) -> bool {
         match &self.sender {
-            Sender::Http1(driven) => driven.is_closed(),
-            Sender::Http2(_) => false,
+            RequestSender::Http1(inline_connection) => inline_connection.is_closed(),
+            RequestSender::Http2(_) => false,
         }
     }
 
     /// Notices that it was closed.
     fn rest(&mut self) {
         match &mut self.sender {
-            Sender::Http1(driven) => driven.rest(),
-            Sender::Http2(_) => {}
+            RequestSender::Http1(inline_connection) => inline_connection.rest(),
+            RequestSender::Http2(_) => {}
         }
     }
 
     fn is_in_use(&self) -> bool {
         match &self.sender {
-            Sender::Http1(_) => false,
-            Sender::Http2(shared) => Rc::strong_count(&shared.slot) > 1,
+            RequestSender::Http1(_) => false,
+            RequestSender::Http2(shared) => Rc::strong_count(&shared.slot) > 1,
         }
     }
 
     /// Another place on one that many share.
-    fn slot(&self) -> Option<Connection> {
-        let Sender::Http2(shared) = &self.sender else {
+    fn slot(&self) -> Option<UpstreamConnection> {
+        let RequestSender::Http2(shared) = &self.sender else {
             return None;
         };
-        Some(Connection {
-            sender: Sender::Http2(shared.clone()),
+        Some(UpstreamConnection {
+            sender: RequestSender::Http2(shared.clone()),
             heard: self.heard.clone(),
             slot: self.slot.clone(),
             proof: self.proof.clone(),
             pool: self.pool.clone(),
             metrics: self.metrics.clone(),
-            timer: Timer::default(),
+            timer: ReusableTimer::default(),
             ..*self
         })
     }
 
     fn has_room(&self) -> bool {
         match &self.sender {
-            Sender::Http1(driven) => driven.is_ready(),
-            Sender::Http2(shared) => Rc::strong_count(&shared.slot) <= STREAMS as usize,
+            RequestSender::Http1(inline_connection) => inline_connection.is_ready(),
+            RequestSender::Http2(shared) => Rc::strong_count(&shared.slot) <= STREAMS as usize,
         }
     }
 }
@@ -156,37 +156,39 @@ impl Pool {
     ///
     /// # Errors
     /// [`Fault::Busy`]: it has as much to do as it may, or as it may for this client.
-    pub fn wait(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<Taken, Fault> {
+    pub fn admit(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<Taken, Fault> {
         app.load
             .take(slot, self.settings.requests(), holder)
             .ok_or(Fault::Busy)
     }
 
     /// A kept connection that is open and takes a request, if there is one.
-    pub fn take(
+    pub fn checkout(
         self: &Rc<Self>,
         app: &Arc<App>,
-        near: Near,
+        near: PoolKey,
         now: Instant,
         holder: Holder<'_>,
-    ) -> Option<Lease> {
+    ) -> Option<PooledConnection> {
         let mut apps = self.apps.borrow_mut();
         let of_app = apps.get_mut(&key(app))?;
         let at = of_app.youngest(near, now, self.settings.idle)?;
         let connection = of_app.kept.get_mut(at)?;
         let mut connection = match &connection.sender {
             // A client over its share gets `Busy` when it tries to open a new connection.
-            Sender::Http1(_) if !connection.slot.pass_to(self.settings.connections(), holder) => {
+            RequestSender::Http1(_)
+                if !connection.slot.pass_to(self.settings.connections(), holder) =>
+            {
                 return None;
             }
-            Sender::Http1(_) => of_app.kept.remove(at),
-            Sender::Http2(_) => {
+            RequestSender::Http1(_) => of_app.kept.remove(at),
+            RequestSender::Http2(_) => {
                 connection.since = now;
                 Box::new(connection.slot()?)
             }
         };
         connection.used_before = true;
-        Some(Lease {
+        Some(PooledConnection {
             connection,
             app: app.clone(),
         })
@@ -195,7 +197,7 @@ impl Pool {
     /// Whether the app has lately closed connections that were kept for it. What may not be sent
     /// twice is then sent on a new one: on a kept one it could arrive together with the end, and
     /// nobody could say whether it was done.
-    pub fn is_fickle(&self, app: &Arc<App>) -> bool {
+    pub fn closes_idle_connections(&self, app: &Arc<App>) -> bool {
         let mut apps = self.apps.borrow_mut();
         let Some(of_app) = apps.get_mut(&key(app)) else {
             return false;
@@ -207,10 +209,10 @@ impl Pool {
     }
 
     /// It has closed one under a request.
-    pub fn closed_one(&self, app: &Arc<App>) {
+    pub fn note_closed_idle(&self, app: &Arc<App>) {
         let mut apps = self.apps.borrow_mut();
         apps.entry(key(app))
-            .or_insert_with(|| OfApp::new(app))
+            .or_insert_with(|| AppPool::new(app))
             .closed_one = Some(Instant::now());
     }
 
@@ -218,15 +220,15 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Pool::connect`].
-    pub async fn lease(
+    pub async fn acquire(
         self: &Rc<Self>,
         app: &Arc<App>,
-        near: Near,
+        near: PoolKey,
         holder: Holder<'_>,
-    ) -> Result<Lease, Fault> {
+    ) -> Result<PooledConnection, Fault> {
         match app.spec.protocol {
             Protocol::Http1 => self.connect(app, near, holder).await,
-            Protocol::Http2 => self.share(app, near, holder).await,
+            Protocol::Http2 => self.acquire_shared(app, near, holder).await,
         }
     }
 
@@ -235,15 +237,15 @@ impl Pool {
     ///
     /// # Errors
     /// Those of [`Pool::connect`], whoever tried.
-    pub async fn share(
+    pub async fn acquire_shared(
         self: &Rc<Self>,
         app: &Arc<App>,
-        near: Near,
+        near: PoolKey,
         holder: Holder<'_>,
-    ) -> Result<Lease, Fault> {
+    ) -> Result<PooledConnection, Fault> {
         loop {
-            if let Some(lease) = self.take(app, near, Instant::now(), holder) {
-                return Ok(lease);
+            if let Some(pooled) = self.checkout(app, near, Instant::now(), holder) {
+                return Ok(pooled);
             }
             let (mut result, opens) = self.opening(app);
             let Some(opens) = opens else {
@@ -254,9 +256,9 @@ impl Pool {
                     Ok(Some(Ok(())) | None) | Err(_) => continue,
                 }
             };
-            let lease = self.connect(app, near, holder).await;
-            opens.send_replace(Some(lease.as_ref().map(|_| ()).map_err(|fault| *fault)));
-            return lease;
+            let pooled = self.connect(app, near, holder).await;
+            opens.send_replace(Some(pooled.as_ref().map(|_| ()).map_err(|fault| *fault)));
+            return pooled;
         }
     }
 
@@ -267,7 +269,7 @@ impl Pool {
         app: &Arc<App>,
     ) -> (watch::Receiver<Opening>, Option<watch::Sender<Opening>>) {
         let mut apps = self.apps.borrow_mut();
-        let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
+        let of_app = apps.entry(key(app)).or_insert_with(|| AppPool::new(app));
         if let Some(result) = &of_app.opening
             && result.has_changed().is_ok()
             && result.borrow().is_none()
@@ -287,22 +289,22 @@ impl Pool {
     pub async fn connect(
         self: &Rc<Self>,
         app: &Arc<App>,
-        near: Near,
+        near: PoolKey,
         holder: Holder<'_>,
-    ) -> Result<Lease, Fault> {
+    ) -> Result<PooledConnection, Fault> {
         let slot = app
             .load
             .take(Slot::Connection, self.settings.connections(), holder)
             .ok_or(Fault::Busy)?;
         let tls = self.tls(app)?;
         let opened = connect::open(app, near, tls, &self.settings, (&self.metrics, slot)).await?;
-        let connect::Opened {
+        let connect::OpenedConnection {
             sender,
             heard,
             slot,
             proof,
         } = opened;
-        let connection = Box::new(Connection {
+        let connection = Box::new(UpstreamConnection {
             sender,
             heard,
             slot,
@@ -311,30 +313,30 @@ impl Pool {
             near,
             pool: Rc::downgrade(self),
             metrics: self.metrics.clone(),
-            timer: Timer::default(),
+            timer: ReusableTimer::default(),
             since: Instant::now(),
         });
         if let Some(slot) = connection.slot() {
             self.store(app, Box::new(slot));
         }
-        Ok(Lease {
+        Ok(PooledConnection {
             connection,
             app: app.clone(),
         })
     }
 
     /// Keeps a connection whose request is answered.
-    pub fn keep(&self, lease: Lease) {
-        let Lease {
+    pub fn check_in(&self, pooled: PooledConnection) {
+        let PooledConnection {
             mut connection,
             app,
-        } = lease;
+        } = pooled;
         match &mut connection.sender {
             // The connection itself is kept since it was opened; this was a place on it.
-            Sender::Http2(_) => {}
-            Sender::Http1(driven) => {
-                driven.rest();
-                if !driven.is_closed() {
+            RequestSender::Http2(_) => {}
+            RequestSender::Http1(inline_connection) => {
+                inline_connection.rest();
+                if !inline_connection.is_closed() {
                     connection.slot.give_up();
                     connection.since = Instant::now();
                     self.store(&app, connection);
@@ -343,9 +345,9 @@ impl Pool {
         }
     }
 
-    fn store(&self, app: &Arc<App>, kept: Box<Connection>) {
+    fn store(&self, app: &Arc<App>, kept: Box<UpstreamConnection>) {
         let mut apps = self.apps.borrow_mut();
-        let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
+        let of_app = apps.entry(key(app)).or_insert_with(|| AppPool::new(app));
         debug_assert!(std::ptr::eq(of_app.app.as_ptr(), Arc::as_ptr(app)));
         // The oldest first: the youngest are used first, and these were not needed for longest.
         if of_app.kept.len() >= MOST_KEPT
@@ -371,7 +373,7 @@ impl Pool {
     }
 
     /// Expires now and then; never ends.
-    pub async fn keep_tidy(self: Rc<Self>) {
+    pub async fn expire_periodically(self: Rc<Self>) {
         let mut tick = tokio::time::interval(self.settings.idle.max(Duration::from_secs(1)) / 2);
         loop {
             tick.tick().await;
@@ -391,11 +393,11 @@ impl Pool {
             UpstreamScheme::Https => {}
         }
         let mut apps = self.apps.borrow_mut();
-        let of_app = apps.entry(key(app)).or_insert_with(|| OfApp::new(app));
+        let of_app = apps.entry(key(app)).or_insert_with(|| AppPool::new(app));
         if of_app.tls.is_none() {
             let config = app_tls::client(&app.spec.tls).map_err(|error| {
                 tracing::debug!(app = %app.id(), %error, "no TLS towards the app");
-                Fault::Tls(Distrust::Handshake)
+                Fault::Tls(UpstreamTlsFailure::Handshake)
             })?;
             of_app.tls = Some(match app.spec.protocol {
                 Protocol::Http1 => config,
@@ -410,9 +412,9 @@ impl Pool {
     }
 }
 
-impl OfApp {
-    fn new(app: &Arc<App>) -> OfApp {
-        OfApp {
+impl AppPool {
+    fn new(app: &Arc<App>) -> AppPool {
+        AppPool {
             app: Arc::downgrade(app),
             kept: Vec::new(),
             tls: None,
@@ -423,7 +425,7 @@ impl OfApp {
 
     /// Where the one is that was used last, of those that fit and take a request. Looks at no other
     /// than it has to: what is older is tidied now and then.
-    fn youngest(&mut self, near: Near, now: Instant, idle: Duration) -> Option<usize> {
+    fn youngest(&mut self, near: PoolKey, now: Instant, idle: Duration) -> Option<usize> {
         let mut at = self.kept.len();
         loop {
             at = at.checked_sub(1)?;

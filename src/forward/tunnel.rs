@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use super::{frames::FrameWalk, lease::Lease};
+use super::{pooled::PooledConnection, websocket_frames::FrameWalker};
 use crate::{
     ops::drain::DrainWatcher,
     session::usage::Usage,
@@ -42,7 +42,7 @@ const POLITE: Duration = Duration::from_secs(1);
 
 /// What went through a tunnel.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carried {
+pub struct TunnelBytes {
     /// Bytes from the client to the app.
     pub up: u64,
     /// Bytes from the app to the client.
@@ -51,34 +51,34 @@ pub struct Carried {
 
 /// What a Close frame says (RFC 6455 section 7.4).
 #[derive(Clone, Copy, Debug)]
-struct Farewell {
+struct CloseFrame {
     code: u16,
     reason: &'static str,
 }
 
 /// Nobody said anything for too long.
-const SILENT: Farewell = Farewell {
+const SILENT: CloseFrame = CloseFrame {
     code: 1001,
     reason: "nobody said anything",
 };
 /// The process stops.
-const GOING_AWAY: Farewell = Farewell {
+const GOING_AWAY: CloseFrame = CloseFrame {
     code: 1001,
     reason: "the gateway restarts",
 };
 
-impl From<RevocationReason> for Farewell {
-    fn from(reason: RevocationReason) -> Farewell {
+impl From<RevocationReason> for CloseFrame {
+    fn from(reason: RevocationReason) -> CloseFrame {
         let reason = match reason {
             RevocationReason::SessionEnded => "the session has ended",
             RevocationReason::NoLongerAllowed => "this app is no longer for you",
             RevocationReason::AppGone => "this app is gone",
         };
-        Farewell { code: 1008, reason }
+        CloseFrame { code: 1008, reason }
     }
 }
 
-impl Farewell {
+impl CloseFrame {
     /// The frame; what goes to an app is masked, as all that a client sends is (section 5.3).
     fn frame(self, masked: bool) -> Vec<u8> {
         let mut payload = self.code.to_be_bytes().to_vec();
@@ -103,14 +103,14 @@ impl Farewell {
 
 /// Tells both directions to end. Only one thread ever touches it.
 struct Stop {
-    farewell: Cell<Option<Farewell>>,
+    farewell: Cell<Option<CloseFrame>>,
     /// When a byte last came, from either side.
     heard: Cell<Instant>,
     told: Notify,
 }
 
 impl Stop {
-    fn tell(&self, farewell: Farewell) {
+    fn tell(&self, farewell: CloseFrame) {
         self.farewell.set(Some(farewell));
         self.told.notify_waiters();
     }
@@ -131,13 +131,13 @@ impl Stop {
 /// In the last two cases both sides are told, between frames, and then both are closed.
 pub async fn tunnel(
     client: OnUpgrade,
-    (upstream, lease): (OnUpgrade, Lease),
+    (upstream, pooled): (OnUpgrade, PooledConnection),
     usage: Option<Usage>,
     revocation: &Revocation,
     mut drain: DrainWatcher,
     idle: Duration,
-) -> Carried {
-    let mut carried = Carried::default();
+) -> TunnelBytes {
+    let mut carried = TunnelBytes::default();
     let stop = Stop {
         farewell: Cell::default(),
         heard: Cell::new(Instant::now()),
@@ -146,7 +146,7 @@ pub async fn tunnel(
     {
         let carry = async {
             let (client, upstream) = (client.await?, upstream.await?);
-            let _stream = lease.into_stream();
+            let _stream = pooled.into_http2_slot();
             let (client_read, client_write) = split(client);
             let (upstream_read, upstream_write) = split(upstream);
             let up = carry(
@@ -187,7 +187,7 @@ pub async fn tunnel(
                 }
                 None
             }
-            reason = revocation.revoked() => Some(Farewell::from(reason)),
+            reason = revocation.revoked() => Some(CloseFrame::from(reason)),
             () = drain.stopping() => Some(GOING_AWAY),
             () = stop.silence(idle) => Some(SILENT),
         };
@@ -229,7 +229,7 @@ async fn carry(
     stop: &Stop,
     count: &mut u64,
 ) -> io::Result<()> {
-    let mut walk = FrameWalk::default();
+    let mut walk = FrameWalker::default();
     loop {
         let farewell = stop.farewell.get();
         if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
@@ -264,7 +264,7 @@ async fn carry(
         };
         let bytes = &read[..passes];
         // Only what a person sends is use; ping and pong are a browser left open.
-        let data = walk.saw_data(bytes);
+        let data = walk.feed(bytes);
         if let (Direction::ToApp(Some(usage)), true, None) = (&direction, data, farewell) {
             usage.touch();
         }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_close_frame_says_why_and_is_masked_towards_an_app() {
-        let plain = Farewell::from(RevocationReason::SessionEnded).frame(false);
+        let plain = CloseFrame::from(RevocationReason::SessionEnded).frame(false);
         assert_eq!(plain[..4], [0x88, 23, 0x03, 0xf0]);
         assert_eq!(&plain[4..], b"the session has ended");
         let masked = GOING_AWAY.frame(true);

@@ -11,8 +11,8 @@ use super::{
     Forwarded,
     body::{Upload, UploadState},
     fault::Fault,
-    lease::{Failed, Lease, Sender},
-    pool::{Near, Pool},
+    pool::{Pool, PoolKey},
+    pooled::{PooledConnection, RequestSender, SendError},
     relay,
 };
 use crate::{
@@ -32,7 +32,7 @@ const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 pub async fn handshake(
     pool: &Rc<Pool>,
     app: &Arc<App>,
-    (near, holder): (Near, Holder<'_>),
+    (near, holder): (PoolKey, Holder<'_>),
     mut request: Request<Upload>,
     usage: Option<Usage>,
 ) -> Result<Forwarded, Fault> {
@@ -42,12 +42,12 @@ pub async fn handshake(
         .map(accept_value)
         .ok_or(Fault::Unsendable)?;
     // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
-    let mut lease = pool.lease(app, near, holder).await?;
+    let mut pooled = pool.acquire(app, near, holder).await?;
     // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
-    lease.connection.sender.go_on();
-    let streams = match &lease.connection.sender {
-        Sender::Http1(_) => false,
-        Sender::Http2(shared) => {
+    pooled.connection.sender.spawn();
+    let streams = match &pooled.connection.sender {
+        RequestSender::Http1(_) => false,
+        RequestSender::Http2(shared) => {
             let told =
                 tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;
             if !told.unwrap_or(false) {
@@ -57,23 +57,23 @@ pub async fn handshake(
             true
         }
     };
-    let sent = match lease
+    let sent = match pooled
         .send(request, &UploadState::none(), app.spec.timeout)
         .await
     {
         // The connection was going; nothing was sent on it.
-        Err(Failed {
+        Err(SendError {
             unsent: Some(request),
             ..
         }) => {
-            let lease = pool.share(app, near, holder).await?;
-            lease
+            let pooled = pool.acquire_shared(app, near, holder).await?;
+            pooled
                 .send(*request, &UploadState::none(), app.spec.timeout)
                 .await
         }
         sent => sent,
     };
-    let (response, lease) = sent.map_err(|failed| failed.fault)?;
+    let (response, pooled) = sent.map_err(|failed| failed.fault)?;
     let accepted = if streams {
         response.status() == StatusCode::OK
     } else {
@@ -81,19 +81,19 @@ pub async fn handshake(
     };
     if !accepted {
         return relay(
-            (response, lease),
+            (response, pooled),
             usage,
             UploadState::none(),
             &pool.settings,
             None,
         );
     }
-    switch(response, lease, streams, &expected)
+    switch(response, pooled, streams, &expected)
 }
 
 fn switch(
     mut response: Response<Incoming>,
-    lease: Lease,
+    pooled: PooledConnection,
     streams: bool,
     expected: &str,
 ) -> Result<Forwarded, Fault> {
@@ -120,7 +120,7 @@ fn switch(
     Ok(Forwarded::Switched {
         head: response.map(|_| ()),
         upstream,
-        lease,
+        lease: pooled,
     })
 }
 

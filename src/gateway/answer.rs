@@ -14,7 +14,7 @@ use super::{access_log::Record, endpoints::Call, still_allowed::Question};
 use crate::{
     cluster::pod_logs::Log,
     forward::body::Download,
-    listener::connection::{Busy, Exchange},
+    listener::connection::{ActiveRequest, Exchange},
     streams::{Revocation, StreamGuard, Streams},
 };
 
@@ -32,7 +32,7 @@ pub struct Answer {
     /// client takes is seen.
     left: Bytes,
     /// The connection is not idle while the body lives.
-    busy: Option<Busy>,
+    busy: Option<ActiveRequest>,
 }
 
 enum Content {
@@ -101,7 +101,7 @@ impl Answer {
     }
 
     /// Ties the connection to the body.
-    pub fn on_wire(mut self, exchange: Option<Rc<Exchange>>, busy: Busy) -> Answer {
+    pub fn on_wire(mut self, exchange: Option<Rc<Exchange>>, busy: ActiveRequest) -> Answer {
         (self.exchange, self.busy) = (exchange, Some(busy));
         self
     }

@@ -17,7 +17,10 @@ use super::{answer::Answer, recognised::Recognised, thread::DataThread};
 use crate::{
     forward::standing_headers::StandingHeaders,
     incoming::Malformed,
-    listener::connection::{Busy, Exchange, Exchanges, Newcomer, Pulse, Seat, Serve, Shown},
+    listener::connection::{
+        ActiveRequest, ConnectionActivity, ConnectionPermit, Exchange, Exchanges, MakeService,
+        NewConnection, ServedCertificate,
+    },
     model::arrival::Arrival,
     ops::drain::DrainWatcher,
     peer::{self, Peer},
@@ -32,7 +35,7 @@ pub struct Connection {
     /// Whom they brought last.
     pub recognised: Recognised,
     /// Its place among the connections that may be open.
-    pub seat: Rc<Seat>,
+    pub permit: Rc<ConnectionPermit>,
     /// Tells that the process stops.
     pub drain: DrainWatcher,
     /// Whether everything on it is sent on to https.
@@ -41,10 +44,10 @@ pub struct Connection {
     pub head_fields: usize,
     /// The client's.
     port: u16,
-    shown: Option<Shown>,
+    certificate: Option<ServedCertificate>,
     /// The host that the certificate was last found to speak for.
     spoken_for: RefCell<Option<HeaderValue>>,
-    pulse: std::sync::Arc<Pulse>,
+    activity: std::sync::Arc<ConnectionActivity>,
     exchanges: Exchanges,
 }
 
@@ -53,7 +56,7 @@ impl Connection {
     /// one name may use it for another, if the certificate speaks for both (RFC 9110 section 7.4).
     /// A proxy of ours may mix what it likes.
     pub fn is_for(&self, headers: &HeaderMap) -> bool {
-        let (Some(shown), false) = (&self.shown, self.peer.trusted) else {
+        let (Some(certificate), false) = (&self.certificate, self.peer.trusted) else {
             return true;
         };
         let Some(host) = headers.get(header::HOST) else {
@@ -64,7 +67,7 @@ impl Connection {
         }
         let fits = host
             .to_str()
-            .is_ok_and(|host| shown.is_for(without_port(host)));
+            .is_ok_and(|host| certificate.is_for(without_port(host)));
         if fits {
             self.spoken_for.replace(Some(host.clone()));
         }
@@ -76,7 +79,7 @@ impl Connection {
     /// The bytes that follow are no requests.
     pub fn switch_to_tunnel(&self) {
         if !self.exchanges.are_streams() {
-            self.pulse.switch_to_tunnel();
+            self.activity.switch_to_tunnel();
         }
     }
 }
@@ -98,7 +101,7 @@ pub struct Wire {
     /// It asks for a WebSocket as HTTP/2 does; said yes by any success.
     is_connect: Cell<bool>,
     /// Until it is answered.
-    busy: Busy,
+    busy: ActiveRequest,
 }
 
 impl Wire {
@@ -154,7 +157,7 @@ impl Wire {
             if self.is_connect.get() && response.status().is_success() {
                 *response.status_mut() = StatusCode::BAD_GATEWAY;
             }
-        } else if self.connection.pulse.is_leaving() {
+        } else if self.connection.activity.is_leaving() {
             response
                 .headers_mut()
                 .insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -164,7 +167,7 @@ impl Wire {
     }
 
     /// What keeps the connection from counting as idle.
-    pub fn into_busy(self) -> Busy {
+    pub fn into_busy(self) -> ActiveRequest {
         self.busy
     }
 }
@@ -179,19 +182,19 @@ pub struct Service {
     pub redirects: bool,
 }
 
-impl Serve for Service {
+impl MakeService for Service {
     type Service = ConnectionService;
     type Body = Answer;
     type Error = Infallible;
 
-    fn connected(&self, newcomer: Newcomer) -> ConnectionService {
-        let Newcomer {
+    fn connected(&self, newcomer: NewConnection) -> ConnectionService {
+        let NewConnection {
             address,
-            seat,
-            shown,
+            permit,
+            certificate,
             drain,
             head_fields,
-            pulse,
+            activity,
             exchanges,
         } = newcomer;
         let connection = Connection {
@@ -200,12 +203,12 @@ impl Serve for Service {
             head_fields,
             standing: StandingHeaders::default(),
             recognised: Recognised::default(),
-            seat: Rc::new(seat),
+            permit: Rc::new(permit),
             port: address.port(),
             drain,
-            shown,
+            certificate,
             spoken_for: RefCell::default(),
-            pulse,
+            activity,
             exchanges,
         };
         ConnectionService {
@@ -228,7 +231,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (thread, connection) = (self.thread.clone(), self.connection.clone());
-        let (exchange, busy) = (connection.exchanges.next(), connection.pulse.request());
+        let (exchange, busy) = (connection.exchanges.next(), connection.activity.request());
         let wire = Wire {
             connection,
             exchange,

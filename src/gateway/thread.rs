@@ -71,7 +71,7 @@ impl DataThread {
             gateway.metrics.streams_cut.clone(),
         );
         let log = RequestLog::new(gateway.log.clone());
-        tokio::task::spawn_local(pool.clone().keep_tidy());
+        tokio::task::spawn_local(pool.clone().expire_periodically());
         tokio::task::spawn_local(
             streams
                 .clone()

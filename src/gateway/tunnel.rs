@@ -8,7 +8,7 @@ use hyper::upgrade::OnUpgrade;
 
 use super::{access_log::Record, answer::Answer, connection::Wire, still_allowed::StillAllowed};
 use crate::{
-    forward::{lease::Lease, tunnel::tunnel},
+    forward::{pooled::PooledConnection, tunnel::tunnel},
     session::usage::Usage,
     streams::{Revocation, Streams},
 };
@@ -22,7 +22,7 @@ pub struct Tunnel {
     /// The app's side.
     pub upstream: OnUpgrade,
     /// Its place on the connection to the app.
-    pub lease: Lease,
+    pub lease: PooledConnection,
     /// Kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Asked while it lives.
@@ -48,14 +48,17 @@ impl Tunnel {
         } = self;
         wire.connection.switch_to_tunnel();
         // The drain waits for a farewell.
-        let (seat, drain) = (wire.connection.seat.clone(), wire.connection.drain.clone());
+        let (permit, drain) = (
+            wire.connection.permit.clone(),
+            wire.connection.drain.clone(),
+        );
         let busy = wire.into_busy();
         tokio::task::spawn_local(async move {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), move || question.ask());
             let carried = tunnel(client, (upstream, lease), usage, &revocation, drain, idle).await;
             record.add_bytes(carried.down);
-            drop((seat, busy));
+            drop((permit, busy));
             if let Some(reason) = revocation.reason() {
                 record.conclude(reason.as_str());
             }

@@ -11,8 +11,8 @@ use tokio::{
 use super::metrics::ListenerMetrics;
 use super::{
     ListenerSettings,
-    connection::{Arrived, Serve, connection},
-    seats::Seats,
+    connection::{AcceptedStream, MakeService, connection},
+    connection_limit::ConnectionLimit,
 };
 use crate::ops::drain::DrainWatcher;
 
@@ -45,25 +45,27 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub async fn accept(
     (listener, is_shared): (TcpListener, bool),
     settings: Rc<ListenerSettings>,
-    serve: Rc<impl Serve>,
-    seats: Arc<Seats>,
+    serve: Rc<impl MakeService>,
+    limit: Arc<ConnectionLimit>,
     metrics: Arc<ListenerMetrics>,
     mut drain: DrainWatcher,
 ) {
     let serve_one = |stream: TcpStream, address: SocketAddr, drain: DrainWatcher| {
         // Without a seat the stream is closed without an answer: an answer costs more than a full
         // gateway can give. Who is introduced is counted under the address that will be named.
-        let Some(seat) = seats.take() else { return };
-        let seat = if settings.is_introduced(address) {
-            Some(seat)
-        } else {
-            seat.of_client(address.ip())
+        let Some(permit) = limit.acquire() else {
+            return;
         };
-        let Some(seat) = seat else { return };
-        let arrived = Arrived {
+        let permit = if settings.is_introduced(address) {
+            Some(permit)
+        } else {
+            permit.for_client(address.ip())
+        };
+        let Some(permit) = permit else { return };
+        let arrived = AcceptedStream {
             stream,
             address,
-            seat,
+            permit,
         };
         let connection = connection(
             arrived,

@@ -13,18 +13,18 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     ListenerSettings,
-    http::Serving,
-    metrics::{ListenerMetrics, Refused},
-    preface::speaks_http2,
-    proxy_protocol::{self, Broken},
+    http::HttpServer,
+    metrics::{ConnectionRefusal, ListenerMetrics},
+    preface::detect_http2,
+    proxy_protocol::{self, ProxyHeaderError},
     tls,
     write_stall::WriteStall,
 };
 pub use super::{
+    connection_limit::ConnectionPermit,
     exchange::{Exchange, Exchanges},
-    pulse::{Busy, Pulse},
-    seats::Seat,
-    tls::Shown,
+    timeouts::{ActiveRequest, ConnectionActivity},
+    tls::ServedCertificate,
 };
 use crate::ops::drain::DrainWatcher;
 
@@ -32,7 +32,7 @@ use crate::ops::drain::DrainWatcher;
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Makes the service of each connection.
-pub trait Serve: 'static {
+pub trait MakeService: 'static {
     /// The service of one connection.
     type Service: Service<
             http::Request<Incoming>,
@@ -49,43 +49,43 @@ pub trait Serve: 'static {
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
     /// A new connection.
-    fn connected(&self, newcomer: Newcomer) -> Self::Service;
+    fn connected(&self, newcomer: NewConnection) -> Self::Service;
 }
 
 /// A connection that is ready for requests.
 #[derive(Debug)]
-pub struct Newcomer {
+pub struct NewConnection {
     /// Who is connected, or who is behind the balancer that is.
     pub address: SocketAddr,
     /// Kept for as long as anything of the connection lives, a tunnel included.
-    pub seat: Seat,
+    pub permit: ConnectionPermit,
     /// The certificate that was shown; `None` without TLS of ours.
-    pub shown: Option<Shown>,
+    pub certificate: Option<ServedCertificate>,
     /// Tells that the process stops.
     pub drain: DrainWatcher,
     /// Most header fields of a request.
     pub head_fields: usize,
     /// Told when a request comes, and when it is answered.
-    pub pulse: Arc<Pulse>,
+    pub activity: Arc<ConnectionActivity>,
     /// How each request is ended before its time.
     pub exchanges: Exchanges,
 }
 
 /// A connection that was just accepted.
-pub struct Arrived<S> {
+pub struct AcceptedStream<S> {
     /// The bytes.
     pub stream: S,
     /// Who.
     pub address: SocketAddr,
     /// Its place.
-    pub seat: Seat,
+    pub permit: ConnectionPermit,
 }
 
 /// Serves one connection to its end.
 pub async fn connection(
-    arrived: Arrived<TcpStream>,
+    arrived: AcceptedStream<TcpStream>,
     settings: Rc<ListenerSettings>,
-    serve: Rc<impl Serve>,
+    serve: Rc<impl MakeService>,
     metrics: Arc<ListenerMetrics>,
     drain: DrainWatcher,
 ) {
@@ -93,10 +93,10 @@ pub async fn connection(
     let Some(arrived) = introduced(arrived, &settings, deadline, &metrics).await else {
         return;
     };
-    let Arrived {
+    let AcceptedStream {
         stream,
         address,
-        seat,
+        permit,
     } = arrived;
     // Answers are written whole; waiting to fill a segment only delays the last one.
     let _ = stream.set_nodelay(true);
@@ -104,31 +104,31 @@ pub async fn connection(
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     // Below TLS, which takes some bytes also when the client takes none.
     let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
-    let serving = |shown| Serving {
+    let serving = |certificate| HttpServer {
         settings: &settings,
         serve: &*serve,
         metrics: &metrics,
         drain,
-        shown,
+        certificate,
     };
     match &settings.tls {
         tls::TlsSettings::Off if settings.h2c => {
             // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
-            let first = Instant::now() + settings.patience.first_byte;
-            match timeout_at(first, speaks_http2(stream)).await {
+            let first = Instant::now() + settings.timeouts.first_byte;
+            match timeout_at(first, detect_http2(stream)).await {
                 Ok(Ok((true, stream))) => {
-                    Box::pin(serving(None).http2(Arrived {
+                    Box::pin(serving(None).http2(AcceptedStream {
                         stream,
                         address,
-                        seat,
+                        permit,
                     }))
                     .await;
                 }
                 Ok(Ok((false, stream))) => {
-                    Box::pin(serving(None).http1(Arrived {
+                    Box::pin(serving(None).http1(AcceptedStream {
                         stream,
                         address,
-                        seat,
+                        permit,
                     }))
                     .await;
                 }
@@ -137,10 +137,10 @@ pub async fn connection(
             }
         }
         tls::TlsSettings::Off => {
-            Box::pin(serving(None).http1(Arrived {
+            Box::pin(serving(None).http1(AcceptedStream {
                 stream,
                 address,
-                seat,
+                permit,
             }))
             .await
         }
@@ -152,25 +152,25 @@ pub async fn connection(
             match timeout_at(deadline, handshake).await {
                 Ok(Ok(stream)) => {
                     let (_, session) = stream.get_ref();
-                    let shown = certificates.shown_to(session.server_name());
+                    let certificate = certificates.served_for(session.server_name());
                     if session.alpn_protocol() == Some(tls::HTTP2) {
-                        Box::pin(serving(shown).http2(Arrived {
+                        Box::pin(serving(certificate).http2(AcceptedStream {
                             stream,
                             address,
-                            seat,
+                            permit,
                         }))
                         .await;
                     } else {
-                        Box::pin(serving(shown).http1(Arrived {
+                        Box::pin(serving(certificate).http1(AcceptedStream {
                             stream,
                             address,
-                            seat,
+                            permit,
                         }))
                         .await;
                     }
                 }
                 Ok(Err(error)) => {
-                    metrics.refused(Refused::Handshake);
+                    metrics.refused(ConnectionRefusal::Handshake);
                     tracing::debug!(%error, "TLS handshake failed");
                 }
                 Err(_) => {
@@ -187,32 +187,32 @@ pub async fn connection(
 /// What a balancer carries was written by the client that it names, who is no proxy of ours because
 /// the balancer is one.
 async fn introduced(
-    mut arrived: Arrived<TcpStream>,
+    mut arrived: AcceptedStream<TcpStream>,
     settings: &ListenerSettings,
     deadline: Instant,
     metrics: &ListenerMetrics,
-) -> Option<Arrived<TcpStream>> {
+) -> Option<AcceptedStream<TcpStream>> {
     if !settings.is_introduced(arrived.address) {
         return Some(arrived);
     }
     let peer = arrived.address;
     let reason = match timeout_at(deadline, proxy_protocol::read(&mut arrived.stream)).await {
         Ok(Ok(Some(address))) => {
-            let seat = arrived.seat.of_client(address.ip())?;
-            return Some(Arrived {
+            let permit = arrived.permit.for_client(address.ip())?;
+            return Some(AcceptedStream {
                 address,
-                seat,
+                permit,
                 ..arrived
             });
         }
         // The balancer's own connection, or one whose client has no address: behind it there may be
         // many.
         Ok(Ok(None)) => return Some(arrived),
-        Ok(Err(Broken::Missing)) => Refused::ProxyHeaderMissing,
-        Ok(Err(Broken::Malformed)) => Refused::ProxyHeaderMalformed,
-        Ok(Err(Broken::TooLong)) => Refused::ProxyHeaderTooLong,
-        Ok(Err(Broken::Unfinished)) => Refused::ProxyHeaderUnfinished,
-        Err(_) => Refused::ProxyHeaderSlow,
+        Ok(Err(ProxyHeaderError::Missing)) => ConnectionRefusal::ProxyHeaderMissing,
+        Ok(Err(ProxyHeaderError::Malformed)) => ConnectionRefusal::ProxyHeaderMalformed,
+        Ok(Err(ProxyHeaderError::TooLong)) => ConnectionRefusal::ProxyHeaderTooLong,
+        Ok(Err(ProxyHeaderError::Unfinished)) => ConnectionRefusal::ProxyHeaderUnfinished,
+        Err(_) => ConnectionRefusal::ProxyHeaderSlow,
     };
     metrics.refused(reason);
     tracing::debug!(%peer, reason = reason.as_str(), "connection closed");

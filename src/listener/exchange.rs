@@ -38,13 +38,13 @@ impl Exchange {
 
     /// Resolves when the client has taken nothing of what was offered for so long. To be polled
     /// after whatever writes the answer, in the same task: that is what wakes it.
-    async fn stalled(&self, patience: Duration) {
+    async fn stalled(&self, timeouts: Duration) {
         let mut timer: Option<std::pin::Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
             let Some(offered) = self.offered.get() else {
                 return Poll::Pending;
             };
-            let until = offered + patience;
+            let until = offered + timeouts;
             let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if timer.deadline() != until {
                 timer.as_mut().reset(until);
@@ -62,7 +62,7 @@ pub enum Exchanges {
     /// HTTP/1.1: the same for all of them.
     Whole(Rc<Exchange>),
     /// HTTP/2: one for each.
-    Each(Streams),
+    Each(Http2Executor),
 }
 
 impl Exchanges {
@@ -88,22 +88,22 @@ impl Exchanges {
 /// hyper calls the service with a request and, before anything else, hands over the task that
 /// answers it; so what the service took last belongs to the task that comes next.
 #[derive(Clone, Debug)]
-pub struct Streams {
+pub struct Http2Executor {
     coming: Rc<RefCell<Option<Rc<Exchange>>>>,
-    patience: Duration,
+    timeouts: Duration,
     stalls: prometheus_client::metrics::counter::Counter,
 }
 
-impl Streams {
+impl Http2Executor {
     /// None yet. A client may take nothing of an answer for so long; `stalls` counts those that
     /// were let go.
     pub fn new(
-        patience: Duration,
+        timeouts: Duration,
         stalls: prometheus_client::metrics::counter::Counter,
-    ) -> Streams {
-        Streams {
+    ) -> Http2Executor {
+        Http2Executor {
             coming: Rc::default(),
-            patience,
+            timeouts,
             stalls,
         }
     }
@@ -115,14 +115,14 @@ impl Streams {
     }
 }
 
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Http2Executor {
     fn execute(&self, task: F) {
         let Some(exchange) = self.coming.take() else {
             // The half of a WebSocket that hyper writes by itself; it ends with the tunnel.
             tokio::task::spawn_local(task);
             return;
         };
-        let (patience, stalls) = (self.patience, self.stalls.clone());
+        let (timeouts, stalls) = (self.timeouts, self.stalls.clone());
         tokio::task::spawn_local(async move {
             let mut task = pin!(task);
             // Dropped before its end, a stream is reset; the connection and all others go on.
@@ -130,7 +130,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
                 biased;
                 () = task.as_mut() => {}
                 _ = exchange.revocation.revoked() => {}
-                () = exchange.stalled(patience) => { stalls.inc(); }
+                () = exchange.stalled(timeouts) => { stalls.inc(); }
             }
         });
     }

@@ -17,10 +17,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::metrics::ListenerMetrics;
 use super::{
     ListenerSettings,
-    connection::{Arrived, Newcomer, Serve},
-    exchange::{Exchange, Exchanges, Streams},
-    pulse::{Heard, Missed, Pulse},
-    tls::Shown,
+    connection::{AcceptedStream, MakeService, NewConnection},
+    exchange::{Exchange, Exchanges, Http2Executor},
+    timeouts::{ActivityStream, ConnectionActivity, Timeout},
+    tls::ServedCertificate,
 };
 use crate::ops::drain::DrainWatcher;
 
@@ -33,7 +33,7 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// What is held of one answer that the client does not take, in bytes.
 const SEND_BUFFER: usize = 16 * 1024;
-/// Streams that a client opens and resets at once, of which we have not heard yet (CVE-2023-44487),
+/// Http2Executor that a client opens and resets at once, of which we have not heard yet (CVE-2023-44487),
 /// and streams that it has us reset (CVE-2025-8671): more than so many end the connection with
 /// ENHANCE_YOUR_CALM.
 const RESETS_BY_CLIENT: usize = 20;
@@ -46,7 +46,7 @@ enum Aside {
     /// Its request may not go on.
     Revocation,
     /// Something did not come in time.
-    Missed(Missed),
+    Timeout(Timeout),
     /// The process stops soon.
     Leaving,
     /// The process stops.
@@ -57,7 +57,7 @@ enum Aside {
 type Asides<'c> = FuturesUnordered<Pin<Box<dyn Future<Output = Aside> + 'c>>>;
 
 /// What a connection serves, and how.
-pub struct Serving<'c, S> {
+pub struct HttpServer<'c, S> {
     /// The listener's.
     pub settings: &'c ListenerSettings,
     /// Makes the service.
@@ -67,37 +67,37 @@ pub struct Serving<'c, S> {
     /// Tells that the process stops.
     pub drain: DrainWatcher,
     /// The certificate that was shown.
-    pub shown: Option<Shown>,
+    pub certificate: Option<ServedCertificate>,
 }
 
-impl<S: Serve> Serving<'_, S> {
+impl<S: MakeService> HttpServer<'_, S> {
     /// HTTP/1.1 until the connection ends.
     pub async fn http1<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         self,
-        arrived: Arrived<T>,
+        arrived: AcceptedStream<T>,
     ) {
-        let Serving {
+        let HttpServer {
             settings,
             serve,
             metrics,
             mut drain,
-            shown,
+            certificate,
         } = self;
         let mut soon = drain.clone();
-        let Arrived {
+        let AcceptedStream {
             stream,
             address,
-            seat,
+            permit,
         } = arrived;
-        let (pulse, exchange) = (Pulse::new(false), Rc::new(Exchange::default()));
-        let missed = || async { Aside::Missed(pulse.misses(&settings.patience).await) };
-        let newcomer = Newcomer {
+        let (activity, exchange) = (ConnectionActivity::new(false), Rc::new(Exchange::default()));
+        let expired = || async { Aside::Timeout(activity.expired(&settings.timeouts).await) };
+        let newcomer = NewConnection {
             address,
-            seat,
-            shown,
+            permit,
+            certificate,
             drain: drain.clone(),
             head_fields: settings.head_fields,
-            pulse: pulse.clone(),
+            activity: activity.clone(),
             exchanges: Exchanges::Whole(exchange.clone()),
         };
         let mut http1 = http1::Builder::new();
@@ -113,7 +113,7 @@ impl<S: Serve> Serving<'_, S> {
             // The app's own Date header, or none: nothing of an answer is invented.
             .auto_date_header(false)
             .serve_connection(
-                TokioIo::new(Heard::new(stream, pulse.clone()).strict()),
+                TokioIo::new(ActivityStream::new(stream, activity.clone()).strict()),
                 serve.connected(newcomer),
             )
             .with_upgrades();
@@ -123,7 +123,7 @@ impl<S: Serve> Serving<'_, S> {
             exchange.revocation.revoked().await;
             Aside::Revocation
         }));
-        asides.push(Box::pin(missed()));
+        asides.push(Box::pin(expired()));
         asides.push(Box::pin(async {
             soon.leaving().await;
             Aside::Leaving
@@ -139,23 +139,23 @@ impl<S: Serve> Serving<'_, S> {
             });
             match aside.await {
                 Err(result) => break result,
-                Ok(Some(Aside::Missed(Missed::Age))) => {
-                    metrics.deadlines.missed(Missed::Age.as_str());
-                    pulse.leave();
-                    asides.push(Box::pin(missed()));
+                Ok(Some(Aside::Timeout(Timeout::Age))) => {
+                    metrics.deadlines.missed(Timeout::Age.as_str());
+                    activity.leave();
+                    asides.push(Box::pin(expired()));
                 }
-                Ok(Some(Aside::Missed(
-                    missed @ (Missed::FirstByte | Missed::Head | Missed::NextRequest),
+                Ok(Some(Aside::Timeout(
+                    expired @ (Timeout::FirstByte | Timeout::Head | Timeout::NextRequest),
                 ))) => {
-                    metrics.deadlines.missed(missed.as_str());
+                    metrics.deadlines.missed(expired.as_str());
                     return;
                 }
                 // The next answer says `Connection: close`; who asks for nothing more is closed
                 // when we stop.
-                Ok(Some(Aside::Leaving)) => pulse.leave(),
+                Ok(Some(Aside::Leaving)) => activity.leave(),
                 // A request may be on its way on a connection that was accepted and has brought
                 // none: it is answered, and waited for no longer than for any first byte.
-                Ok(Some(Aside::Stopping)) if pulse.is_fresh() => pulse.leave(),
+                Ok(Some(Aside::Stopping)) if activity.is_fresh() => activity.leave(),
                 Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
                 Ok(Some(Aside::Revocation) | None) => return,
             }
@@ -173,29 +173,32 @@ impl<S: Serve> Serving<'_, S> {
     }
 
     /// HTTP/2 until the connection ends (RFC 9113), with WebSockets (RFC 8441).
-    pub async fn http2<T: AsyncRead + AsyncWrite + Unpin + 'static>(self, arrived: Arrived<T>) {
-        let Serving {
+    pub async fn http2<T: AsyncRead + AsyncWrite + Unpin + 'static>(
+        self,
+        arrived: AcceptedStream<T>,
+    ) {
+        let HttpServer {
             settings,
             serve,
             metrics,
             mut drain,
-            shown,
+            certificate,
         } = self;
         let mut soon = drain.clone();
-        let Arrived {
+        let AcceptedStream {
             stream,
             address,
-            seat,
+            permit,
         } = arrived;
-        let pulse = Pulse::new(true);
-        let streams = Streams::new(settings.write_stall, metrics.write_stalls.clone());
-        let newcomer = Newcomer {
+        let activity = ConnectionActivity::new(true);
+        let streams = Http2Executor::new(settings.write_stall, metrics.write_stalls.clone());
+        let newcomer = NewConnection {
             address,
-            seat,
-            shown,
+            permit,
+            certificate,
             drain: drain.clone(),
             head_fields: settings.head_fields,
-            pulse: pulse.clone(),
+            activity: activity.clone(),
             exchanges: Exchanges::Each(streams.clone()),
         };
         // On a balancer's connection there are many people: one whose upload is not taken must not
@@ -219,7 +222,7 @@ impl<S: Serve> Serving<'_, S> {
             .enable_connect_protocol()
             .auto_date_header(false)
             .serve_connection(
-                TokioIo::new(Heard::new(stream, pulse.clone())),
+                TokioIo::new(ActivityStream::new(stream, activity.clone())),
                 serve.connected(newcomer),
             );
         let mut connection = pin!(connection);
@@ -229,21 +232,21 @@ impl<S: Serve> Serving<'_, S> {
         let result = loop {
             tokio::select! {
                 result = connection.as_mut() => break result,
-                missed = pulse.misses(&settings.patience) => {
-                    metrics.deadlines.missed(missed.as_str());
-                    match missed {
-                        Missed::FirstByte | Missed::Head => return,
-                        Missed::Age => {
-                            pulse.leave();
+                expired = activity.expired(&settings.timeouts) => {
+                    metrics.deadlines.missed(expired.as_str());
+                    match expired {
+                        Timeout::FirstByte | Timeout::Head => return,
+                        Timeout::Age => {
+                            activity.leave();
                             connection.as_mut().graceful_shutdown();
                         }
-                        Missed::NextRequest => {
+                        Timeout::NextRequest => {
                             // Two GOAWAYs with a ping between them: what is on its way is still
                             // answered.
                             connection.as_mut().graceful_shutdown();
                             while tokio::time::timeout(PING_PATIENCE, connection.as_mut()).await.is_err() {
                                 // A request that crossed the farewell is answered first.
-                                if !pulse.is_busy() {
+                                if !activity.is_busy() {
                                     return;
                                 }
                             }
@@ -253,7 +256,7 @@ impl<S: Serve> Serving<'_, S> {
                 }
                 () = soon.leaving(), if !told => {
                     told = true;
-                    pulse.leave();
+                    activity.leave();
                     connection.as_mut().graceful_shutdown();
                 }
                 () = drain.stopping(), if !stopping => {

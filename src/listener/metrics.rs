@@ -13,7 +13,7 @@ use crate::ops::{
 
 /// Why a connection was closed before its first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ConnectionRefusal {
     /// All seats are taken.
     Limit,
     /// Its client has as many as it may.
@@ -32,18 +32,18 @@ pub enum Refused {
     Handshake,
 }
 
-impl Refused {
+impl ConnectionRefusal {
     /// The word in the metric.
     pub fn as_str(self) -> &'static str {
         match self {
-            Refused::Limit => "limit",
-            Refused::LimitPerClient => "limit_per_client",
-            Refused::ProxyHeaderMissing => "proxy_header_missing",
-            Refused::ProxyHeaderMalformed => "proxy_header_malformed",
-            Refused::ProxyHeaderTooLong => "proxy_header_too_long",
-            Refused::ProxyHeaderUnfinished => "proxy_header_unfinished",
-            Refused::ProxyHeaderSlow => "proxy_header_slow",
-            Refused::Handshake => "handshake",
+            ConnectionRefusal::Limit => "limit",
+            ConnectionRefusal::LimitPerClient => "limit_per_client",
+            ConnectionRefusal::ProxyHeaderMissing => "proxy_header_missing",
+            ConnectionRefusal::ProxyHeaderMalformed => "proxy_header_malformed",
+            ConnectionRefusal::ProxyHeaderTooLong => "proxy_header_too_long",
+            ConnectionRefusal::ProxyHeaderUnfinished => "proxy_header_unfinished",
+            ConnectionRefusal::ProxyHeaderSlow => "proxy_header_slow",
+            ConnectionRefusal::Handshake => "handshake",
         }
     }
 }
@@ -117,7 +117,7 @@ impl ListenerMetrics {
     }
 
     /// Counts a connection that was closed before its first request.
-    pub fn refused(&self, reason: Refused) {
+    pub fn refused(&self, reason: ConnectionRefusal) {
         self.refused
             .get_or_create(&RefusedLabels {
                 reason: reason.as_str(),

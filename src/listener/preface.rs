@@ -15,7 +15,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 ///
 /// # Errors
 /// When the stream breaks; one that ends is no HTTP/2.
-pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewound<S>)> {
+pub async fn detect_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewind<S>)> {
     let (mut head, mut held) = ([0; PREFACE.len()], 0);
     let is_http2 = loop {
         let rest = head.get_mut(held..).unwrap_or_default();
@@ -32,7 +32,7 @@ pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
     };
     Ok((
         is_http2,
-        Rewound {
+        Rewind {
             head,
             taken: 0,
             held,
@@ -42,14 +42,14 @@ pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
 }
 
 /// A stream whose first bytes were looked at and are read once more.
-pub struct Rewound<S> {
+pub struct Rewind<S> {
     head: [u8; PREFACE.len()],
     taken: usize,
     held: usize,
     stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -67,7 +67,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -112,7 +112,7 @@ mod tests {
                 drop(far);
             },
             async {
-                let (is_http2, mut stream) = speaks_http2(near).await.expect("readable");
+                let (is_http2, mut stream) = detect_http2(near).await.expect("readable");
                 let mut read = Vec::new();
                 stream.read_to_end(&mut read).await.expect("readable");
                 (is_http2, read)

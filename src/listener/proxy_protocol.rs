@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
-pub use parse::Broken;
+pub use parse::ProxyHeaderError;
 use parse::{MAX_LENGTH, Parsed, parse};
 
 /// Takes the header; the address it names, `None` where the connection speaks for itself.
@@ -19,15 +19,19 @@ use parse::{MAX_LENGTH, Parsed, parse};
 ///
 /// # Errors
 /// The connection must be closed: what it carries belongs to nobody who is known.
-pub async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, Broken> {
+pub async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, ProxyHeaderError> {
     let mut header = vec![0; MAX_LENGTH];
     let mut held = 0;
     loop {
         // What is looked at but not taken yet may already be TLS or HTTP, and is left for them.
         let rest = header.get_mut(held..).unwrap_or_default();
-        let seen = held + stream.peek(rest).await.map_err(|_| Broken::Unfinished)?;
+        let seen = held
+            + stream
+                .peek(rest)
+                .await
+                .map_err(|_| ProxyHeaderError::Unfinished)?;
         if seen == held {
-            return Err(Broken::Unfinished);
+            return Err(ProxyHeaderError::Unfinished);
         }
         let parsed = parse(header.get(..seen).unwrap_or_default())?;
         let take = match parsed {
@@ -40,7 +44,7 @@ pub async fn read(stream: &mut TcpStream) -> Result<Option<SocketAddr>, Broken> 
         stream
             .read_exact(part)
             .await
-            .map_err(|_| Broken::Unfinished)?;
+            .map_err(|_| ProxyHeaderError::Unfinished)?;
         held = take;
         if let Parsed::Complete { client, .. } = parsed {
             return Ok(client);

@@ -78,7 +78,7 @@ pub const HTTP2: &[u8] = b"h2";
 
 /// The files of one certificate.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct CertificateFiles {
     /// The chain, our own certificate first; PEM.
     pub certificate: PathBuf,
     /// Its key; PEM.
@@ -87,7 +87,7 @@ pub struct Files {
 
 /// The certificates of a listener.
 pub struct Certificates {
-    files: Vec<Files>,
+    files: Vec<CertificateFiles>,
     current: ArcSwap<Vec<Arc<CertifiedKey>>>,
     /// What the files held when they were last looked at, so that nothing is read into what did not
     /// change. Locked by the one task that looks.
@@ -111,8 +111,11 @@ impl TlsSettings {
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn from_files(files: Vec<Files>, clients: Option<&Path>) -> Result<TlsSettings, TlsError> {
-        let (seen, read) = look(&files);
+    pub fn from_files(
+        files: Vec<CertificateFiles>,
+        clients: Option<&Path>,
+    ) -> Result<TlsSettings, TlsError> {
+        let (seen, read) = read_files(&files);
         let certificates = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         let certificates = Arc::new(Certificates {
             files,
@@ -146,7 +149,7 @@ impl Certificates {
     /// the old one is shown, and the others are renewed all the same. Said once for each content.
     pub fn renew(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, read) = look(&self.files);
+        let (now, read) = read_files(&self.files);
         if now == *seen {
             return Ok(false);
         }
@@ -163,9 +166,9 @@ impl Certificates {
     }
 
     /// What a client that asked for this name was shown, a moment ago.
-    pub fn shown_to(&self, name: Option<&str>) -> Option<Shown> {
+    pub fn served_for(&self, name: Option<&str>) -> Option<ServedCertificate> {
         let certificate = self.pick(name)?;
-        Some(Shown {
+        Some(ServedCertificate {
             certificate,
             name: name.map(str::to_owned),
         })
@@ -187,13 +190,13 @@ impl Certificates {
 
 /// The certificate of one connection.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ServedCertificate {
     certificate: Arc<CertifiedKey>,
     /// The name that the client asked for.
     name: Option<String>,
 }
 
-impl Shown {
+impl ServedCertificate {
     /// Whether a request for this host may come on the connection: it was made for that name, or
     /// the certificate speaks for it as well (RFC 9113 section 9.1.1). An address in numbers is
     /// asked for by no name.
@@ -246,7 +249,7 @@ fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
 }
 
 /// What the files hold, and what can be made of it: one result for each certificate.
-fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
+fn read_files(files: &[CertificateFiles]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     let mut all = digest::Context::new(&digest::SHA256);
     let mut content = |file: &PathBuf| {
         let content = fs::read(file);
@@ -269,7 +272,11 @@ fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     (seen, made)
 }
 
-fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
+fn certified(
+    files: &CertificateFiles,
+    chain: &[u8],
+    key: &[u8],
+) -> Result<Arc<CertifiedKey>, TlsError> {
     let name = || files.certificate.display().to_string();
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()

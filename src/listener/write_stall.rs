@@ -17,7 +17,7 @@ use tokio::{
 /// A stream whose writes may wait for so long and no longer.
 pub struct WriteStall<S> {
     stream: S,
-    patience: Duration,
+    timeouts: Duration,
     /// Runs while a write waits; kept afterwards, since who was slow once may be slow again.
     timer: Option<Pin<Box<Sleep>>>,
     waits: bool,
@@ -26,10 +26,10 @@ pub struct WriteStall<S> {
 
 impl<S> WriteStall<S> {
     /// `stalls` counts those that were let go.
-    pub fn new(stream: S, patience: Duration, stalls: Counter) -> WriteStall<S> {
+    pub fn new(stream: S, timeouts: Duration, stalls: Counter) -> WriteStall<S> {
         WriteStall {
             stream,
-            patience,
+            timeouts,
             timer: None,
             waits: false,
             stalls,
@@ -46,7 +46,7 @@ impl<S> WriteStall<S> {
             self.waits = false;
             return result;
         }
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeouts;
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(sleep_until(until)));

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header that is accepted: room for the TLVs of every balancer, a client certificate
+/// The longest header that is accepted: room for the TLVs of every balancer, a client text
 /// included.
 pub const MAX_LENGTH: usize = 8 * 1024;
 /// Section 2.1: a line is at most this long, its end included.
@@ -33,7 +33,7 @@ pub enum Parsed {
 
 /// Why there is no header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum ProxyHeaderError {
     /// It begins with something else.
     #[error("no PROXY protocol header")]
     Missing,
@@ -49,7 +49,7 @@ pub enum Broken {
 }
 
 /// Reads the header at the beginning of `bytes`.
-pub fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     // The signatures differ in their first byte, so one of the two is meant.
     for (mark, read) in [(LINE, line as fn(&[u8]) -> _), (SIGNATURE, binary)] {
         if bytes.starts_with(mark) {
@@ -59,20 +59,22 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
             return Ok(Parsed::Incomplete);
         }
     }
-    Err(Broken::Missing)
+    Err(ProxyHeaderError::Missing)
 }
 
 /// Version 1, section 2.1.
-fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
+fn line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let within = bytes.get(..MAX_LINE).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|two| two == b"\r\n") else {
         return if within.len() < MAX_LINE {
             Ok(Parsed::Incomplete)
         } else {
-            Err(Broken::TooLong)
+            Err(ProxyHeaderError::TooLong)
         };
     };
-    let words = within.get(LINE.len()..end).ok_or(Broken::Malformed)?;
+    let words = within
+        .get(LINE.len()..end)
+        .ok_or(ProxyHeaderError::Malformed)?;
     let complete = |client| {
         Ok(Parsed::Complete {
             length: end + 2,
@@ -83,17 +85,17 @@ fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
         // Whatever else is in the line must be ignored.
         return complete(None);
     }
-    let words = std::str::from_utf8(words).map_err(|_| Broken::Malformed)?;
+    let words = std::str::from_utf8(words).map_err(|_| ProxyHeaderError::Malformed)?;
     let words: Vec<&str> = words.split(' ').collect();
     let [family, source, destination, source_port, destination_port] = *words.as_slice() else {
-        return Err(Broken::Malformed);
+        return Err(ProxyHeaderError::Malformed);
     };
-    let source = address(family, source).ok_or(Broken::Malformed)?;
-    let port = port(source_port).ok_or(Broken::Malformed)?;
+    let source = address(family, source).ok_or(ProxyHeaderError::Malformed)?;
+    let port = port(source_port).ok_or(ProxyHeaderError::Malformed)?;
     // Not used; but a line that is wrong in one place is not believed in another.
     address(family, destination)
         .zip(self::port(destination_port))
-        .ok_or(Broken::Malformed)?;
+        .ok_or(ProxyHeaderError::Malformed)?;
     complete(Some(SocketAddr::new(source, port)))
 }
 
@@ -113,7 +115,7 @@ fn port(text: &str) -> Option<u16> {
 }
 
 /// Version 2, section 2.2.
-fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
+fn binary(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let Some((head, _)) = bytes.split_first_chunk::<16>() else {
         return Ok(Parsed::Incomplete);
     };
@@ -121,11 +123,11 @@ fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
     let is_local = match command {
         0x20 => true,
         0x21 => false,
-        _ => return Err(Broken::Malformed),
+        _ => return Err(ProxyHeaderError::Malformed),
     };
     let length = head.len() + usize::from(u16::from_be_bytes([high, low]));
     if length > MAX_LENGTH {
-        return Err(Broken::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
     // No address is read before all of it is there.
     let Some(header) = bytes.get(..length) else {
@@ -141,14 +143,14 @@ fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
         // Unspecified, datagrams, unix sockets: nothing that could have come over TCP from an
         // address.
         (false, 0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32) => None,
-        (false, _) => return Err(Broken::Malformed),
+        (false, _) => return Err(ProxyHeaderError::Malformed),
     };
     Ok(Parsed::Complete { length, client })
 }
 
 /// The source of an address block with addresses of N bytes, when what follows the block is in
 /// order too.
-fn named<const N: usize>(header: &[u8], block: &[u8]) -> Result<SocketAddr, Broken>
+fn named<const N: usize>(header: &[u8], block: &[u8]) -> Result<SocketAddr, ProxyHeaderError>
 where
     IpAddr: From<[u8; N]>,
 {
@@ -162,8 +164,8 @@ where
             rest,
         ))
     };
-    let (source, extensions) = source_and_rest().ok_or(Broken::Malformed)?;
-    check(header, extensions).ok_or(Broken::Malformed)?;
+    let (source, extensions) = source_and_rest().ok_or(ProxyHeaderError::Malformed)?;
+    check(header, extensions).ok_or(ProxyHeaderError::Malformed)?;
     Ok(source)
 }
 
@@ -294,12 +296,12 @@ mod tests {
                 length: header.len(),
                 client,
             });
-            let shown = String::from_utf8_lossy(&header).into_owned();
+            let text = String::from_utf8_lossy(&header).into_owned();
             for split in 0..header.len() {
                 assert_eq!(
                     parse(&header[..split]),
                     Ok(Parsed::Incomplete),
-                    "{split} of {shown:?}"
+                    "{split} of {text:?}"
                 );
             }
             for after in [
@@ -312,7 +314,7 @@ mod tests {
                 assert_eq!(
                     parse(&[&header, after].concat()),
                     complete,
-                    "{shown:?} before {after:?}"
+                    "{text:?} before {after:?}"
                 );
             }
         }
@@ -326,93 +328,105 @@ mod tests {
         long.splice(14..16, [0x1F, 0xF1]);
         let line_of_108 = [b"PROXY UNKNOWN ".as_slice(), &[b'f'; 92], b"\r\n"].concat();
         for (bytes, broken) in [
-            (b"GET / HTTP/1.1\r\n".to_vec(), Broken::Missing),
-            (b"\x16\x03\x01".to_vec(), Broken::Missing),
-            (b"PRI * HTTP/2.0\r\n".to_vec(), Broken::Missing),
-            (b"proxy TCP4 ".to_vec(), Broken::Missing),
-            (b"PROXYTCP4".to_vec(), Broken::Missing),
-            (b"\r\nPROXY UNKNOWN\r\n".to_vec(), Broken::Missing),
-            (line_of_108, Broken::TooLong),
+            (b"GET / HTTP/1.1\r\n".to_vec(), ProxyHeaderError::Missing),
+            (b"\x16\x03\x01".to_vec(), ProxyHeaderError::Missing),
+            (b"PRI * HTTP/2.0\r\n".to_vec(), ProxyHeaderError::Missing),
+            (b"proxy TCP4 ".to_vec(), ProxyHeaderError::Missing),
+            (b"PROXYTCP4".to_vec(), ProxyHeaderError::Missing),
+            (b"\r\nPROXY UNKNOWN\r\n".to_vec(), ProxyHeaderError::Missing),
+            (line_of_108, ProxyHeaderError::TooLong),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\n".repeat(3),
-                Broken::TooLong,
+                ProxyHeaderError::TooLong,
             ),
-            (b"PROXY \r\n".to_vec(), Broken::Malformed),
-            (b"PROXY UNKNOWNS\r\n".to_vec(), Broken::Malformed),
+            (b"PROXY \r\n".to_vec(), ProxyHeaderError::Malformed),
+            (b"PROXY UNKNOWNS\r\n".to_vec(), ProxyHeaderError::Malformed),
             (
                 b"PROXY  TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4  203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443 \r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 65536\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 +4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 04660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.07 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 2001:db8::7 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 2001:db8::7 2001:db8::7 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP6 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP6 fe80::1%eth0 ::1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP5 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 \xFF\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
-            (v2(0x22, 0x11, &v4_block(b"")), Broken::Malformed),
-            (v2(0x11, 0x11, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x13, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x41, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(b"")[..11]), Broken::Malformed),
-            (v2(0x21, 0x21, &v6_block(b"")[..35]), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(&[4, 0])), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(&[4, 0, 2, 0])), Broken::Malformed),
+            (v2(0x22, 0x11, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x11, 0x11, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x21, 0x13, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x21, 0x41, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (
+                v2(0x21, 0x11, &v4_block(b"")[..11]),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x21, &v6_block(b"")[..35]),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x11, &v4_block(&[4, 0])),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x11, &v4_block(&[4, 0, 2, 0])),
+                ProxyHeaderError::Malformed,
+            ),
             (
                 v2(0x21, 0x11, &v4_block(&[CRC32C, 0, 3, 0, 0, 0])),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
-            (wrong_sum, Broken::Malformed),
-            (long, Broken::TooLong),
+            (wrong_sum, ProxyHeaderError::Malformed),
+            (long, ProxyHeaderError::TooLong),
         ] {
             assert_eq!(
                 parse(&bytes),

@@ -26,24 +26,24 @@ use tokio::task::coop::unconstrained;
 use super::body::Upload;
 
 /// Sends requests on a connection, one after the other.
-pub struct Driven {
+pub struct InlineConnection {
     sender: http1::SendRequest<Upload>,
     /// `None`: it goes on by itself, or is over.
-    connection: Option<Box<dyn Connection>>,
-    bell: Arc<Bell>,
+    connection: Option<Box<dyn PollConnection>>,
+    bell: Arc<PollWaker>,
     waker: Waker,
 }
 
 /// Wakes whoever uses the connection now. Atomic because wakers are; only one thread ever touches
 /// it.
 #[derive(Default)]
-struct Bell {
+struct PollWaker {
     user: AtomicWaker,
     /// What is told now is told by the user.
     quiet: AtomicBool,
 }
 
-impl Wake for Bell {
+impl Wake for PollWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -56,7 +56,7 @@ impl Wake for Bell {
 }
 
 /// What hyper gives for each kind of stream.
-trait Connection {
+trait PollConnection {
     /// Moves it on; ready when it is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
@@ -64,7 +64,7 @@ trait Connection {
     fn spawn(self: Box<Self>);
 }
 
-impl<T: Read + Write + Unpin + Send + 'static> Connection for http1::Connection<T, Upload> {
+impl<T: Read + Write + Unpin + Send + 'static> PollConnection for http1::Connection<T, Upload> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns
         // nobody.
@@ -76,18 +76,18 @@ impl<T: Read + Write + Unpin + Send + 'static> Connection for http1::Connection<
     }
 }
 
-impl Driven {
+impl InlineConnection {
     /// A fresh connection.
     pub fn new<T>(
         sender: http1::SendRequest<Upload>,
         connection: http1::Connection<T, Upload>,
-    ) -> Driven
+    ) -> InlineConnection
     where
         T: Read + Write + Unpin + Send + 'static,
     {
-        let bell = Arc::<Bell>::default();
+        let bell = Arc::<PollWaker>::default();
         let waker = Waker::from(bell.clone());
-        Driven {
+        InlineConnection {
             sender,
             connection: Some(Box::new(connection)),
             bell,
@@ -97,7 +97,7 @@ impl Driven {
 
     /// From now on it goes on by itself: a WebSocket, or an upload that outlasts the head of its
     /// answer.
-    pub fn go_on(&mut self) {
+    pub fn spawn(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.spawn();
         }
@@ -113,7 +113,7 @@ impl Driven {
         self.sender.is_ready()
     }
 
-    /// Begins to send; what is given back is to be polled with [`Driven::poll`].
+    /// Begins to send; what is given back is to be polled with [`InlineConnection::poll`].
     pub fn send(
         &mut self,
         request: Request<Upload>,
@@ -127,8 +127,8 @@ impl Driven {
     /// Moves the connection on, and then asks what came of it.
     pub fn poll<F: Future>(&mut self, cx: &mut Context<'_>, what: Pin<&mut F>) -> Poll<F::Output> {
         match self.turn(cx) {
-            Turned::Lookup => self.ask(|quiet| what.poll(quiet)),
-            Turned::ByItself => what.poll(cx),
+            Driver::Lookup => self.ask(|quiet| what.poll(quiet)),
+            Driver::ByItself => what.poll(cx),
         }
     }
 
@@ -146,8 +146,8 @@ impl Driven {
             return Poll::Ready(frame);
         }
         match self.turn(cx) {
-            Turned::Lookup => self.ask(|quiet| Pin::new(body).poll_frame(quiet)),
-            Turned::ByItself => Pin::new(body).poll_frame(cx),
+            Driver::Lookup => self.ask(|quiet| Pin::new(body).poll_frame(quiet)),
+            Driver::ByItself => Pin::new(body).poll_frame(cx),
         }
     }
 
@@ -174,9 +174,9 @@ impl Driven {
         answer
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Turned {
+    fn turn(&mut self, cx: &mut Context<'_>) -> Driver {
         let Some(connection) = &mut self.connection else {
-            return Turned::ByItself;
+            return Driver::ByItself;
         };
         self.bell.user.register(cx.waker());
         if connection
@@ -185,14 +185,14 @@ impl Driven {
         {
             // All that it held it has told by its end.
             self.connection = None;
-            return Turned::ByItself;
+            return Driver::ByItself;
         }
-        Turned::Lookup
+        Driver::Lookup
     }
 }
 
 /// Who moves a connection on.
-enum Turned {
+enum Driver {
     /// We just did.
     Lookup,
     /// Nobody has to.

@@ -25,7 +25,7 @@ use super::strict_head::StrictHead;
 
 /// How long a connection may wait for what.
 #[derive(Clone, Debug)]
-pub struct Patience {
+pub struct Timeouts {
     /// For the first byte of a connection.
     pub first_byte: Duration,
     /// For the end of a request head, from its first byte.
@@ -40,7 +40,7 @@ pub struct Patience {
 
 /// What did not come in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missed {
+pub enum Timeout {
     /// Not a byte.
     FirstByte,
     /// The end of a head.
@@ -51,14 +51,14 @@ pub enum Missed {
     Age,
 }
 
-impl Missed {
+impl Timeout {
     /// The word in the metric.
     pub fn as_str(self) -> &'static str {
         match self {
-            Missed::FirstByte => "first_byte",
-            Missed::Head => "head",
-            Missed::NextRequest => "idle",
-            Missed::Age => "age",
+            Timeout::FirstByte => "first_byte",
+            Timeout::Head => "head",
+            Timeout::NextRequest => "idle",
+            Timeout::Age => "age",
         }
     }
 }
@@ -66,7 +66,7 @@ impl Missed {
 /// Of one connection. Atomic because hyper wants upgradable connections to be `Send`; only one
 /// thread ever touches it. Times are milliseconds since the beginning.
 #[derive(Debug)]
-pub struct Pulse {
+pub struct ConnectionActivity {
     began: Instant,
     streams: bool,
     /// How much sooner than others it is old, in thousandths: not all at once.
@@ -81,10 +81,10 @@ pub struct Pulse {
     is_tunnel: AtomicBool,
 }
 
-impl Pulse {
+impl ConnectionActivity {
     /// A connection that just became ready for requests; `streams`: HTTP/2.
-    pub fn new(streams: bool) -> Arc<Pulse> {
-        Arc::new(Pulse {
+    pub fn new(streams: bool) -> Arc<ConnectionActivity> {
+        Arc::new(ConnectionActivity {
             began: Instant::now(),
             streams,
             // Random enough: every hasher has a key of its own.
@@ -99,9 +99,9 @@ impl Pulse {
     }
 
     /// A request came; it is answered when the guard is gone.
-    pub fn request(self: &Arc<Self>) -> Busy {
+    pub fn request(self: &Arc<Self>) -> ActiveRequest {
         self.busy.fetch_add(1, Relaxed);
-        Busy(self.clone())
+        ActiveRequest(self.clone())
     }
 
     /// What comes from here on is no request: the connection has become a WebSocket.
@@ -141,38 +141,38 @@ impl Pulse {
     }
 
     /// What it waits for, and until when; `None` while an answer is under way.
-    fn waits_for(&self, patience: &Patience) -> Option<(Missed, Instant)> {
+    fn waits_for(&self, timeouts: &Timeouts) -> Option<(Timeout, Instant)> {
         if self.is_busy() {
             return None;
         }
         let at =
-            |millis: u64, patience: Duration| self.began + Duration::from_millis(millis) + patience;
+            |millis: u64, timeouts: Duration| self.began + Duration::from_millis(millis) + timeouts;
         let (heard, free) = (self.heard.load(Relaxed), self.free.load(Relaxed));
         Some(match (heard, self.served.load(Relaxed)) {
-            (0, false) => (Missed::FirstByte, at(0, patience.first_byte)),
+            (0, false) => (Timeout::FirstByte, at(0, timeouts.first_byte)),
             // On HTTP/2 there are bytes that belong to no request: settings, pings.
-            (_, _) if self.streams => (Missed::NextRequest, at(free, patience.idle_http2)),
-            (0, true) => (Missed::NextRequest, at(free, patience.idle)),
-            (heard, _) => (Missed::Head, at(heard, patience.head)),
+            (_, _) if self.streams => (Timeout::NextRequest, at(free, timeouts.idle_http2)),
+            (0, true) => (Timeout::NextRequest, at(free, timeouts.idle)),
+            (heard, _) => (Timeout::Head, at(heard, timeouts.head)),
         })
     }
 
     /// Waits until something did not come in time. Cancel safety: may be dropped and called again.
-    pub async fn misses(&self, patience: &Patience) -> Missed {
-        let old = self.began + patience.age - patience.age / 1000 * self.sooner;
+    pub async fn expired(&self, timeouts: &Timeouts) -> Timeout {
+        let old = self.began + timeouts.age - timeouts.age / 1000 * self.sooner;
         // What begins while it sleeps is not due before it wakes.
-        let round = patience
+        let round = timeouts
             .first_byte
-            .min(patience.head)
-            .min(patience.idle)
-            .min(patience.idle_http2);
+            .min(timeouts.head)
+            .min(timeouts.idle)
+            .min(timeouts.idle_http2);
         loop {
             let now = Instant::now();
             if now >= old && !self.is_leaving() {
-                return Missed::Age;
+                return Timeout::Age;
             }
-            let next = match self.waits_for(patience) {
-                Some((missed, until)) if until <= now => return missed,
+            let next = match self.waits_for(timeouts) {
+                Some((expired, until)) if until <= now => return expired,
                 Some((_, until)) => until.min(now + round),
                 None => now + round,
             };
@@ -188,15 +188,15 @@ impl Pulse {
 
 /// A request that is being answered.
 #[derive(Debug)]
-pub struct Busy(Arc<Pulse>);
+pub struct ActiveRequest(Arc<ConnectionActivity>);
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        let pulse = &self.0;
-        if pulse.busy.fetch_sub(1, Relaxed) == 1 {
-            pulse.free.store(pulse.now(), Relaxed);
-            pulse.heard.store(0, Relaxed);
-            pulse.served.store(true, Relaxed);
+        let activity = &self.0;
+        if activity.busy.fetch_sub(1, Relaxed) == 1 {
+            activity.free.store(activity.now(), Relaxed);
+            activity.heard.store(0, Relaxed);
+            activity.served.store(true, Relaxed);
         }
     }
 }
@@ -206,16 +206,16 @@ impl Drop for Busy {
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// A stream whose bytes are heard, and on HTTP/1.1 checked.
-pub struct Heard<S> {
+pub struct ActivityStream<S> {
     stream: S,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
     checked: Option<StrictHead>,
-    refused: Refused,
+    refused: ConnectionRefusal,
 }
 
 /// What became of a check.
 #[derive(Clone, Copy, Debug)]
-enum Refused {
+enum ConnectionRefusal {
     No,
     /// The head; so much of [`REFUSED`] was given.
     Head(usize),
@@ -223,20 +223,20 @@ enum Refused {
     Body,
 }
 
-impl<S> Heard<S> {
+impl<S> ActivityStream<S> {
     /// Tells the pulse what is read.
-    pub fn new(stream: S, pulse: Arc<Pulse>) -> Heard<S> {
-        Heard {
+    pub fn new(stream: S, activity: Arc<ConnectionActivity>) -> ActivityStream<S> {
+        ActivityStream {
             stream,
-            pulse,
+            activity,
             checked: None,
-            refused: Refused::No,
+            refused: ConnectionRefusal::No,
         }
     }
 
     /// The same, with heads of HTTP/1.1 checked.
-    pub fn strict(self) -> Heard<S> {
-        Heard {
+    pub fn strict(self) -> ActivityStream<S> {
+        ActivityStream {
             checked: Some(StrictHead::default()),
             ..self
         }
@@ -248,7 +248,7 @@ impl<S> Heard<S> {
         let Some(check) = &mut self.checked else {
             return Poll::Ready(Ok(()));
         };
-        if self.pulse.is_tunnel.load(Relaxed) {
+        if self.activity.is_tunnel.load(Relaxed) {
             check.switch_off();
             self.checked = None;
             return Poll::Ready(Ok(()));
@@ -256,7 +256,7 @@ impl<S> Heard<S> {
         let wrong = match check.check(&buf.filled()[before..]) {
             Ok(ends) => {
                 if ends {
-                    self.pulse.leave();
+                    self.activity.leave();
                 }
                 return Poll::Ready(Ok(()));
             }
@@ -264,10 +264,10 @@ impl<S> Heard<S> {
         };
         buf.set_filled(before + wrong.at);
         if wrong.in_head {
-            self.refused = Refused::Head(0);
+            self.refused = ConnectionRefusal::Head(0);
             return self.refuse(buf);
         }
-        self.refused = Refused::Body;
+        self.refused = ConnectionRefusal::Body;
         if wrong.at == 0 {
             self.refuse(buf)
         } else {
@@ -278,27 +278,29 @@ impl<S> Heard<S> {
     /// What is read after a refusal.
     fn refuse(&mut self, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         match self.refused {
-            Refused::No => {}
-            Refused::Head(given) => {
+            ConnectionRefusal::No => {}
+            ConnectionRefusal::Head(given) => {
                 let rest = REFUSED.get(given..).unwrap_or_default();
                 let lookup = rest.len().min(buf.remaining());
                 buf.put_slice(&rest[..lookup]);
-                self.refused = Refused::Head(given + lookup);
+                self.refused = ConnectionRefusal::Head(given + lookup);
             }
-            Refused::Body => return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into())),
+            ConnectionRefusal::Body => {
+                return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into()));
+            }
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let this = &mut *self;
-        if !matches!(this.refused, Refused::No) {
+        if !matches!(this.refused, ConnectionRefusal::No) {
             return this.refuse(buf);
         }
         let before = buf.filled().len();
@@ -306,12 +308,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         if buf.filled().len() == before {
             return result;
         }
-        this.pulse.heard();
+        this.activity.heard();
         this.check(buf, before)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -347,7 +349,7 @@ mod tests {
 
     use super::*;
 
-    const PATIENCE: Patience = Patience {
+    const PATIENCE: Timeouts = Timeouts {
         first_byte: Duration::from_secs(10),
         head: Duration::from_secs(12),
         idle: Duration::from_secs(60),
@@ -356,84 +358,84 @@ mod tests {
     };
 
     /// What is missed, and after how many seconds from now.
-    async fn missed(pulse: &Pulse) -> (Missed, u64) {
+    async fn expired(activity: &ConnectionActivity) -> (Timeout, u64) {
         let now = Instant::now();
-        let missed = pulse.misses(&PATIENCE).await;
-        (missed, now.elapsed().as_secs())
+        let expired = activity.expired(&PATIENCE).await;
+        (expired, now.elapsed().as_secs())
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_waits_for_one_thing_at_a_time_and_each_has_its_time() {
-        let pulse = Pulse::new(false);
-        assert_eq!(missed(&pulse).await, (Missed::FirstByte, 10));
-        pulse.heard();
+        let activity = ConnectionActivity::new(false);
+        assert_eq!(expired(&activity).await, (Timeout::FirstByte, 10));
+        activity.heard();
         assert_eq!(
-            missed(&pulse).await,
-            (Missed::Head, 12),
+            expired(&activity).await,
+            (Timeout::Head, 12),
             "from the first byte"
         );
-        let pulse = Pulse::new(false);
+        let activity = ConnectionActivity::new(false);
         advance(Duration::from_secs(9)).await;
-        pulse.heard();
+        activity.heard();
         advance(Duration::from_secs(1)).await;
-        pulse.heard();
+        activity.heard();
         assert_eq!(
-            missed(&pulse).await,
-            (Missed::Head, 11),
+            expired(&activity).await,
+            (Timeout::Head, 11),
             "more bytes give no more time"
         );
-        let answered = pulse.request();
+        let answered = activity.request();
         assert!(
-            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE))
+            timeout(Duration::from_secs(600), activity.expired(&PATIENCE))
                 .await
                 .is_err(),
             "an answer is under way"
         );
         drop(answered);
-        assert_eq!(missed(&pulse).await, (Missed::NextRequest, 60));
-        pulse.heard();
-        assert_eq!(missed(&pulse).await, (Missed::Head, 12));
+        assert_eq!(expired(&activity).await, (Timeout::NextRequest, 60));
+        activity.heard();
+        assert_eq!(expired(&activity).await, (Timeout::Head, 12));
     }
 
     #[tokio::test(start_paused = true)]
     async fn on_http2_bytes_between_requests_are_no_head() {
-        let pulse = Pulse::new(true);
-        assert_eq!(missed(&pulse).await, (Missed::FirstByte, 10));
-        pulse.heard();
+        let activity = ConnectionActivity::new(true);
+        assert_eq!(expired(&activity).await, (Timeout::FirstByte, 10));
+        activity.heard();
         assert_eq!(
-            missed(&pulse).await,
-            (Missed::NextRequest, 290),
+            expired(&activity).await,
+            (Timeout::NextRequest, 290),
             "from the beginning"
         );
-        let (one, two) = (pulse.request(), pulse.request());
+        let (one, two) = (activity.request(), activity.request());
         drop(one);
         assert!(
-            timeout(Duration::from_secs(600), pulse.misses(&PATIENCE))
+            timeout(Duration::from_secs(600), activity.expired(&PATIENCE))
                 .await
                 .is_err(),
             "one is still under way"
         );
         drop(two);
-        pulse.heard();
-        assert_eq!(missed(&pulse).await, (Missed::NextRequest, 300));
+        activity.heard();
+        assert_eq!(expired(&activity).await, (Timeout::NextRequest, 300));
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_old_connection_is_told_once_also_while_it_is_busy() {
-        let pulse = Pulse::new(false);
-        let busy = pulse.request();
-        let (what, after) = missed(&pulse).await;
+        let activity = ConnectionActivity::new(false);
+        let busy = activity.request();
+        let (what, after) = expired(&activity).await;
         assert!(
-            what == Missed::Age && (3240..=3600).contains(&after),
+            what == Timeout::Age && (3240..=3600).contains(&after),
             "{what:?} {after}"
         );
-        pulse.leave();
+        activity.leave();
         assert!(
-            timeout(Duration::from_secs(7200), pulse.misses(&PATIENCE))
+            timeout(Duration::from_secs(7200), activity.expired(&PATIENCE))
                 .await
                 .is_err()
         );
         drop(busy);
-        assert_eq!(missed(&pulse).await, (Missed::NextRequest, 60));
+        assert_eq!(expired(&activity).await, (Timeout::NextRequest, 60));
     }
 }

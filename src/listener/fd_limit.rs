@@ -25,12 +25,12 @@ pub fn raise() {
 }
 
 /// The most connections there is room for, with so many data threads.
-pub fn room(threads: usize) -> usize {
-    room_in(getrlimit(Resource::Nofile).current, threads)
+pub fn max_connections(threads: usize) -> usize {
+    max_connections_within(getrlimit(Resource::Nofile).current, threads)
 }
 
 /// `None`: no limit.
-fn room_in(files: Option<u64>, threads: usize) -> usize {
+fn max_connections_within(files: Option<u64>, threads: usize) -> usize {
     let reserve = RESERVE + RESERVE_PER_THREAD * u64::try_from(threads).unwrap_or(u64::MAX / 8);
     let room = files.map_or(u64::MAX, |files| files.saturating_sub(reserve) / 2);
     usize::try_from(room).unwrap_or(usize::MAX).max(1)
@@ -51,7 +51,7 @@ mod tests {
             (None, 2, usize::MAX),
         ] {
             assert_eq!(
-                room_in(files, threads),
+                max_connections_within(files, threads),
                 connections,
                 "{files:?}, {threads} threads"
             );

@@ -27,22 +27,22 @@ use tokio::{
 };
 
 use super::{
-    app_tls::Distrust,
+    app_tls::UpstreamTlsFailure,
     body::{Upload, UploadProgress, UploadState},
-    driven::Driven,
+    body_rate::ReusableTimer,
     fault::Fault,
+    inline_connection::InlineConnection,
     interim::TooManyInterim,
     metrics::ForwardMetrics,
-    pace::Timer,
-    pool::{Near, Pool},
+    pool::{Pool, PoolKey},
     proof::Proof,
 };
 use crate::model::{app::App, load::Taken};
 
 /// How requests are sent on a connection.
-pub enum Sender {
+pub enum RequestSender {
     /// One after the other.
-    Http1(Driven),
+    Http1(InlineConnection),
     /// Many at once.
     Http2(Shared),
 }
@@ -55,29 +55,29 @@ pub struct Shared {
     /// Alive while the place is taken.
     pub slot: Rc<()>,
     /// Whether WebSockets may be opened on it.
-    pub websockets: Rc<WebSockets>,
+    pub websockets: Rc<WebSocketSupport>,
 }
 
 /// Whether an app of HTTP/2 takes WebSockets (RFC 8441 section 3): known once it has told its
 /// settings.
 #[derive(Debug)]
-pub struct WebSockets {
+pub struct WebSocketSupport {
     /// Somebody wants to know.
     pub wanted: Notify,
     /// `None`: not known yet.
     pub taken: watch::Sender<Option<bool>>,
 }
 
-impl Default for WebSockets {
+impl Default for WebSocketSupport {
     fn default() -> Self {
-        WebSockets {
+        WebSocketSupport {
             wanted: Notify::new(),
             taken: watch::Sender::new(None),
         }
     }
 }
 
-impl WebSockets {
+impl WebSocketSupport {
     /// Whether it does; waits for it to say so.
     pub async fn are_taken(&self) -> bool {
         let mut told = self.taken.subscribe();
@@ -87,12 +87,12 @@ impl WebSockets {
     }
 }
 
-impl Sender {
+impl RequestSender {
     /// Whether nothing can be sent any more.
     pub fn is_closed(&self) -> bool {
         match self {
-            Sender::Http1(sender) => sender.is_closed(),
-            Sender::Http2(shared) => shared.sender.is_closed(),
+            RequestSender::Http1(sender) => sender.is_closed(),
+            RequestSender::Http2(shared) => shared.sender.is_closed(),
         }
     }
 
@@ -102,33 +102,35 @@ impl Sender {
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<>
     {
         match self {
-            Sender::Http1(driven) => Either::Left(driven.send(request)),
-            Sender::Http2(shared) => Either::Right(shared.sender.try_send_request(request)),
+            RequestSender::Http1(inline_connection) => {
+                Either::Left(inline_connection.send(request))
+            }
+            RequestSender::Http2(shared) => Either::Right(shared.sender.try_send_request(request)),
         }
     }
 
     /// What came of something that was sent.
     fn poll<F: Future>(&mut self, cx: &mut Context<'_>, what: Pin<&mut F>) -> Poll<F::Output> {
         match self {
-            Sender::Http1(driven) => driven.poll(cx, what),
-            Sender::Http2(_) => what.poll(cx),
+            RequestSender::Http1(inline_connection) => inline_connection.poll(cx, what),
+            RequestSender::Http2(_) => what.poll(cx),
         }
     }
 
     /// The connection goes on while nobody asks what came of it.
-    pub fn go_on(&mut self) {
+    pub fn spawn(&mut self) {
         match self {
-            Sender::Http1(driven) => driven.go_on(),
-            Sender::Http2(_) => {}
+            RequestSender::Http1(inline_connection) => inline_connection.spawn(),
+            RequestSender::Http2(_) => {}
         }
     }
 }
 
 /// A connection to an app, or a place on one. In one box from its opening to its end: it goes from
 /// hand to hand with every request.
-pub struct Connection {
+pub struct UpstreamConnection {
     /// Sends the request.
-    pub sender: Sender,
+    pub sender: RequestSender,
     /// Whether a byte came since this was last set to false.
     pub heard: Arc<AtomicBool>,
     /// Its place among the connections of the app, counted for the client that uses it now.
@@ -138,44 +140,44 @@ pub struct Connection {
     /// Whether a request was sent on it before.
     pub used_before: bool,
     /// Which of several pods, and for whom when connections are not shared among clients.
-    pub near: Near,
+    pub near: PoolKey,
     /// Where it belongs.
     pub pool: Weak<Pool>,
     /// Counts what did not come in time.
     pub metrics: Arc<ForwardMetrics>,
     /// Runs while an answer, or more of one, is waited for.
-    pub timer: Timer,
+    pub timer: ReusableTimer,
     /// When it was last given back, or opened.
     pub since: std::time::Instant,
 }
 
 /// A connection for one request. Dropped, it is closed, or its stream is reset; given back, it may
 /// be used again.
-pub struct Lease {
+pub struct PooledConnection {
     /// The connection.
-    pub connection: Box<Connection>,
+    pub connection: Box<UpstreamConnection>,
     /// Where it leads.
     pub app: Arc<App>,
 }
 
 /// A request that got no answer.
-pub struct Failed {
+pub struct SendError {
     /// Why.
     pub fault: Fault,
     /// The request itself, when not a byte of it was written.
     pub unsent: Option<Box<Request<Upload>>>,
 }
 
-impl From<Fault> for Failed {
-    fn from(fault: Fault) -> Failed {
-        Failed {
+impl From<Fault> for SendError {
+    fn from(fault: Fault) -> SendError {
+        SendError {
             fault,
             unsent: None,
         }
     }
 }
 
-impl Lease {
+impl PooledConnection {
     /// Sends one request and waits for the head of its answer.
     ///
     /// The app has at least the deadline, and at most twice that, from the last byte of the upload;
@@ -190,7 +192,8 @@ impl Lease {
         mut request: Request<Upload>,
         upload: &'u UploadState,
         deadline: Duration,
-    ) -> impl Future<Output = Result<(Response<Incoming>, Lease), Failed>> + use<'u> {
+    ) -> impl Future<Output = Result<(Response<Incoming>, PooledConnection), SendError>> + use<'u>
+    {
         let connection = &mut *self.connection;
         connection.heard.store(false, Ordering::Relaxed);
         if let Some(proof) = &connection.proof {
@@ -202,7 +205,7 @@ impl Lease {
         let (mut sent, mut waiting) = (0, Some(self));
         poll_fn(move |cx| {
             loop {
-                let Some(Lease { connection, .. }) = &mut waiting else {
+                let Some(PooledConnection { connection, .. }) = &mut waiting else {
                     return Poll::Pending;
                 };
                 let answered = connection.sender.poll(cx, answer.as_mut());
@@ -211,10 +214,10 @@ impl Lease {
                 }
                 let fault = match answered {
                     Poll::Ready(answered) => {
-                        let Some(lease) = waiting.take() else {
+                        let Some(pooled) = waiting.take() else {
                             return Poll::Pending;
                         };
-                        return Poll::Ready(lease.answered(answered, upload));
+                        return Poll::Ready(pooled.answered(answered, upload));
                     }
                     // Bytes moved in this window, perhaps until just now: the app gets a whole
                     // window after them.
@@ -239,7 +242,7 @@ impl Lease {
         self,
         answered: Result<Response<Incoming>, TrySendError<Request<Upload>>>,
         upload: &UploadState,
-    ) -> Result<(Response<Incoming>, Lease), Failed> {
+    ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
         match answered {
             Ok(mut response) => {
                 if let Some(proof) = &self.connection.proof {
@@ -252,11 +255,11 @@ impl Lease {
         }
     }
 
-    fn failed(&self, mut failed: TrySendError<Request<Upload>>, upload: &UploadState) -> Failed {
+    fn failed(&self, mut failed: TrySendError<Request<Upload>>, upload: &UploadState) -> SendError {
         let unsent = failed.take_message().map(Box::new);
         let error = failed.error();
         tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
-        let Connection {
+        let UpstreamConnection {
             sender,
             heard,
             used_before,
@@ -265,21 +268,21 @@ impl Lease {
         } = &*self.connection;
         let (heard, used_before) = (heard.load(Ordering::Relaxed), *used_before);
         let unanswered = match sender {
-            Sender::Http1(_) => used_before && !heard,
+            RequestSender::Http1(_) => used_before && !heard,
             // Others' answers come on the same connection: of this one's only what HTTP/2 says
             // itself is known.
-            Sender::Http2(_) => used_before && was_not_taken(error),
+            RequestSender::Http2(_) => used_before && was_not_taken(error),
         };
         if unanswered
-            && matches!(sender, Sender::Http1(_))
+            && matches!(sender, RequestSender::Http1(_))
             && let Some(pool) = pool.upgrade()
         {
-            pool.closed_one(&self.app);
+            pool.note_closed_idle(&self.app);
         }
         let fault = match upload.progress() {
             UploadProgress::Broken => Fault::ClientBody,
             UploadProgress::TooLarge => Fault::TooLarge,
-            UploadProgress::Slow => Fault::UploadStalled,
+            UploadProgress::TooSlow => Fault::UploadStalled,
             UploadProgress::Running | UploadProgress::Done
                 if error.is_parse() || TooManyInterim::is_cause_of(error) =>
             {
@@ -287,14 +290,14 @@ impl Lease {
             }
             UploadProgress::Running | UploadProgress::Done if unanswered => Fault::DiedUnanswered,
             UploadProgress::Running | UploadProgress::Done
-                if !heard && Distrust::is_of_our_certificate(error) =>
+                if !heard && UpstreamTlsFailure::is_of_our_certificate(error) =>
             {
-                Fault::Tls(Distrust::OurCertificate)
+                Fault::Tls(UpstreamTlsFailure::OurCertificate)
             }
             UploadProgress::Running | UploadProgress::Done => Fault::Died,
         };
         // A new connection that takes nothing is no better than none.
-        Failed {
+        SendError {
             fault,
             unsent: unsent.filter(|_| used_before),
         }
@@ -307,25 +310,25 @@ impl Lease {
         body: &mut Incoming,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match &mut self.connection.sender {
-            Sender::Http1(driven) => driven.poll_frame(cx, body),
-            Sender::Http2(_) => Pin::new(body).poll_frame(cx),
+            RequestSender::Http1(inline_connection) => inline_connection.poll_frame(cx, body),
+            RequestSender::Http2(_) => Pin::new(body).poll_frame(cx),
         }
     }
 
     /// What a WebSocket keeps of it: of HTTP/1.1 nothing, for its bytes are all that is left of the
     /// connection, and what hyper and a timer would hold for the next request is more than all the
     /// rest of it.
-    pub fn into_stream(self) -> Option<Shared> {
+    pub fn into_http2_slot(self) -> Option<Shared> {
         match self.connection.sender {
-            Sender::Http1(_) => None,
-            Sender::Http2(shared) => Some(shared),
+            RequestSender::Http1(_) => None,
+            RequestSender::Http2(shared) => Some(shared),
         }
     }
 
     /// Keeps the connection for the next request, unless the pool or the connection is gone.
-    pub fn give_back(self) {
+    pub fn release(self) {
         if let Some(pool) = self.connection.pool.upgrade() {
-            pool.keep(self);
+            pool.check_in(self);
         }
     }
 }

@@ -11,14 +11,14 @@ use listenfd::ListenFd;
 
 /// Those that nobody has taken yet. Each is known by the address it listens on.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub struct ActivatedSockets(Vec<(SocketAddr, TcpListener)>);
 
-impl Inherited {
+impl ActivatedSockets {
     /// What the environment names; nothing when it names nothing, or another process.
     ///
     /// # Errors
     /// When one of them is no listening TCP socket.
-    pub fn from_environment() -> io::Result<Inherited> {
+    pub fn from_environment() -> io::Result<ActivatedSockets> {
         let mut handed_over = ListenFd::from_env();
         let mut sockets = Vec::new();
         for index in 0..handed_over.len() {
@@ -27,7 +27,7 @@ impl Inherited {
                 sockets.push((socket.local_addr()?, socket));
             }
         }
-        Ok(Inherited(sockets))
+        Ok(ActivatedSockets(sockets))
     }
 
     /// Takes what listens on this address, and makes of it one for each thread. `None`: nothing
@@ -35,7 +35,7 @@ impl Inherited {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn take(
+    pub fn claim(
         &mut self,
         address: SocketAddr,
         threads: usize,
@@ -56,7 +56,7 @@ impl Inherited {
     }
 
     /// Where those listen that nobody has taken.
-    pub fn left(&self) -> impl Iterator<Item = SocketAddr> {
+    pub fn unclaimed(&self) -> impl Iterator<Item = SocketAddr> {
         self.0.iter().map(|(address, _)| *address)
     }
 }
