@@ -12,7 +12,6 @@ pub mod fd_limit;
 mod http;
 pub mod metrics;
 mod preface;
-mod proxy_protocol;
 pub mod socket_activation;
 mod strict_head;
 mod timeouts;

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::Path,
     pin::Pin,
     rc::Rc,
@@ -38,9 +38,12 @@ use super::{
     pooled::{RequestSender, Shared, WebSocketSupport},
     proof::Proof,
 };
-use crate::model::{
-    app::{App, Protocol, UpstreamScheme},
-    load::Taken,
+use crate::{
+    model::{
+        app::{App, Protocol, UpstreamScheme},
+        load::Taken,
+    },
+    proxy_protocol,
 };
 
 /// A quiet connection is probed after this long.
@@ -250,35 +253,13 @@ async fn introduced<S: AsyncWrite + Unpin>(
     near: PoolKey,
 ) -> Result<S, Fault> {
     if let Some(client) = near.client {
-        let header = proxy_header(client);
+        let header = proxy_protocol::write::header(client);
         stream
             .write_all(&header)
             .await
             .map_err(|error| refused(app, &error))?;
     }
     Ok(stream)
-}
-
-/// Section 2.2 of the specification. What the client is connected to is not said: there may be a
-/// balancer before us, and an app has the forwarded headers for that. The destination is the
-/// unspecified address.
-fn proxy_header(client: SocketAddr) -> Vec<u8> {
-    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21".to_vec();
-    match client.ip().to_canonical() {
-        IpAddr::V4(address) => {
-            header.extend([0x11, 0, 12]);
-            header.extend(address.octets());
-            header.extend([0; 4]);
-        }
-        IpAddr::V6(address) => {
-            header.extend([0x21, 0, 36]);
-            header.extend(address.octets());
-            header.extend([0; 16]);
-        }
-    }
-    header.extend(client.port().to_be_bytes());
-    header.extend([0; 2]);
-    header
 }
 
 /// Begins to speak HTTP.
@@ -472,21 +453,5 @@ impl OpenConnection {
 impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.open.dec();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_is_introduced_by_its_address() {
-        let v4 = proxy_header("192.0.2.1:4660".parse().expect("an address"));
-        assert_eq!(v4[..16], *b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c");
-        assert_eq!(v4[16..], [192, 0, 2, 1, 0, 0, 0, 0, 0x12, 0x34, 0, 0]);
-        let v6 = proxy_header("[2001:db8::1]:4660".parse().expect("an address"));
-        assert_eq!((v6.len(), v6[13], v6[15]), (16 + 36, 0x21, 36));
-        let mapped = proxy_header("[::ffff:192.0.2.1]:4660".parse().expect("an address"));
-        assert_eq!(mapped, v4);
     }
 }

@@ -16,7 +16,6 @@ use super::{
     http::HttpServer,
     metrics::{ConnectionRefusal, ListenerMetrics},
     preface::detect_http2,
-    proxy_protocol::{self, ProxyHeaderError},
     tls,
     write_stall::WriteStall,
 };
@@ -26,7 +25,10 @@ pub use super::{
     timeouts::{ActiveRequest, ConnectionActivity},
     tls::ServedCertificate,
 };
-use crate::ops::drain::DrainWatcher;
+use crate::{
+    ops::drain::DrainWatcher,
+    proxy_protocol::{self, ProxyHeaderError},
+};
 
 /// A quiet connection is probed after this long.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -196,7 +198,12 @@ async fn introduced(
         return Some(arrived);
     }
     let peer = arrived.address;
-    let reason = match timeout_at(deadline, proxy_protocol::read(&mut arrived.stream)).await {
+    let reason = match timeout_at(
+        deadline,
+        proxy_protocol::read::read_header(&mut arrived.stream),
+    )
+    .await
+    {
         Ok(Ok(Some(address))) => {
             let permit = arrived.permit.for_client(address.ip())?;
             return Some(AcceptedStream {

@@ -1,57 +1,60 @@
-//! Both formats of the PROXY protocol header, as HAProxy's `proxy-protocol.txt` has them. Pure:
-//! bytes in, an address out.
+//! Parses both formats of the PROXY protocol header (HAProxy's `proxy-protocol.txt`). Pure: bytes
+//! in, an address out.
 //!
-//! Every byte is accounted for: a line of 108 bytes, a port `+80` and a checksum that is wrong are
-//! refused, and LOCAL is accepted with whatever family it came with.
+//! Every byte is checked: a line of 108 bytes, a port `+80` and a wrong checksum are refused. LOCAL
+//! is accepted with any family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header that is accepted: room for the TLVs of every balancer, a client text
-/// included.
+/// The longest accepted header: room for the TLVs of every balancer, including a client
+/// certificate.
 pub const MAX_LENGTH: usize = 8 * 1024;
-/// Section 2.1: a line is at most this long, its end included.
+/// Section 2.1: the longest line, CR LF included.
 const MAX_LINE: usize = 107;
 const LINE: &[u8] = b"PROXY ";
 /// Section 2.2.
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Section 2.2.3: the type of a TLV.
 const CRC32C: u8 = 0x03;
 
-/// How far a header has come.
+/// The state of a header of which some bytes have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Every byte so far belongs to a header that may become one.
+    /// All bytes so far are the beginning of a valid header.
     Incomplete,
     /// A whole header.
     Complete {
-        /// Its bytes; what follows them is not the header's.
+        /// Length of the header in bytes; the connection's own bytes follow.
         length: usize,
-        /// Who connected to the balancer; `None`: the connection's own address holds.
+        /// The balancer's client; `None`: the connection's own address counts.
         client: Option<SocketAddr>,
     },
 }
 
-/// Why there is no header.
+/// The connection has no usable header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeaderError {
-    /// It begins with something else.
+    /// The first bytes are something else.
     #[error("no PROXY protocol header")]
     Missing,
-    /// It begins like one.
+    /// The first bytes are right, later ones are not.
     #[error("a malformed PROXY protocol header")]
     Malformed,
-    /// It says or turns out to be longer than may be.
+    /// Longer than a line or a header may be.
     #[error("a PROXY protocol header that is too long")]
     TooLong,
-    /// The peer closed before its end, or before its begin.
+    /// The peer closed the connection before the end of the header.
     #[error("the connection ended before its PROXY protocol header")]
     Unfinished,
 }
 
-/// Reads the header at the beginning of `bytes`.
+/// Parses the header at the beginning of `bytes`.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
-    // The signatures differ in their first byte, so one of the two is meant.
-    for (mark, read) in [(LINE, line as fn(&[u8]) -> _), (SIGNATURE, binary)] {
+    // The two signatures differ in their first byte.
+    for (mark, read) in [
+        (LINE, parse_line as fn(&[u8]) -> _),
+        (SIGNATURE, parse_binary),
+    ] {
         if bytes.starts_with(mark) {
             return read(bytes);
         }
@@ -63,7 +66,7 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
 }
 
 /// Version 1, section 2.1.
-fn line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
+fn parse_line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let within = bytes.get(..MAX_LINE).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|two| two == b"\r\n") else {
         return if within.len() < MAX_LINE {
@@ -82,7 +85,7 @@ fn line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
         })
     };
     if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
-        // Whatever else is in the line must be ignored.
+        // The rest of the line must be ignored.
         return complete(None);
     }
     let words = std::str::from_utf8(words).map_err(|_| ProxyHeaderError::Malformed)?;
@@ -90,16 +93,16 @@ fn line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let [family, source, destination, source_port, destination_port] = *words.as_slice() else {
         return Err(ProxyHeaderError::Malformed);
     };
-    let source = address(family, source).ok_or(ProxyHeaderError::Malformed)?;
-    let port = port(source_port).ok_or(ProxyHeaderError::Malformed)?;
-    // Not used; but a line that is wrong in one place is not believed in another.
-    address(family, destination)
-        .zip(self::port(destination_port))
+    let source = parse_address(family, source).ok_or(ProxyHeaderError::Malformed)?;
+    let port = parse_port(source_port).ok_or(ProxyHeaderError::Malformed)?;
+    // Unused, but a line with one wrong word is not trusted in another.
+    parse_address(family, destination)
+        .zip(parse_port(destination_port))
         .ok_or(ProxyHeaderError::Malformed)?;
     complete(Some(SocketAddr::new(source, port)))
 }
 
-fn address(family: &str, text: &str) -> Option<IpAddr> {
+fn parse_address(family: &str, text: &str) -> Option<IpAddr> {
     match family {
         "TCP4" => text.parse::<Ipv4Addr>().ok().map(IpAddr::from),
         "TCP6" => text.parse::<Ipv6Addr>().ok().map(IpAddr::from),
@@ -107,15 +110,15 @@ fn address(family: &str, text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Digits only and no zero in front of others, which is more than `parse` asks.
-fn port(text: &str) -> Option<u16> {
+/// Digits only, without leading zeros: stricter than `u16::from_str`.
+fn parse_port(text: &str) -> Option<u16> {
     let plain =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)
 }
 
 /// Version 2, section 2.2.
-fn binary(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
+fn parse_binary(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let Some((head, _)) = bytes.split_first_chunk::<16>() else {
         return Ok(Parsed::Incomplete);
     };
@@ -129,28 +132,29 @@ fn binary(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     if length > MAX_LENGTH {
         return Err(ProxyHeaderError::TooLong);
     }
-    // No address is read before all of it is there.
+    // The address is read only from a complete header.
     let Some(header) = bytes.get(..length) else {
         return Ok(Parsed::Incomplete);
     };
     let block = header.get(head.len()..).unwrap_or_default();
     let client = match (is_local, family) {
-        // The balancer's own connection, such as a health check. The block and its family are to be
-        // ignored.
+        // LOCAL: the balancer's own connection, such as a health check. The specification says to
+        // ignore the address block and its family.
         (true, _) => None,
-        (false, 0x11) => Some(named::<4>(header, block)?),
-        (false, 0x21) => Some(named::<16>(header, block)?),
-        // Unspecified, datagrams, unix sockets: nothing that could have come over TCP from an
-        // address.
+        (false, 0x11) => Some(source_address::<4>(header, block)?),
+        (false, 0x21) => Some(source_address::<16>(header, block)?),
+        // Unspecified, datagrams, unix sockets: they have no TCP address.
         (false, 0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32) => None,
         (false, _) => return Err(ProxyHeaderError::Malformed),
     };
     Ok(Parsed::Complete { length, client })
 }
 
-/// The source of an address block with addresses of N bytes, when what follows the block is in
-/// order too.
-fn named<const N: usize>(header: &[u8], block: &[u8]) -> Result<SocketAddr, ProxyHeaderError>
+/// The source of an address block with addresses of N bytes, if the TLVs behind it are valid too.
+fn source_address<const N: usize>(
+    header: &[u8],
+    block: &[u8],
+) -> Result<SocketAddr, ProxyHeaderError>
 where
     IpAddr: From<[u8; N]>,
 {
@@ -165,24 +169,24 @@ where
         ))
     };
     let (source, extensions) = source_and_rest().ok_or(ProxyHeaderError::Malformed)?;
-    check(header, extensions).ok_or(ProxyHeaderError::Malformed)?;
+    verify_extensions(header, extensions).ok_or(ProxyHeaderError::Malformed)?;
     Ok(source)
 }
 
-/// Section 2.2.3: a checksum that is there must be right. All other TLVs are skipped; one that does
-/// not end where the header ends is no TLV.
-fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
+/// Section 2.2.3: a checksum must be right if there is one. Other TLVs are skipped; the last one
+/// must end where the header ends.
+fn verify_extensions(header: &[u8], mut extensions: &[u8]) -> Option<()> {
     while !extensions.is_empty() {
         let (&[kind, high, low], rest) = extensions.split_first_chunk::<3>()?;
         let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
         if kind == CRC32C {
-            let told = u32::from_be_bytes(value.try_into().ok()?);
+            let expected = u32::from_be_bytes(value.try_into().ok()?);
             let from = header.len() - rest.len() - value.len();
             let zeroed = header.iter().enumerate().map(|(at, byte)| {
                 let is_checksum = (from..from + value.len()).contains(&at);
                 if is_checksum { 0 } else { *byte }
             });
-            if crc32c(zeroed) != told {
+            if crc32c(zeroed) != expected {
                 return None;
             }
         }
@@ -191,7 +195,7 @@ fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// RFC 4960, appendix B. Bit by bit: once per connection, over some hundred bytes.
+/// RFC 4960, appendix B. Bit by bit is fast enough: once per connection, a few hundred bytes.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
