@@ -559,7 +559,8 @@ impl Plan {
             });
             let (metrics, drain) = (metrics.clone(), drain.clone());
             tokio::task::spawn_local(accept::accept(
-                (listener, is_shared),
+                listener,
+                is_shared,
                 Rc::new(listen),
                 service,
                 limit,

@@ -17,8 +17,8 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    ListenerSettings,
     metrics::{ConnectionRefusal, ListenerMetrics},
+    settings::ListenerSettings,
 };
 use crate::model::client::one_client;
 
@@ -164,7 +164,7 @@ impl Drop for ConnectionPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::tests::settings;
+    use crate::listener::settings::tests::settings;
     use crate::ops::{
         metrics::Registry,
         request_metrics::{DeadlineMetrics, RequestMetrics},

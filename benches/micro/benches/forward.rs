@@ -214,7 +214,7 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
         let drain = Drain::new();
         let watcher = drain.watcher();
         std::mem::forget(drain);
-        spawn_local(accept::accept((listener, false), Rc::new(settings.listen), service, limit, metrics, watcher));
+        spawn_local(accept::accept(listener, false, Rc::new(settings.listen), service, limit, metrics, watcher));
         match signed_in {
             true => Client::new(address, "/apps/app-3/x", &cookies).await,
             false => Client::new(address, "/apps/open/x", "").await,
