@@ -8,8 +8,10 @@ pub mod app_tls;
 pub mod bare_path;
 pub mod body;
 pub mod body_rate;
-pub mod connect;
+mod connect;
+mod download;
 pub mod fault;
+mod http_handshake;
 pub mod inline_connection;
 pub mod interim;
 pub mod metrics;
@@ -18,10 +20,16 @@ pub mod pooled;
 pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
+mod sender;
 pub mod set_cookie;
+mod settings;
 pub mod standing_headers;
+mod timer;
 pub mod tunnel;
 pub mod upgrade;
+mod upload;
+mod upstream_connection;
+mod upstream_stream;
 pub mod websocket_frames;
 
 use std::{
@@ -41,7 +49,7 @@ use crate::{
         app::{App, Protocol, UpstreamScheme},
         arrival::{Arrival, Framing, RequestClass},
         grpc::Grpc,
-        load::{Holder, Limit, Slot},
+        load::{Holder, Slot},
     },
     session::usage::Usage,
 };
@@ -50,65 +58,12 @@ use body_rate::BodyRate;
 use fault::Fault;
 use pool::{Pool, PoolKey};
 use pooled::{PooledConnection, SendError};
+pub use settings::ForwardSettings;
 use tokio::time::Instant;
+use upgrade::Handshake;
 
 /// However long a client says that it waits for a call, in the end it is over.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Deadlines and bounds towards apps.
-#[derive(Clone, Debug)]
-pub struct ForwardSettings {
-    /// Deadline for a connection, TLS included.
-    pub connect: Duration,
-    /// How long an app may take for a response head, unless it has a deadline of its own.
-    pub response_head: Duration,
-    /// How long an unused connection is kept.
-    pub idle: Duration,
-    /// Largest response head, in bytes.
-    pub head_bytes: usize,
-    /// A client may send nothing of a body for so long, until its answer begins.
-    pub body_gap: Duration,
-    /// What a client must have sent, in bytes for each second that it was waited for.
-    pub body_rate: u64,
-    /// An app may send nothing of an answer for so long.
-    pub response_gap: Duration,
-    /// The same for what is silent by its nature: event streams, gRPC calls, WebSockets.
-    pub stream_idle: Duration,
-    /// Requests that wait for the answer of one app.
-    pub requests_per_app: usize,
-    /// Open connections to one app.
-    pub connections_per_app: usize,
-    /// How many percent of either one client may have.
-    pub client_share: usize,
-}
-
-impl ForwardSettings {
-    fn requests(&self) -> Limit {
-        Limit::new(self.requests_per_app, self.client_share)
-    }
-
-    fn connections(&self) -> Limit {
-        Limit::new(self.connections_per_app, self.client_share)
-    }
-}
-
-impl Default for ForwardSettings {
-    fn default() -> Self {
-        ForwardSettings {
-            connect: Duration::from_secs(3),
-            response_head: Duration::from_secs(60),
-            idle: Duration::from_secs(10),
-            head_bytes: 64 * 1024,
-            body_gap: Duration::from_secs(30),
-            body_rate: 1024,
-            response_gap: Duration::from_secs(300),
-            stream_idle: Duration::from_secs(3600),
-            requests_per_app: 1024,
-            connections_per_app: 1024,
-            client_share: 25,
-        }
-    }
-}
 
 /// What came of a forwarded request.
 pub enum Forwarded {
@@ -230,9 +185,22 @@ impl Forwarder {
         let waiting = self.pool.admit(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
             let request = assemble(headers(), Upload::empty())?;
-            let handshake =
-                upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
-            return Box::pin(handshake).await;
+            let handshake = upgrade::handshake(&self.pool, app, near, holder, request);
+            return match Box::pin(handshake).await? {
+                Handshake::Switched {
+                    head,
+                    upstream,
+                    pooled: lease,
+                } => Ok(Forwarded::Switched {
+                    head,
+                    upstream,
+                    lease,
+                }),
+                Handshake::Declined(response, lease) => {
+                    let upload = UploadState::none();
+                    relay((response, lease), usage.clone(), upload, settings, None)
+                }
+            };
         }
         let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.closes_idle_connections(app);
         let kept = if may_use_kept {

@@ -1,81 +1,42 @@
-//! A body may not stand still for ever, nor trickle: how long the other side was waited for, and
-//! what came of it.
+//! The bounds on a slow body: the longest gap, and the lowest rate while we wait for the sender.
 
 use std::{
-    pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-/// Slowness is judged only after so much waiting: before, a few packets that were lost look the
-/// same.
-const BEFORE_JUDGED: Duration = Duration::from_secs(60);
+use super::timer::ReusableTimer;
 
-/// A timer that is kept and moved on, instead of made anew for everything that is waited for.
-#[derive(Debug, Default)]
-pub struct ReusableTimer(Option<Pin<Box<Sleep>>>);
+/// The rate is checked only after this much waiting: before, a few lost packets look the same.
+const GRACE: Duration = Duration::from_secs(60);
 
-impl ReusableTimer {
-    /// Will be ready then.
-    pub fn set(&mut self, until: Instant) {
-        match &mut self.0 {
-            Some(sleep) => sleep.as_mut().reset(until),
-            None => self.0 = Some(Box::pin(sleep_until(until))),
-        }
-    }
-
-    /// Ready when the time has come; pending for ever when none was set.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.0
-            .as_mut()
-            .map_or(Poll::Pending, |sleep| sleep.as_mut().poll(cx))
-    }
-
-    /// Ready when that time has come. It is moved seldom: what is waited for again and again is
-    /// waited for until later each time, so that it goes off too soon, and then goes on.
-    pub fn poll_elapsed(&mut self, until: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(until)));
-        if sleep.deadline() > until {
-            sleep.as_mut().reset(until);
-        }
-        loop {
-            ready!(sleep.as_mut().poll(cx));
-            if sleep.deadline() >= until {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(until);
-        }
-    }
-}
-
-/// Of one body, as long as it comes.
+/// The gaps and the rate of one body.
 #[derive(Debug)]
 pub struct BodyRate {
     gap: Duration,
-    /// Bytes for each second that they were waited for; 0: any.
+    /// Lowest rate in bytes per second of waiting; 0: any.
     rate: u64,
     bytes: u64,
     waited: Duration,
     since: Option<Instant>,
-    /// Made when there is something to wait for: most bodies come at once.
     timer: ReusableTimer,
 }
 
-/// Why a body is given up.
+/// A body is slower than its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TooSlow {
-    /// Nothing came.
+    /// The gap is too long.
     #[error("nothing came for too long")]
     Gap,
-    /// Too little came.
+    /// The rate is too low.
     #[error("it came too slowly")]
     Rate,
 }
 
 impl BodyRate {
-    /// Nothing may come for `gap`; in the long run `rate` bytes a second must.
+    /// `gap` is the longest time without a byte, `rate` the lowest rate in bytes per second.
     pub fn new(gap: Duration, rate: u64) -> BodyRate {
         BodyRate {
             gap,
@@ -87,16 +48,16 @@ impl BodyRate {
         }
     }
 
-    /// Nothing is there now; ready when nothing was there for too long.
+    /// Nothing is there now: ready when the gap is too long.
     pub fn poll_gap(&mut self, cx: &mut Context<'_>) -> Poll<TooSlow> {
         let until = *self.since.get_or_insert_with(Instant::now) + self.gap;
         self.timer.poll_elapsed(until, cx).map(|()| TooSlow::Gap)
     }
 
-    /// So much came.
+    /// Counts received bytes.
     ///
     /// # Errors
-    /// When it is too little for the time it took.
+    /// When the rate is too low.
     pub fn record(&mut self, bytes: u64) -> Result<(), TooSlow> {
         self.bytes = self.bytes.saturating_add(bytes);
         let Some(since) = self.since.take() else {
@@ -104,7 +65,7 @@ impl BodyRate {
         };
         self.waited += since.elapsed();
         let due = self.rate.saturating_mul(self.waited.as_secs());
-        if self.waited > BEFORE_JUDGED && self.bytes < due {
+        if self.waited > GRACE && self.bytes < due {
             Err(TooSlow::Rate)
         } else {
             Ok(())

@@ -1,9 +1,9 @@
-//! A connection of HTTP/1.1 to an app that has no task of its own: whoever uses it moves it on.
+//! An HTTP/1.1 connection to an app without a task of its own.
 //!
-//! An answer then reaches its client within one wake-up of one task, instead of being handed from
-//! one to another. What the request and its answer wait for is the connection, and nothing else; so
-//! the channels between them are asked with a waker that wakes nobody, after the connection itself
-//! was asked. And what the connection is told by that is not told to the task that tells it.
+//! While a request owns the connection, its task polls it, so a response reaches its client within
+//! one wake-up of one task. Hyper's channels are polled with a no-op waker, after the connection:
+//! only connection I/O can make them ready. `PollWaker::quiet` suppresses wake-ups that this poll
+//! itself causes.
 
 use std::{
     pin::{Pin, pin},
@@ -23,23 +23,23 @@ use hyper::{
 };
 use tokio::task::coop::unconstrained;
 
-use super::body::Upload;
+use super::upload::Upload;
 
 /// Sends requests on a connection, one after the other.
 pub struct InlineConnection {
     sender: http1::SendRequest<Upload>,
-    /// `None`: it goes on by itself, or is over.
+    /// `None`: it has a task of its own, or has ended.
     connection: Option<Box<dyn PollConnection>>,
-    bell: Arc<PollWaker>,
+    poll_waker: Arc<PollWaker>,
     waker: Waker,
 }
 
-/// Wakes whoever uses the connection now. Atomic because wakers are; only one thread ever touches
-/// it.
+/// Wakes the task that uses the connection now. Atomic because `Waker` requires it; only one thread
+/// uses it.
 #[derive(Default)]
 struct PollWaker {
     user: AtomicWaker,
-    /// What is told now is told by the user.
+    /// The wake-up is caused by the user itself.
     quiet: AtomicBool,
 }
 
@@ -55,9 +55,9 @@ impl Wake for PollWaker {
     }
 }
 
-/// What hyper gives for each kind of stream.
+/// Hyper's connection over any kind of stream.
 trait PollConnection {
-    /// Moves it on; ready when it is over.
+    /// Makes progress; ready at its end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Gives it a task of its own.
@@ -66,8 +66,7 @@ trait PollConnection {
 
 impl<T: Read + Write + Unpin + Send + 'static> PollConnection for http1::Connection<T, Upload> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // Errors of a connection reach whoever waits for an answer; an idle one that dies concerns
-        // nobody.
+        // The pending request gets the error of a connection; an idle connection has no request.
         Pin::new(self).poll(cx).map(|_| ())
     }
 
@@ -77,7 +76,7 @@ impl<T: Read + Write + Unpin + Send + 'static> PollConnection for http1::Connect
 }
 
 impl InlineConnection {
-    /// A fresh connection.
+    /// A new connection.
     pub fn new<T>(
         sender: http1::SendRequest<Upload>,
         connection: http1::Connection<T, Upload>,
@@ -85,54 +84,58 @@ impl InlineConnection {
     where
         T: Read + Write + Unpin + Send + 'static,
     {
-        let bell = Arc::<PollWaker>::default();
-        let waker = Waker::from(bell.clone());
+        let poll_waker = Arc::<PollWaker>::default();
+        let waker = Waker::from(poll_waker.clone());
         InlineConnection {
             sender,
             connection: Some(Box::new(connection)),
-            bell,
+            poll_waker,
             waker,
         }
     }
 
-    /// From now on it goes on by itself: a WebSocket, or an upload that outlasts the head of its
-    /// answer.
+    /// Gives the connection a task of its own: for a WebSocket, or an upload that outlasts the head
+    /// of its response.
     pub fn spawn(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.spawn();
         }
     }
 
-    /// Whether nothing can be sent any more, as far as it was moved on.
+    /// Whether the connection accepts no further request, as of its last poll.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
 
-    /// Whether it takes a request.
+    /// Whether it accepts a request now.
     pub fn is_ready(&self) -> bool {
         self.sender.is_ready()
     }
 
-    /// Begins to send; what is given back is to be polled with [`InlineConnection::poll`].
+    /// Begins to send. Poll the future with [`InlineConnection::poll`].
     pub fn send(
         &mut self,
         request: Request<Upload>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Upload>>>> + use<>
     {
-        // The budget of a task is spent on the connection. Should it end there, the connection
-        // wakes the task again; the channel behind it would wake nobody.
+        // The connection uses up the coop budget of the task, and wakes the task when it is spent.
+        // Hyper's channel has a no-op waker, so it must not wait for budget.
         unconstrained(self.sender.try_send_request(request))
     }
 
-    /// Moves the connection on, and then asks what came of it.
-    pub fn poll<F: Future>(&mut self, cx: &mut Context<'_>, what: Pin<&mut F>) -> Poll<F::Output> {
-        match self.turn(cx) {
-            Driver::Lookup => self.ask(|quiet| what.poll(quiet)),
-            Driver::ByItself => what.poll(cx),
+    /// Polls the connection, then a future that waits for it.
+    pub fn poll<F: Future>(
+        &mut self,
+        cx: &mut Context<'_>,
+        future: Pin<&mut F>,
+    ) -> Poll<F::Output> {
+        match self.poll_connection(cx) {
+            Driver::Inline => self.quietly(|quiet| future.poll(quiet)),
+            Driver::Other => future.poll(cx),
         }
     }
 
-    /// The next piece of an answer.
+    /// The next frame of a response.
     pub fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,60 +144,63 @@ impl InlineConnection {
         if self.connection.is_none() {
             return Pin::new(body).poll_frame(cx);
         }
-        // Most answers come whole with their head.
-        if let Poll::Ready(frame) = self.ask(|quiet| Pin::new(&mut *body).poll_frame(quiet)) {
+        // Most responses come whole with their head.
+        if let Poll::Ready(frame) = self.quietly(|quiet| Pin::new(&mut *body).poll_frame(quiet)) {
             return Poll::Ready(frame);
         }
-        match self.turn(cx) {
-            Driver::Lookup => self.ask(|quiet| Pin::new(body).poll_frame(quiet)),
-            Driver::ByItself => Pin::new(body).poll_frame(cx),
+        match self.poll_connection(cx) {
+            Driver::Inline => self.quietly(|quiet| Pin::new(body).poll_frame(quiet)),
+            Driver::Other => Pin::new(body).poll_frame(cx),
         }
     }
 
-    /// Between two requests: notices that the app has closed it, and wakes nobody.
-    pub fn rest(&mut self) {
-        self.bell.user.take();
+    /// Between two requests: detects that the app has closed the connection, without waking a task.
+    pub fn poll_idle(&mut self) {
+        self.poll_waker.user.take();
         let Some(connection) = &mut self.connection else {
             return;
         };
-        let moved = pin!(unconstrained(
+        let polled = pin!(unconstrained(
             std::future::poll_fn(|cx| connection.poll(cx))
         ));
-        if moved.poll(&mut Context::from_waker(&self.waker)).is_ready() {
+        if polled
+            .poll(&mut Context::from_waker(&self.waker))
+            .is_ready()
+        {
             self.connection = None;
         }
     }
 
-    /// What came of the connection. Whatever that tells the connection it learns when it is moved
-    /// on next, which is before anybody waits.
-    fn ask<T>(&self, what: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        self.bell.quiet.store(true, Relaxed);
-        let answer = what(&mut Context::from_waker(Waker::noop()));
-        self.bell.quiet.store(false, Relaxed);
-        answer
+    /// Polls a channel of hyper. What this makes ready in the connection is handled by the next poll
+    /// of the connection, which comes before the task waits.
+    fn quietly<T>(&self, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
+        self.poll_waker.quiet.store(true, Relaxed);
+        let polled = poll(&mut Context::from_waker(Waker::noop()));
+        self.poll_waker.quiet.store(false, Relaxed);
+        polled
     }
 
-    fn turn(&mut self, cx: &mut Context<'_>) -> Driver {
+    fn poll_connection(&mut self, cx: &mut Context<'_>) -> Driver {
         let Some(connection) = &mut self.connection else {
-            return Driver::ByItself;
+            return Driver::Other;
         };
-        self.bell.user.register(cx.waker());
+        self.poll_waker.user.register(cx.waker());
         if connection
             .poll(&mut Context::from_waker(&self.waker))
             .is_ready()
         {
-            // All that it held it has told by its end.
+            // Its end has completed all its channels.
             self.connection = None;
-            return Driver::ByItself;
+            return Driver::Other;
         }
-        Driver::Lookup
+        Driver::Inline
     }
 }
 
-/// Who moves a connection on.
+/// What makes a connection progress.
 enum Driver {
-    /// We just did.
-    Lookup,
-    /// Nobody has to.
-    ByItself,
+    /// The task of the request.
+    Inline,
+    /// A task of its own, or none after its end.
+    Other,
 }

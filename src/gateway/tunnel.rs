@@ -8,7 +8,10 @@ use hyper::upgrade::OnUpgrade;
 
 use super::{access_log::Record, answer::Answer, connection::Wire, still_allowed::StillAllowed};
 use crate::{
-    forward::{pooled::PooledConnection, tunnel::tunnel},
+    forward::{
+        pooled::PooledConnection,
+        tunnel::{TunnelUpstream, tunnel},
+    },
     session::usage::Usage,
     streams::{Revocation, Streams},
 };
@@ -46,6 +49,10 @@ impl Tunnel {
             streams,
             idle,
         } = self;
+        let upstream = TunnelUpstream {
+            upgrade: upstream,
+            pooled: lease,
+        };
         wire.connection.switch_to_tunnel();
         // The drain waits for a farewell.
         let (permit, drain) = (
@@ -56,7 +63,7 @@ impl Tunnel {
         tokio::task::spawn_local(async move {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), move || question.ask());
-            let carried = tunnel(client, (upstream, lease), usage, &revocation, drain, idle).await;
+            let carried = tunnel(client, upstream, usage, &revocation, drain, idle).await;
             record.add_bytes(carried.down);
             drop((permit, busy));
             if let Some(reason) = revocation.reason() {
