@@ -171,8 +171,8 @@ impl InlineConnection {
         }
     }
 
-    /// Polls a channel of hyper. What this makes ready in the connection is handled by the next poll
-    /// of the connection, which comes before the task waits.
+    /// Polls a channel of hyper. What this makes ready in the connection is handled by the next
+    /// poll of the connection, which comes before the task waits.
     fn quietly<T>(&self, poll: impl FnOnce(&mut Context<'_>) -> T) -> T {
         self.poll_waker.quiet.store(true, Relaxed);
         let polled = poll(&mut Context::from_waker(Waker::noop()));

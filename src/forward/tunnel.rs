@@ -1,5 +1,5 @@
-//! Relays the bytes of a WebSocket in both directions. It ends with a Close frame between two frames
-//! (RFC 6455 section 5.5.1), to the client and to the app.
+//! Relays the bytes of a WebSocket in both directions. It ends with a Close frame between two
+//! frames (RFC 6455 section 5.5.1), to the client and to the app.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,8 +26,8 @@ use crate::{
     streams::{Revocation, RevocationReason},
 };
 
-/// Most bytes that a direction holds, and only while it writes them: most WebSockets are silent most
-/// of the time.
+/// Most bytes that a direction holds, and only while it writes them: most WebSockets are silent
+/// most of the time.
 const BUFFER: usize = 16 * 1024;
 
 thread_local! {

@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{strict_head::StrictHead, timeouts::ConnectionActivity};
 
-/// Given to hyper in place of a refused head. No field name or target contains NUL, so hyper answers
-/// 400, counts the request as malformed and closes the connection.
+/// Given to hyper in place of a refused head. No field name or target contains NUL, so hyper
+/// answers 400, counts the request as malformed and closes the connection.
 const MALFORMED_HEAD: &[u8] = b"\0\r\n\r\n";
 
 /// A stream whose reads are noted and checked.

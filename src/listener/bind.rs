@@ -37,8 +37,8 @@ pub struct Sockets {
 /// Opens listening sockets: those from socket activation, or new ones.
 ///
 /// SO_REUSEPORT would silently let a second process share the port, so a socket without it probes
-/// the port first. With `takeover` the port is meant to be shared with the process that is stopping.
-/// The gap between probe and bind is harmless: it only decides which error is shown.
+/// the port first. With `takeover` the port is meant to be shared with the process that is
+/// stopping. The gap between probe and bind is harmless: it only decides which error is shown.
 ///
 /// # Errors
 /// [`ListenError::InUse`] is a configuration error; the others come from the system.

@@ -1,8 +1,7 @@
-//! How many connections may be open: all together, and those of one client. A seat is given back by
-//! drop.
+//! Limits of open connections: all together, and per client. Dropping a permit releases it.
 //!
-//! Counted when a connection is accepted and when it ends, for all data threads together; a request
-//! touches nothing of this.
+//! All data threads share the counters. They change when a connection is accepted and when it ends;
+//! requests do not touch them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -22,19 +21,19 @@ use super::{
 };
 use crate::model::client::one_client;
 
-/// Clients are counted in this many tables, so that data threads seldom meet at one.
+/// Clients are counted in this many tables, so that data threads seldom contend for a lock.
 const SHARDS: usize = 16;
 
-/// All seats of one listener.
+/// The connections of one listener.
 #[derive(Debug)]
 pub struct ConnectionLimit {
     limit: usize,
     limit_per_client: usize,
-    /// Proxies: behind one address there are many clients.
+    /// Proxies: one address stands for many clients.
     unlimited: Vec<IpNet>,
     open: AtomicUsize,
-    /// How many each client has; never zero. Which table a client is in is nothing it can choose:
-    /// the hasher has random keys.
+    /// Connections of each client; never zero. The hasher has random keys, so clients cannot choose
+    /// their table.
     clients: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
     has_warned: AtomicBool,
@@ -42,7 +41,7 @@ pub struct ConnectionLimit {
 }
 
 impl ConnectionLimit {
-    /// As many as the settings say, or as there is room for.
+    /// The limit of the settings, or `room` if that is lower: the file descriptors that are left.
     pub fn new(
         settings: &ListenerSettings,
         room: usize,
@@ -68,14 +67,14 @@ impl ConnectionLimit {
         })
     }
 
-    /// A seat for a connection whose client is not known yet, if one is free.
+    /// A permit for a connection whose client is not known yet.
     pub fn acquire(self: &Arc<Self>) -> Option<ConnectionPermit> {
         let permit = ConnectionPermit {
             limit: self.clone(),
             client: None,
         };
         self.metrics.connections.inc();
-        // Taken before it is known to be free: the drop of `permit` gives it back either way.
+        // Counted before the check: the drop of `permit` releases it either way.
         if self.open.fetch_add(1, Ordering::Relaxed) < self.limit {
             return Some(permit);
         }
@@ -85,14 +84,13 @@ impl ConnectionLimit {
 
     fn table(&self, client: &IpAddr) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         let shard = usize::try_from(self.hasher.hash_one(client) % SHARDS as u64).unwrap_or(0);
-        // Nothing that is done under the lock can panic, and a count is right after every step of
-        // it.
+        // No code under the lock can panic, and the counts are valid after each step.
         self.clients[shard]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says once what the operator of a proxy that is not named as one has to know.
+    /// Logs once that the client may be a proxy, which the operator should configure as one.
     fn warn_once(&self, client: IpAddr) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             let limit = self.limit_per_client;
@@ -105,7 +103,7 @@ impl ConnectionLimit {
     }
 }
 
-/// One of the connections that may be open.
+/// The right to keep one connection open.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     limit: Arc<ConnectionLimit>,
@@ -113,7 +111,7 @@ pub struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// The same seat, counted for its client; `None` when the client has as many as it may.
+    /// The same permit, counted for its client; `None` when the client is at its limit.
     pub fn for_client(mut self, address: IpAddr) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         if self
@@ -129,7 +127,7 @@ impl ConnectionPermit {
             let mut table = self.limit.table(&client);
             let count = table.entry(client).or_default();
             let free = *count < self.limit.limit_per_client;
-            // Full means at least one, so no entry of zero is left behind.
+            // At the limit means at least one, so no entry of zero stays.
             *count += usize::from(free);
             free
         };
@@ -236,7 +234,7 @@ mod tests {
     fn a_trusted_proxy_is_bounded_by_the_limit_for_all_only() {
         let limit = limited(3, 1);
         let held: Vec<_> = (0..3)
-            .map(|_| permit(&limit, "10.1.2.3").expect("a seat"))
+            .map(|_| permit(&limit, "10.1.2.3").expect("a permit"))
             .collect();
         assert!(
             permit(&limit, "10.1.2.3").is_none() && limit.acquire().is_none(),
@@ -247,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_counted_and_takes_no_seat() {
+    fn a_refusal_is_counted_and_takes_no_permit() {
         let registry = Registry::new();
         let limit = limited_with(2, 1, &registry);
         let held = permit(&limit, "192.0.2.1").expect("one");

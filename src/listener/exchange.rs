@@ -1,7 +1,7 @@
 //! One request and its response on a connection, and the events that end them early.
 //!
-//! An HTTP/1.1 connection carries one exchange at a time and is closed with a revoked one. An HTTP/2
-//! connection carries many, and a revoked one only resets its stream.
+//! An HTTP/1.1 connection carries one exchange at a time and is closed with a revoked one. An
+//! HTTP/2 connection carries many, and a revoked one only resets its stream.
 
 use std::{
     cell::{Cell, RefCell},
@@ -84,10 +84,11 @@ impl Exchanges {
     }
 }
 
-/// Runs the streams of one HTTP/2 connection on this thread, until each is done, revoked or stalled.
+/// Runs the streams of one HTTP/2 connection on this thread, until each is done, revoked or
+/// stalled.
 ///
-/// hyper calls the service with a request and directly afterwards executes the task that answers it.
-/// So the exchange that the service took last belongs to the next task.
+/// hyper calls the service with a request and directly afterwards executes the task that answers
+/// it. So the exchange that the service took last belongs to the next task.
 #[derive(Clone, Debug)]
 pub struct Http2Executor {
     next: Rc<RefCell<Option<Rc<Exchange>>>>,

@@ -1,8 +1,7 @@
-//! TLS towards clients: rustls, with certificates from files that may be replaced while it runs.
+//! TLS towards clients: rustls, with certificate files that may be replaced at run time.
 //!
-//! Which of several certificates a client is shown its server name decides (SNI, RFC 6066 section
-//! 3); who asks for none that is here gets the first, and an answer that fits no certificate is the
-//! client's to refuse.
+//! The server name selects the certificate (SNI, RFC 6066 section 3). Unknown names get the first
+//! one; the client refuses it.
 
 use std::{
     fmt, fs, io,
@@ -30,9 +29,9 @@ pub enum TlsSettings {
     Off,
     /// TLS 1.2 and 1.3 with these certificates.
     On {
-        /// The server's side.
+        /// The configuration of rustls.
         config: Arc<ServerConfig>,
-        /// What it shows.
+        /// The certificates of the configuration.
         certificates: Arc<Certificates>,
     },
 }
@@ -46,29 +45,29 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// What is wrong with a certificate or key file.
+/// A certificate or key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{file}: {error}")]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         file: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The certificate file holds none.
+    /// The file contains no certificate.
     #[error("{0}: no PEM certificate in the file")]
     NoCertificate(String),
-    /// The key file holds none.
+    /// The file contains no private key.
     #[error("{0}: no PEM private key in the file")]
     NoKey(String),
-    /// They cannot be used together.
+    /// rustls refuses the pair.
     #[error("{file}: the certificate and its key cannot be used: {error}")]
     Unusable {
-        /// The certificate's.
+        /// Path of the certificate file.
         file: String,
-        /// Why.
+        /// The cause.
         error: rustls::Error,
     },
 }
@@ -89,8 +88,8 @@ pub struct CertificateFiles {
 pub struct Certificates {
     files: Vec<CertificateFiles>,
     current: ArcSwap<Vec<Arc<CertifiedKey>>>,
-    /// What the files held when they were last looked at, so that nothing is read into what did not
-    /// change. Locked by the one task that looks.
+    /// Digest of the files at the last read, so that only changes are parsed. Only one task locks
+    /// it.
     seen: Mutex<Digest>,
 }
 
@@ -105,9 +104,8 @@ impl fmt::Debug for Certificates {
 }
 
 impl TlsSettings {
-    /// The server's side with the certificates of these files; the first is for whoever names none
-    /// of the others. Clients must show a certificate of the authorities in the file `clients`, if
-    /// there is one.
+    /// TLS with the certificates of these files. The first serves clients without a matching server
+    /// name. With `clients`, client certificates of the authorities in that file are required.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -128,8 +126,8 @@ impl TlsSettings {
         };
         let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-        // Sealed by a key of this process that changes every six hours; a ticket is good for the
-        // name it was made for.
+        // Session tickets: the key stays in this process and changes every six hours. A ticket is
+        // valid for its server name only.
         if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
             config.ticketer = ticketer;
         }
@@ -141,12 +139,12 @@ impl TlsSettings {
 }
 
 impl Certificates {
-    /// Looks at the files again: changed ones are shown from the next handshake on. Gives back
-    /// whether they changed.
+    /// Reads the files again. Changed certificates are served from the next handshake on. `true`:
+    /// they changed.
     ///
     /// # Errors
-    /// When what is there now for a certificate cannot be used, half-written files among it: then
-    /// the old one is shown, and the others are renewed all the same. Said once for each content.
+    /// When a changed certificate cannot be used, for example a half-written file. Then the old one
+    /// stays, and the others are renewed. Returned once for each content.
     pub fn renew(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let (now, read) = read_files(&self.files);
@@ -165,7 +163,7 @@ impl Certificates {
         wrong.map_or(Ok(true), Err)
     }
 
-    /// What a client that asked for this name was shown, a moment ago.
+    /// The certificate for this server name, directly after the handshake.
     pub fn served_for(&self, name: Option<&str>) -> Option<ServedCertificate> {
         let certificate = self.pick(name)?;
         Some(ServedCertificate {
@@ -178,7 +176,7 @@ impl Certificates {
         let current = self.current.load();
         let fits =
             |certificate: &&Arc<CertifiedKey>| name.is_some_and(|name| covers(certificate, name));
-        // One certificate needs no choice.
+        // A single certificate needs no comparison.
         let chosen = if current.len() > 1 {
             current.iter().find(fits)
         } else {
@@ -188,18 +186,18 @@ impl Certificates {
     }
 }
 
-/// The certificate of one connection.
+/// The certificate that the client of a connection got.
 #[derive(Debug)]
 pub struct ServedCertificate {
     certificate: Arc<CertifiedKey>,
-    /// The name that the client asked for.
+    /// The server name of the handshake.
     name: Option<String>,
 }
 
 impl ServedCertificate {
-    /// Whether a request for this host may come on the connection: it was made for that name, or
-    /// the certificate speaks for it as well (RFC 9113 section 9.1.1). An address in numbers is
-    /// asked for by no name.
+    /// Whether requests for this host are allowed on the connection: the host is the server name,
+    /// or the certificate covers it too (RFC 9113 section 9.1.1). Clients send no server name for
+    /// an IP address.
     pub fn is_for(&self, host: &str) -> bool {
         self.name
             .as_deref()
@@ -226,7 +224,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Who signs the certificates of clients.
+/// Verifies client certificates against the authorities in this file.
 fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let name = || file.display().to_string();
     let content = fs::read(file).map_err(|error| TlsError::Unreadable {
@@ -248,12 +246,12 @@ fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         .map_err(unusable)
 }
 
-/// What the files hold, and what can be made of it: one result for each certificate.
+/// Reads and parses the files: their digest, and one result for each certificate.
 fn read_files(files: &[CertificateFiles]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     let mut all = digest::Context::new(&digest::SHA256);
     let mut content = |file: &PathBuf| {
         let content = fs::read(file);
-        // That one cannot be read is a state like any other.
+        // An unreadable file is a state like any other.
         all.update(content.as_ref().map_or(&b"unreadable"[..], Vec::as_slice));
         let name = file.display().to_string();
         content.map_err(|error| TlsError::Unreadable { file: name, error })
@@ -265,14 +263,14 @@ fn read_files(files: &[CertificateFiles]) -> (Digest, Vec<Result<Arc<CertifiedKe
     let made = files
         .iter()
         .zip(read)
-        .map(|(files, (chain, key))| certified(files, &chain?, &key?))
+        .map(|(files, (chain, key))| parse_certificate(files, &chain?, &key?))
         .collect();
     let mut seen = [0; 32];
     seen.copy_from_slice(all.finish().as_ref());
     (seen, made)
 }
 
-fn certified(
+fn parse_certificate(
     files: &CertificateFiles,
     chain: &[u8],
     key: &[u8],
@@ -286,8 +284,7 @@ fn certified(
     }
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
-    // That they belong together is checked: of files that are being replaced one may be the old
-    // one.
+    // Also checks that key and certificate match: while files are replaced, one may be old.
     let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
     made.map(Arc::new).map_err(|error| TlsError::Unusable {
         file: name(),
