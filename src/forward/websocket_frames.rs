@@ -1,4 +1,4 @@
-//! Walks the frame headers of a WebSocket (RFC 6455 section 5.2) to see whether a person sent data.
+//! Walks the frame headers of a WebSocket (RFC 6455 section 5.2) to detect data frames.
 //!
 //! The payload is neither read nor changed; the state is a few bytes.
 
@@ -12,8 +12,8 @@ pub struct FrameWalker {
 }
 
 impl FrameWalker {
-    /// Takes the next bytes of the direction; says whether any of them belong to a data frame
-    /// (continuation, text or binary) rather than to ping, pong or close.
+    /// Scans the next bytes of the direction. `true`: some belong to a data frame (continuation,
+    /// text or binary), not only to ping, pong or close.
     pub fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut data = false;
         while !bytes.is_empty() {
@@ -46,12 +46,12 @@ impl FrameWalker {
         self.closed
     }
 
-    /// Whether the direction stands between two frames, where a control frame may be placed.
+    /// Whether the direction is between two frames, where a control frame may be inserted.
     pub fn is_between_frames(&self) -> bool {
         self.payload_left == 0 && (self.have == 0 || self.have >= self.header_len())
     }
 
-    /// How many of these bytes still belong to the frame under way.
+    /// The number of these bytes that belong to the current frame.
     pub fn rest_of_frame(&self, bytes: &[u8]) -> usize {
         let mut ahead = FrameWalker {
             header: self.header,
@@ -83,7 +83,7 @@ impl FrameWalker {
         }
     }
 
-    /// The length of the frame header, as far as its first two bytes tell.
+    /// The length of the frame header, known after its first two bytes.
     fn header_len(&self) -> usize {
         if self.have < 2 {
             return 2;
