@@ -7,27 +7,35 @@
 pub mod app_tls;
 pub mod bare_path;
 pub mod body;
-pub mod connect;
-pub mod driven;
+pub mod body_rate;
+mod connect;
+mod download;
 pub mod fault;
-pub mod frames;
+mod http_handshake;
+pub mod inline_connection;
 pub mod interim;
-pub mod lease;
 pub mod metrics;
-pub mod outgoing;
-pub mod pace;
+mod outgoing;
 pub mod pool;
+pub mod pooled;
 pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
+mod sender;
 pub mod set_cookie;
+mod settings;
 pub mod standing_headers;
+mod timer;
 pub mod tunnel;
 pub mod upgrade;
+mod upload;
+mod upstream_connection;
+mod upstream_stream;
+pub mod websocket_frames;
 
 use std::{rc::Rc, time::Duration};
 
-use http::{HeaderMap, Response, StatusCode, Version, header};
+use http::{HeaderMap, Response, StatusCode, Version, header, uri::PathAndQuery};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -36,74 +44,21 @@ use crate::{
         app::Protocol,
         arrival::{Framing, RequestClass},
         grpc::GrpcCall,
-        load::{Limit, Slot},
+        load::Slot,
     },
     session::usage::Usage,
 };
-use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
+use body::{Download, Source, Upload, UploadPolicy, UploadProgress, UploadState};
+use body_rate::BodyRate;
 use fault::Fault;
-use lease::{Failed, Lease};
 pub use outgoing::Outgoing;
-use pace::Pace;
 use pool::Pool;
+use pooled::{PooledConnection, SendError};
+pub use settings::ForwardSettings;
+use upgrade::Handshake;
 
-/// However long a client says that it waits for a call, in the end it is over.
+/// Longest deadline of a gRPC call, whatever its client says.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Deadlines and bounds towards apps.
-#[derive(Clone, Debug)]
-pub struct ForwardSettings {
-    /// Deadline for a connection, TLS included.
-    pub connect: Duration,
-    /// How long an app may take for a response head, unless it has a deadline of its own.
-    pub response_head: Duration,
-    /// How long an unused connection is kept.
-    pub idle: Duration,
-    /// Largest response head, in bytes.
-    pub head_bytes: usize,
-    /// A client may send nothing of a body for so long, until its answer begins.
-    pub body_gap: Duration,
-    /// What a client must have sent, in bytes for each second that it was waited for.
-    pub body_rate: u64,
-    /// An app may send nothing of an answer for so long.
-    pub response_gap: Duration,
-    /// The same for what is silent by its nature: event streams, gRPC calls, WebSockets.
-    pub stream_idle: Duration,
-    /// Requests that wait for the answer of one app.
-    pub requests_per_app: usize,
-    /// Open connections to one app.
-    pub connections_per_app: usize,
-    /// How many percent of either one client may have.
-    pub client_share: usize,
-}
-
-impl ForwardSettings {
-    fn requests(&self) -> Limit {
-        Limit::new(self.requests_per_app, self.client_share)
-    }
-
-    fn connections(&self) -> Limit {
-        Limit::new(self.connections_per_app, self.client_share)
-    }
-}
-
-impl Default for ForwardSettings {
-    fn default() -> Self {
-        ForwardSettings {
-            connect: Duration::from_secs(3),
-            response_head: Duration::from_secs(60),
-            idle: Duration::from_secs(10),
-            head_bytes: 64 * 1024,
-            body_gap: Duration::from_secs(30),
-            body_rate: 1024,
-            response_gap: Duration::from_secs(300),
-            stream_idle: Duration::from_secs(3600),
-            requests_per_app: 1024,
-            connections_per_app: 1024,
-            client_share: 25,
-        }
-    }
-}
 
 /// What the app answered.
 pub enum Forwarded {
@@ -116,7 +71,7 @@ pub enum Forwarded {
         /// The app's side.
         upstream: hyper::upgrade::OnUpgrade,
         /// Its place on the connection, until the tunnel ends.
-        lease: Lease,
+        pooled: PooledConnection,
     },
 }
 
@@ -186,23 +141,19 @@ impl Forwarder {
             Slot::Waiting
         };
         let holder = outgoing.holder();
-        let waiting = self.pool.wait(app, slot, holder)?;
+        let waiting = self.pool.admit(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
-            let request = outgoing.assemble(target, Upload::empty())?;
-            let usage = outgoing.usage.clone();
-            let near = (outgoing.near(), holder);
-            let handshake = upgrade::handshake(&self.pool, app, near, request, usage);
-            return Box::pin(handshake).await;
+            return Box::pin(self.handshake(outgoing, target)).await;
         }
-        let lease = self.connection(outgoing).await?;
+        let pooled = self.connection(outgoing).await?;
         let deadlines = Deadlines::new(outgoing, &self.pool.settings);
         let (upload, state) = if has_body {
-            Upload::new(body, self.terms(outgoing, deadlines.is_call))
+            Upload::new(body, self.upload_policy(outgoing, deadlines.is_call))
         } else {
             (Upload::empty(), UploadState::none())
         };
         let request = outgoing.assemble(target, upload)?;
-        let mut sent = match lease.send(request, &state, deadlines.head).await {
+        let mut sent = match pooled.send(request, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
                 Box::pin(self.send_again(outgoing, failed, &state, deadlines.head)).await?
@@ -212,7 +163,7 @@ impl Forwarder {
         state.answered();
         if state.progress() == UploadProgress::Running {
             // The app may go on reading, whether or not its answer is read.
-            sent.1.connection.sender.go_on();
+            sent.1.connection.sender.spawn();
         }
         let settings = &self.pool.settings;
         relay(
@@ -224,31 +175,57 @@ impl Forwarder {
         )
     }
 
+    async fn handshake(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        target: PathAndQuery,
+    ) -> Result<Forwarded, Fault> {
+        let request = outgoing.assemble(target, Upload::empty())?;
+        let app = outgoing.permit.app();
+        let (key, holder) = (outgoing.pool_key(), outgoing.holder());
+        match upgrade::handshake(&self.pool, app, key, holder, request).await? {
+            Handshake::Switched {
+                head,
+                upstream,
+                pooled,
+            } => Ok(Forwarded::Switched {
+                head,
+                upstream,
+                pooled,
+            }),
+            Handshake::Declined(response, pooled) => {
+                let usage = outgoing.usage.clone();
+                let sent = (response, pooled);
+                relay(sent, usage, UploadState::none(), &self.pool.settings, None)
+            }
+        }
+    }
+
     /// A kept connection, else a new one. A request that must not be sent twice gets no kept
     /// connection of an app that closes them without notice.
-    async fn connection(&self, outgoing: &Outgoing<'_, '_>) -> Result<Lease, Fault> {
+    async fn connection(&self, outgoing: &Outgoing<'_, '_>) -> Result<PooledConnection, Fault> {
         let app = outgoing.permit.app();
-        let (near, holder) = (outgoing.near(), outgoing.holder());
+        let (key, holder) = (outgoing.pool_key(), outgoing.holder());
         let is_safe = outgoing.request.arrival.is_safe_to_repeat();
-        let kept = if is_safe || !self.pool.is_fickle(app) {
-            self.pool.take(app, near, outgoing.started, holder)
+        let kept = if is_safe || !self.pool.closes_idle_connections(app) {
+            self.pool.checkout(app, key, outgoing.started, holder)
         } else {
             None
         };
         match kept {
-            Some(lease) => Ok(lease),
-            None => Box::pin(self.pool.lease(app, near, holder)).await,
+            Some(pooled) => Ok(pooled),
+            None => Box::pin(self.pool.acquire(app, key, holder)).await,
         }
     }
 
     /// A gRPC call may pause for as long as it likes, in both directions.
-    fn terms(&self, outgoing: &Outgoing<'_, '_>, is_call: bool) -> Terms {
+    fn upload_policy(&self, outgoing: &Outgoing<'_, '_>, is_call: bool) -> UploadPolicy {
         let settings = &self.pool.settings;
-        let pace = || Pace::new(settings.body_gap, settings.body_rate);
-        Terms {
+        let rate = || BodyRate::new(settings.body_gap, settings.body_rate);
+        UploadPolicy {
             limit: outgoing.permit.app().spec.max_body,
             usage: outgoing.usage.clone(),
-            pace: (!is_call).then(pace),
+            body_rate: (!is_call).then(rate),
             keeps_trailers: is_call,
             metrics: self.pool.metrics.clone(),
         }
@@ -258,33 +235,33 @@ impl Forwarder {
     async fn send_again(
         &self,
         outgoing: &Outgoing<'_, '_>,
-        failed: Failed,
+        failed: SendError,
         state: &UploadState,
         patience: Duration,
-    ) -> Result<(Response<Incoming>, Lease), Fault> {
+    ) -> Result<(Response<Incoming>, PooledConnection), Fault> {
         let request = match failed {
             // Not a byte of it was written.
-            Failed {
+            SendError {
                 unsent: Some(request),
                 ..
             } => *request,
-            Failed {
+            SendError {
                 fault: Fault::DiedUnanswered,
                 unsent: None,
             } if outgoing.request.arrival.is_safe_to_repeat() => {
                 outgoing.assemble(outgoing.target()?, Upload::empty())?
             }
-            Failed {
+            SendError {
                 fault,
                 unsent: None,
             } => return Err(fault),
         };
         let app = outgoing.permit.app();
-        let lease = self
+        let pooled = self
             .pool
-            .lease(app, outgoing.near(), outgoing.holder())
+            .acquire(app, outgoing.pool_key(), outgoing.holder())
             .await?;
-        let sent = lease.send(request, state, patience).await;
+        let sent = pooled.send(request, state, patience).await;
         sent.map_err(|failed| failed.fault)
     }
 }
@@ -322,7 +299,7 @@ impl Deadlines {
 
 /// Checks that the answer is one that may be relayed.
 fn relay(
-    (mut response, lease): (Response<Incoming>, Lease),
+    (mut response, pooled): (Response<Incoming>, PooledConnection),
     usage: Option<Usage>,
     upload: UploadState,
     settings: &ForwardSettings,
@@ -333,7 +310,7 @@ fn relay(
         || status.as_u16() >= 600
         || !response_headers::settle_framing(response.headers_mut());
     if strange {
-        // The connection is not reused: dropping the lease closes it.
+        // The connection is not reused: dropping the pooled closes it.
         return Err(Fault::BadAnswer);
     }
     // Our own version: an app of HTTP/1.0 must not make our answer one whose end nobody can see.
@@ -345,7 +322,14 @@ fn relay(
         settings.response_gap
     };
     Ok(Forwarded::Answer(response.map(|body| {
-        Download::new(body, lease, usage.filter(|_| finite), upload, gap, deadline)
+        Download::new(
+            body,
+            pooled,
+            usage.filter(|_| finite),
+            upload,
+            gap,
+            deadline,
+        )
     })))
 }
 

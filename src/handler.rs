@@ -104,7 +104,7 @@ impl Handler {
         let metrics = &gateway.metrics;
         let streams = Streams::new(metrics.streams.clone(), metrics.streams_cut.clone());
         let log = AccessLog::new(gateway.log.clone());
-        tokio::task::spawn_local(pool.clone().keep_tidy());
+        tokio::task::spawn_local(pool.clone().expire_periodically());
         let changes = gateway.policy_changes.clone();
         tokio::task::spawn_local(streams.clone().watch(gateway.clock.clone(), changes));
         tokio::task::spawn_local(log.clone().keep_flushing());

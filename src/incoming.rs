@@ -195,7 +195,9 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         vhost,
         resends_form: unmarked.is_some(),
         target: unmarked.unwrap_or_else(|| target.clone()),
-        grpc: may_be_call.then(|| GrpcCall::from_headers(headers)).flatten(),
+        grpc: may_be_call
+            .then(|| GrpcCall::from_headers(headers))
+            .flatten(),
         class,
         provenance,
         sends_form,

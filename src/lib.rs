@@ -10,6 +10,7 @@ pub use ludgate_identity::session;
 pub use ludgate_model as model;
 pub use ludgate_ops as ops;
 
+pub mod proxy_protocol;
 pub mod streams;
 
 pub mod authorize;

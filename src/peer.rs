@@ -1,8 +1,7 @@
-//! Who connected, and who they say is behind them: trusted proxies only, and nobody is trusted by
-//! default.
+//! The peer of a connection, and the client behind it as forwarded headers of trusted proxies name
+//! it. No proxy is trusted by default.
 //!
-//! Forwarded headers name the client for logs and for the headers apps get; they never decide
-//! anything.
+//! The named client is for logs, limits and the headers of apps; access never depends on it.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,20 +12,20 @@ use crate::model::client::Client;
 
 /// `X-Forwarded-For`.
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
-/// Hops of a trusted chain that are read; more is an attack or a mistake.
+/// Most hops of a chain that are read; more are an attack or a configuration error.
 const MAX_HOPS: usize = 32;
 
-/// Whose forwarded headers are believed.
+/// The proxies whose forwarded headers are trusted.
 #[derive(Clone, Debug, Default)]
 pub struct PeerSettings {
-    /// Networks of proxies in front of this listener; never everybody.
+    /// Networks of the proxies in front of this listener.
     pub trusted: Vec<IpNet>,
 }
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// Its address; IPv4 in IPv6 is unwrapped.
+    /// Its address; IPv4-mapped IPv6 becomes IPv4.
     pub address: IpAddr,
     /// Whether it is one of our own proxies.
     pub trusted: bool,
@@ -37,7 +36,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Describes a fresh connection.
+    /// The peer of a new connection.
     pub fn new(socket: SocketAddr, settings: &PeerSettings) -> Peer {
         let address = socket.ip().to_canonical();
         let trusted = settings.trusted.iter().any(|net| net.contains(&address));
@@ -53,11 +52,11 @@ impl Peer {
         }
     }
 
-    /// The client: the nearest hop of the chain that is none of our proxies.
+    /// The client: the nearest hop of the chain that is not a trusted proxy.
     ///
-    /// The chain is read as bytes and from its end, so that nothing the client wrote before its
-    /// proxy's own entry can change the result. A hop that cannot be read stops there: the client
-    /// is then counted under the proxy that wrote it.
+    /// The chain is read as bytes and from its end, so that bytes the client wrote before its
+    /// proxy's entry cannot change the result. An unreadable hop ends the chain: the client is then
+    /// counted under the proxy that wrote the hop.
     pub fn client(&self, headers: &HeaderMap) -> Client {
         if !self.trusted {
             return Client::at(self.address);
@@ -84,8 +83,8 @@ impl Peer {
         Client::at(address)
     }
 
-    /// The chain that a trusted peer sent, all its lines in order, with the peer itself at the end;
-    /// `None` from anybody else.
+    /// The chain that a trusted peer sent, all lines in order, with the peer appended; `None` for
+    /// any other peer.
     pub fn continued_chain(&self, headers: &HeaderMap) -> Option<HeaderValue> {
         if !self.trusted || !headers.contains_key(X_FORWARDED_FOR) {
             return None;

@@ -26,7 +26,7 @@ use crate::{
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
     },
-    listener::{inherited::Inherited, metrics::ListenerMetrics},
+    listener::{metrics::ListenerMetrics, socket_activation::ActivatedSockets},
     model::clock::Clock,
     ops::{
         line_sink::LineSink,
@@ -53,7 +53,7 @@ pub struct StartOptions {
     /// Output of the request log; `None`: standard output.
     pub log: Option<Box<dyn io::Write + Send>>,
     /// Listening sockets from the service manager.
-    pub inherited: Inherited,
+    pub inherited: ActivatedSockets,
 }
 
 impl StartOptions {
@@ -64,7 +64,7 @@ impl StartOptions {
             clock: Clock::system(),
             threads,
             log: None,
-            inherited: Inherited::default(),
+            inherited: ActivatedSockets::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
     &["model", "ops", "cluster", "identity", "session"],
-    &["streams"],
+    &["streams", "proxy_protocol"],
     &[
         "peer",
         "incoming",

@@ -101,14 +101,6 @@ pub fn explain(
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
     text += &origin(parts, snapshot.site());
     let handled = handle(parts, caller, snapshot, look_up, &mut text);
-    // A person whom no token of an integration shows the app does not learn that it exists.
-    let handled = handled.map_err(|decision| match decision {
-        Decision::Refuse(refusal) => {
-            let is_private = refusal.hideable().is_some_and(|app| app.tenant().is_some());
-            Decision::Refuse(refusal.hidden_unless(!is_private))
-        }
-        other => other,
-    });
     let (decision, reason, status, answer) = match &handled {
         Ok(permit) => (
             DecisionLabel::Allow,
@@ -116,12 +108,16 @@ pub fn explain(
             None,
             forwarded(permit),
         ),
-        Err(decision) => (
-            decision.label(),
-            decision.reason().as_str(),
-            decision.status().map(|status| status.as_u16()),
-            answer(decision),
-        ),
+        Err(decision) => {
+            let hidden = hidden(decision);
+            let shown = hidden.as_ref().unwrap_or(decision);
+            (
+                decision.label(),
+                decision.reason().as_str(),
+                shown.status().map(|status| status.as_u16()),
+                answer(shown),
+            )
+        }
     };
     let decision = decision.as_str();
     text += &format!("decision  {decision} ({reason})\nanswer    {answer}\n");
@@ -131,6 +127,16 @@ pub fn explain(
         status,
         text,
     }
+}
+
+/// The answer to a person whom no token of an integration shows that the app exists.
+fn hidden(decision: &Decision) -> Option<Decision> {
+    let Decision::Refuse(refusal) = decision else {
+        return None;
+    };
+    let app = refusal.hideable()?;
+    app.tenant()?;
+    Some(refusal.clone().hidden_unless(false).into())
 }
 
 /// The steps of a request, up to the permit.

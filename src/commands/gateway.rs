@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     cli::GatewayArgs,
-    listener::{ListenError, descriptors, inherited::Inherited},
+    listener::{ListenError, fd_limit, socket_activation::ActivatedSockets},
     ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::{self, Running, StartError, StartOptions},
     settings,
@@ -29,10 +29,10 @@ pub fn run(args: &GatewayArgs) -> u8 {
         }
     };
     logging::start(&settings.log);
-    descriptors::raise();
+    fd_limit::raise();
     core_dumps::disable();
     // Before a second thread exists: the variables are removed from the environment.
-    let inherited = match Inherited::from_environment() {
+    let inherited = match ActivatedSockets::from_environment() {
         Ok(inherited) => inherited,
         Err(error) => {
             eprintln!("LISTEN_FDS names what is no listening socket: {error}");
@@ -65,7 +65,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
 fn serve(
     settings: settings::Settings,
     mut reload: ConfigReload,
-    inherited: Inherited,
+    inherited: ActivatedSockets,
 ) -> anyhow::Result<()> {
     let grace = settings.stop_grace;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the control runtime")?;

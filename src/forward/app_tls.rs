@@ -1,8 +1,8 @@
-//! TLS towards one app: its own CA, name and pin, our certificate, and why a handshake came to
-//! nothing.
+//! TLS towards one app: its CA, server name and key pin, our client certificate, and the cause of a
+//! failed handshake.
 //!
-//! What was written for an app must all hold; nothing of it is a suggestion. Signatures, chains and
-//! names are verified by rustls alone: here is only decided which of them count.
+//! All configured conditions must hold. rustls verifies signatures, chains and names; this file
+//! only decides which of them apply.
 
 use std::{error::Error as StdError, io, sync::Arc};
 
@@ -23,28 +23,28 @@ use rustls::{
 use crate::model::upstream_tls::{ClientCertificate, KeyPin, UpstreamTls};
 use crate::ops::tls_client::{NoCertificate, roots};
 
-/// What was written for an app cannot be used.
+/// The TLS configuration of an app cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
-    /// The CA file.
+pub enum UpstreamTlsError {
+    /// The CA file contains no usable certificate.
     #[error(transparent)]
     Ca(#[from] NoCertificate),
-    /// The certificate file of the client certificate.
+    /// The client certificate's file contains no certificate.
     #[error("no PEM certificate in the file")]
     NoClientCertificate,
-    /// Its key file.
+    /// The client certificate's key file contains no key.
     #[error("no PEM private key in the file")]
     NoClientKey,
-    /// They cannot be used, or not together.
+    /// rustls refuses the pair of certificate and key.
     #[error("the certificate and key cannot be used: {0}")]
     ClientCertificate(#[source] Error),
 }
 
-/// The client's side of TLS towards this app.
+/// The configuration of rustls for connections to this app.
 ///
 /// # Errors
-/// See [`Unusable`].
-pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
+/// See [`UpstreamTlsError`].
+pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, UpstreamTlsError> {
     let builder = ClientConfig::builder();
     let builder = match tls.pin {
         None => builder.with_root_certificates(roots(tls.ca.as_deref())?),
@@ -61,31 +61,29 @@ pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, Unusable> {
     }))
 }
 
-/// A certificate of ours with its key, which must be that of the certificate.
+/// Our client certificate with its key; they must match.
 ///
 /// # Errors
-/// See [`Unusable`].
-pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, Unusable> {
+/// See [`UpstreamTlsError`].
+pub fn certified_key(ours: &ClientCertificate) -> Result<CertifiedKey, UpstreamTlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&ours.chain).collect();
     let chain = chain.unwrap_or_default();
     if chain.is_empty() {
-        return Err(Unusable::NoClientCertificate);
+        return Err(UpstreamTlsError::NoClientCertificate);
     }
     let key = ours.key.expose().as_bytes();
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| Unusable::NoClientKey)?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| UpstreamTlsError::NoClientKey)?;
     CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
-        .map_err(Unusable::ClientCertificate)
+        .map_err(UpstreamTlsError::ClientCertificate)
 }
 
-/// A certificate with a certain key; of a certain authority and with a certain name, where that was
-/// asked for.
+/// Verifies the pinned key, and also CA and server name where they are configured.
 #[derive(Debug)]
 struct PinnedCertificate {
     pin: KeyPin,
-    /// With a CA the pin is one condition more, and the certificate is looked at as any other.
+    /// With a CA the pin is an additional condition to the usual verification.
     authority: Option<Arc<WebPkiServerVerifier>>,
-    /// Without a CA the name counts only where it was written: who signs for themselves often holds
-    /// none.
+    /// Without a CA only a configured name is verified: self-signed certificates often hold none.
     must_hold_name: bool,
     provider: CryptoProvider,
 }
@@ -162,75 +160,77 @@ impl ServerCertVerifier for PinnedCertificate {
     }
 }
 
-/// How a wrong pin travels through rustls, which knows of none.
+/// Carries a wrong pin through rustls, which has no error for it.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the certificate's key is not the pinned one")]
 struct WrongKey;
 
-/// Why an app and we did not come to terms.
+/// The cause of a failed TLS handshake with an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distrust {
-    /// Its certificate is signed by nobody whom we believe.
+pub enum UpstreamTlsFailure {
+    /// The certificate's issuer is not trusted.
     Issuer,
-    /// Its certificate is for another name.
+    /// The certificate is for another name.
     Name,
-    /// Its certificate has another key than the pinned one.
+    /// The certificate's key is not the pinned one.
     Key,
-    /// It wants another certificate from us, or one at all.
+    /// The app requires a client certificate, or another one than ours.
     OurCertificate,
     /// Anything else: an expired certificate, no common version, no TLS at all.
     Handshake,
 }
 
-impl Distrust {
-    /// What an error says, wherever in it TLS speaks.
-    pub fn said_by(error: &(dyn StdError + 'static)) -> Distrust {
-        tls_error(error).map_or(Distrust::Handshake, Distrust::of)
+impl UpstreamTlsFailure {
+    /// The cause in an error of rustls, at any depth of this error.
+    pub fn from_error(error: &(dyn StdError + 'static)) -> UpstreamTlsFailure {
+        tls_error(error).map_or(UpstreamTlsFailure::Handshake, UpstreamTlsFailure::classify)
     }
 
-    /// Whether an error, on a connection that was open already, says that our certificate is not
-    /// wanted: in TLS 1.3 an app looks at it only after we have begun to speak (RFC 8446 section
+    /// Whether an error on an open connection means that the app refuses our certificate: in TLS
+    /// 1.3 an app verifies it only after the handshake is complete for us (RFC 8446 section
     /// 4.4.2.4).
     pub fn is_of_our_certificate(error: &(dyn StdError + 'static)) -> bool {
-        tls_error(error).is_some_and(|error| Distrust::of(error) == Distrust::OurCertificate)
+        tls_error(error).is_some_and(|error| {
+            UpstreamTlsFailure::classify(error) == UpstreamTlsFailure::OurCertificate
+        })
     }
 
-    fn of(error: &Error) -> Distrust {
+    fn classify(error: &Error) -> UpstreamTlsFailure {
         if let Error::AlertReceived(alert) = error {
             return if is_about_a_certificate(*alert) {
-                Distrust::OurCertificate
+                UpstreamTlsFailure::OurCertificate
             } else {
-                Distrust::Handshake
+                UpstreamTlsFailure::Handshake
             };
         }
         let Error::InvalidCertificate(why) = error else {
-            return Distrust::Handshake;
+            return UpstreamTlsFailure::Handshake;
         };
-        // An authority of the same name with another key is found out by its signature.
+        // An authority with the right name and another key shows in the signature.
         if matches!(
             why,
             CertificateError::UnknownIssuer | CertificateError::BadSignature
         ) {
-            return Distrust::Issuer;
+            return UpstreamTlsFailure::Issuer;
         }
         if matches!(
             why,
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }
         ) {
-            return Distrust::Name;
+            return UpstreamTlsFailure::Name;
         }
         let is_wrong_key =
             matches!(why, CertificateError::Other(OtherError(other)) if other.is::<WrongKey>());
         if is_wrong_key {
-            Distrust::Key
+            UpstreamTlsFailure::Key
         } else {
-            Distrust::Handshake
+            UpstreamTlsFailure::Handshake
         }
     }
 }
 
-/// The alerts of RFC 8446 section 6.2 with which a server refuses the client's certificate; the
-/// first is for none.
+/// The alerts of RFC 8446 section 6.2 with which a server refuses the client's certificate, or its
+/// absence (the first).
 fn is_about_a_certificate(alert: AlertDescription) -> bool {
     matches!(
         alert,
@@ -252,7 +252,8 @@ fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
         if let Some(found) = error.downcast_ref::<Error>() {
             return Some(found);
         }
-        // An io::Error names as its source that of the error in it, and so leaves this one out.
+        // The source of an `io::Error` is that of its inner error, so the inner error itself is
+        // taken first.
         next = match error
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref)

@@ -1,208 +1,186 @@
-//! Opening a connection to an app: TCP or a unix socket, TLS when the app says so, and the HTTP
-//! handshake of hyper.
+//! Opens a connection to an app: TCP or a unix socket, the PROXY header, and TLS.
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr},
-    path::Path,
-    pin::Pin,
-    rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus_client::metrics::gauge::Gauge;
+use backon::{ExponentialBuilder, Retryable};
 use rustls::{ClientConfig, pki_types::ServerName};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, UnixStream},
+    time::timeout,
 };
-use tokio_rustls::TlsConnector;
+use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
-    ForwardSettings,
-    app_tls::Distrust,
-    body::Upload,
-    driven::Driven,
-    fault::Fault,
-    interim::InterimCount,
-    lease::{Sender, Shared, WebSockets},
-    metrics::ForwardMetrics,
-    pool::{Near, STREAMS},
-    proof::Proof,
+    app_tls::UpstreamTlsFailure, fault::Fault, http_handshake::HttpHandshake,
+    metrics::ForwardMetrics, pool::key::PoolKey, proof::Proof, settings::ForwardSettings,
+    upstream_connection::UpstreamConnection,
 };
-use crate::model::{
-    app::{App, Protocol, UpstreamScheme},
-    load::LoadGuard,
+use crate::{
+    model::{
+        app::{App, Protocol, UpstreamScheme},
+        load::LoadGuard,
+    },
+    proxy_protocol,
 };
 
 /// A quiet connection is probed after this long.
-const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(60);
-
-/// An app of HTTP/2 that answers no ping for this long is gone; it is pinged while requests wait.
-const PING_PATIENCE: Duration = Duration::from_secs(20);
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// What an app may send on one stream before its client took any of it, in bytes; and on all
-/// together so much that clients who take nothing hold up nobody else. h2 also measures by it how
-/// many tiny frames it keeps for them.
-const STREAM_WINDOW: u32 = 64 * 1024;
-const CONNECTION_WINDOW: u32 = 4 * STREAMS * STREAM_WINDOW;
-/// What is held of one upload that the app does not take, in bytes.
-const SEND_BUFFER: usize = 64 * 1024;
-
+const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Most pods that are tried for one request.
-const MOST_TRIED: usize = 3;
+const MAX_PODS_TRIED: usize = 3;
+/// The pauses between attempts at a unix socket with a full queue.
+const QUEUE_BACKOFF: ExponentialBuilder = ExponentialBuilder::new()
+    .with_min_delay(Duration::from_millis(1))
+    .with_factor(2.0)
+    .with_max_delay(Duration::from_millis(50))
+    .without_max_times();
 
-/// A socket with a full queue is asked again after this long,
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// and each time after twice as long, up to this.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// An app of HTTP/2 that has not told within this pause that it takes WebSockets takes none.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
-/// A fresh connection.
-pub struct Opened {
-    /// Sends requests on it.
-    pub sender: Sender,
-    /// Whether a byte came since this was last set to false.
-    pub heard: Arc<AtomicBool>,
-    /// Its place among the connections of the app.
-    pub slot: Arc<LoadGuard>,
-    /// What is shown and expected on it, when it leads to a container's gateway.
-    pub proof: Option<Proof>,
+/// Where to connect, and how.
+pub(super) struct Dial<'d> {
+    pub(super) app: &'d App,
+    pub(super) key: PoolKey,
+    /// `None` for an app without TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) settings: &'d ForwardSettings,
+    pub(super) metrics: &'d Arc<ForwardMetrics>,
 }
 
-/// Connects to the app within the deadline.
+/// Connects to the app within the deadline of the settings.
 ///
 /// # Errors
 /// [`Fault::Refused`], [`Fault::ConnectTimeout`], [`Fault::NoHttp2`] or [`Fault::Tls`].
-pub async fn open(
-    app: &App,
-    near: Near,
-    tls: Option<Arc<ClientConfig>>,
-    settings: &ForwardSettings,
-    (metrics, slot): (&ForwardMetrics, LoadGuard),
-) -> Result<Opened, Fault> {
-    let open = &metrics.upstream_connections;
-    let speak = Speak {
-        protocol: app.spec.protocol,
-        settings,
-        open,
-        slot,
-    };
-    let connecting = async {
-        let upstream = &app.spec.upstream;
-        match (&upstream.scheme, tls) {
-            (UpstreamScheme::Unix(path), _) => {
-                let socket = to_socket(path)
-                    .await
-                    .map_err(|error| refused(app, &error))?;
-                speak.on(introduced(socket, app, near).await?, None).await
-            }
-            (UpstreamScheme::Http, _) => {
-                speak
-                    .on(introduced(to_host(app).await?, app, near).await?, None)
-                    .await
-            }
-            (UpstreamScheme::Pods(pods), _) => {
-                let tcp = to_one_of(pods, near.pod, settings.connect).await;
-                let tcp = tcp.map(tuned).map_err(|error| refused(app, &error))?;
-                speak.on(introduced(tcp, app, near).await?, None).await
-            }
-            (UpstreamScheme::Https | UpstreamScheme::Container(_), None) => {
-                Err(Fault::Tls(Distrust::Handshake))
-            }
-            (UpstreamScheme::Https | UpstreamScheme::Container(_), Some(config)) => {
-                let tcp = introduced(to_host(app).await?, app, near).await?;
-                let stream = TlsConnector::from(config)
-                    .connect(server_name(app)?, tcp)
-                    .await
-                    .map_err(|error| because(app, Fault::Tls(Distrust::said_by(&error)), &error))?;
-                let proof = match app.container() {
-                    None => None,
-                    Some(gateway) => {
-                        let certificates =
-                            stream.get_ref().1.peer_certificates().unwrap_or_default();
-                        let certificate = certificates
-                            .first()
-                            .ok_or(Fault::Tls(Distrust::Handshake))?;
-                        Some(
-                            Proof::new(gateway, certificate)
-                                .ok_or(Fault::Tls(Distrust::Handshake))?,
-                        )
-                    }
-                };
-                if app.spec.protocol == Protocol::Http2
-                    && stream.get_ref().1.alpn_protocol() != Some(b"h2")
-                {
-                    return Err(Fault::NoHttp2);
-                }
-                speak.on(stream, proof).await
-            }
-        }
-    };
-    tokio::time::timeout(settings.connect, connecting)
+pub(super) async fn open(
+    dial: Dial<'_>,
+    slot: LoadGuard,
+) -> Result<Box<UpstreamConnection>, Fault> {
+    let deadline = dial.settings.connect;
+    timeout(deadline, connect(dial, slot))
         .await
         .unwrap_or(Err(Fault::ConnectTimeout))
 }
 
-/// Who the other side must be, by its certificate.
+async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnection>, Fault> {
+    let Dial {
+        app, key, settings, ..
+    } = dial;
+    let handshake = HttpHandshake {
+        protocol: app.spec.protocol,
+        key,
+        settings,
+        metrics: dial.metrics,
+        slot,
+    };
+    match &app.spec.upstream.scheme {
+        UpstreamScheme::Unix(path) => {
+            let socket = connect_unix(path).await;
+            let socket = socket.map_err(|error| connect_fault(app, &error))?;
+            let socket = send_proxy_header(socket, app, key).await?;
+            handshake.start(socket, None).await
+        }
+        UpstreamScheme::Http => {
+            let tcp = send_proxy_header(connect_host(app).await?, app, key).await?;
+            handshake.start(tcp, None).await
+        }
+        UpstreamScheme::Pods(pods) => {
+            let tcp = connect_pod(pods, key.pod, settings.connect).await;
+            let tcp = tcp.map(tune).map_err(|error| connect_fault(app, &error))?;
+            let tcp = send_proxy_header(tcp, app, key).await?;
+            handshake.start(tcp, None).await
+        }
+        UpstreamScheme::Https | UpstreamScheme::Container(_) => {
+            let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
+            // The PROXY header comes before TLS, as all its readers expect.
+            let tcp = send_proxy_header(connect_host(app).await?, app, key).await?;
+            let stream = connect_tls(tcp, app, config).await?;
+            let proof = container_proof(&stream, app)?;
+            if app.spec.protocol == Protocol::Http2
+                && stream.get_ref().1.alpn_protocol() != Some(b"h2")
+            {
+                return Err(Fault::NoHttp2);
+            }
+            handshake.start(stream, proof).await
+        }
+    }
+}
+
+async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    app: &App,
+    config: Arc<ClientConfig>,
+) -> Result<TlsStream<S>, Fault> {
+    TlsConnector::from(config)
+        .connect(server_name(app)?, stream)
+        .await
+        .map_err(|error| {
+            let fault = Fault::Tls(UpstreamTlsFailure::from_error(&error));
+            log_fault(app, fault, &error)
+        })
+}
+
+/// The mutual authentication with a container's gateway, bound to its certificate; `None` for other
+/// apps.
+fn container_proof<S>(stream: &TlsStream<S>, app: &App) -> Result<Option<Proof>, Fault> {
+    let Some(gateway) = app.container() else {
+        return Ok(None);
+    };
+    let handshake = Fault::Tls(UpstreamTlsFailure::Handshake);
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificate = certificates.first().ok_or(handshake)?;
+    let proof = Proof::new(gateway, certificate).ok_or(handshake)?;
+    Ok(Some(proof))
+}
+
+/// The name that the certificate of the app must be valid for.
 fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
     match &app.spec.tls.server_name {
         Some(name) => Ok(name.clone()),
         None => ServerName::try_from(app.spec.upstream.host.to_string())
-            .map_err(|_| Fault::Tls(Distrust::Name)),
+            .map_err(|_| Fault::Tls(UpstreamTlsFailure::Name)),
     }
 }
 
-async fn to_host(app: &App) -> Result<TcpStream, Fault> {
+async fn connect_host(app: &App) -> Result<TcpStream, Fault> {
     let upstream = &app.spec.upstream;
     let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await;
-    tcp.map(tuned).map_err(|error| refused(app, &error))
+    tcp.map(tune).map_err(|error| connect_fault(app, &error))
 }
 
-fn tuned(tcp: TcpStream) -> TcpStream {
-    // Heads and bodies are written whole; waiting to fill a segment only delays the last one.
+fn tune(tcp: TcpStream) -> TcpStream {
+    // Heads and bodies are written whole; waiting to fill a segment would only delay the last one.
     let _ = tcp.set_nodelay(true);
-    // An app that vanished without a word is noticed, also behind an idle WebSocket.
+    // Detects an app that vanished silently, also behind an idle WebSocket.
     let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     tcp
 }
 
-/// A socket whose queue is full says so at once (EAGAIN of connect(2)), where TCP waits for a place
-/// in it. An app that is merely busy is waited for here as there, until the deadline; no event
-/// tells of the place.
-async fn to_socket(path: &Path) -> io::Result<UnixStream> {
-    let mut pause = SHORTEST_PAUSE;
-    loop {
-        match UnixStream::connect(path).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                tokio::time::sleep(pause).await
-            }
-            connected_or_refused => return connected_or_refused,
-        }
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
+/// Waits while the queue of the socket is full, until the caller's deadline.
+///
+/// TCP waits for a place in the queue. A unix socket fails at once (EAGAIN of connect(2)), and no
+/// event tells of a free place.
+async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    (|| UnixStream::connect(path))
+        .retry(QUEUE_BACKOFF)
+        .sleep(tokio::time::sleep)
+        .when(|error| error.kind() == io::ErrorKind::WouldBlock)
+        .await
 }
 
-/// The pod that is near, or the next ones while it takes none: nothing was sent yet, so nothing is
-/// sent twice. Each has its share of the time, so that one that vanished leaves some for the
-/// others.
-async fn to_one_of(pods: &[SocketAddr], near: usize, patience: Duration) -> io::Result<TcpStream> {
-    let tried = pods.len().min(MOST_TRIED);
-    let share = patience / u32::try_from(tried.max(1)).unwrap_or(1);
+/// The first pod, or the next ones while it accepts no connection. Nothing was sent yet, so nothing
+/// is sent twice.
+///
+/// Each pod has its share of the time, so that one that vanished leaves some for the others.
+async fn connect_pod(
+    pods: &[SocketAddr],
+    first: usize,
+    deadline: Duration,
+) -> io::Result<TcpStream> {
+    let attempts = pods.len().min(MAX_PODS_TRIED);
+    let share = deadline / u32::try_from(attempts.max(1)).unwrap_or(1);
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for pod in pods.iter().cycle().skip(near).take(tried) {
-        match tokio::time::timeout(share, TcpStream::connect(pod)).await {
-            // A pod is never ourselves: our own listeners, that of operators among them, are
-            // nobody's app.
+    for pod in pods.iter().cycle().skip(first).take(attempts) {
+        match timeout(share, TcpStream::connect(pod)).await {
+            // A pod is never this machine: our own listeners, the admin's among them, are no apps.
             Ok(Ok(tcp)) if is_own(&tcp) => last = io::ErrorKind::ConnectionRefused.into(),
             Ok(Ok(tcp)) => return Ok(tcp),
             Ok(Err(error)) => last = error,
@@ -215,272 +193,39 @@ async fn to_one_of(pods: &[SocketAddr], near: usize, patience: Duration) -> io::
 /// Whether both ends of a connection are on this machine.
 fn is_own(tcp: &TcpStream) -> bool {
     match (tcp.local_addr(), tcp.peer_addr()) {
-        (Ok(near), Ok(far)) => near.ip() == far.ip(),
+        (Ok(local), Ok(peer)) => local.ip() == peer.ip(),
         (_, _) => true,
     }
 }
 
-/// No connection: nobody listens, or the system gave up waiting before we did.
-fn refused(app: &App, error: &io::Error) -> Fault {
+/// The fault of a failed connection. The system's own timeout may come before ours.
+fn connect_fault(app: &App, error: &io::Error) -> Fault {
     let fault = if error.kind() == io::ErrorKind::TimedOut {
         Fault::ConnectTimeout
     } else {
         Fault::Refused
     };
-    because(app, fault, error)
+    log_fault(app, fault, error)
 }
 
-/// The fault, its cause left in the log.
-fn because(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
+/// Logs the cause of a fault.
+fn log_fault(app: &App, fault: Fault, error: &dyn std::error::Error) -> Fault {
     tracing::debug!(app = %app.id(), upstream = %app.spec.upstream, %error, "{fault}");
     fault
 }
 
-/// Tells the app who is connected, when it wants to know (PROXY protocol, version 2): before TLS,
-/// as all that read it do.
-async fn introduced<S: AsyncWrite + Unpin>(
+/// Names the client to an app that wants the PROXY protocol.
+async fn send_proxy_header<S: AsyncWrite + Unpin>(
     mut stream: S,
     app: &App,
-    near: Near,
+    key: PoolKey,
 ) -> Result<S, Fault> {
-    if let Some(client) = near.client {
-        let header = proxy_header(client);
+    if let Some(client) = key.client {
+        let header = proxy_protocol::write::header(client);
         stream
             .write_all(&header)
             .await
-            .map_err(|error| refused(app, &error))?;
+            .map_err(|error| connect_fault(app, &error))?;
     }
     Ok(stream)
-}
-
-/// Section 2.2 of the specification. What the client is connected to is not said: there may be a
-/// balancer before us, and an app has the forwarded headers for that. The destination is the
-/// unspecified address.
-fn proxy_header(client: SocketAddr) -> Vec<u8> {
-    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21".to_vec();
-    match client.ip().to_canonical() {
-        IpAddr::V4(address) => {
-            header.extend([0x11, 0, 12]);
-            header.extend(address.octets());
-            header.extend([0; 4]);
-        }
-        IpAddr::V6(address) => {
-            header.extend([0x21, 0, 36]);
-            header.extend(address.octets());
-            header.extend([0; 16]);
-        }
-    }
-    header.extend(client.port().to_be_bytes());
-    header.extend([0; 2]);
-    header
-}
-
-/// Begins to speak HTTP.
-struct Speak<'s> {
-    protocol: Protocol,
-    settings: &'s ForwardSettings,
-    /// Counts connections that are open: from here on, not while one is being opened.
-    open: &'s Gauge,
-    slot: LoadGuard,
-}
-
-impl Speak<'_> {
-    async fn on(
-        self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        proof: Option<Proof>,
-    ) -> Result<Opened, Fault> {
-        let heard = Arc::new(AtomicBool::new(false));
-        let interim = match self.protocol {
-            Protocol::Http1 => Some(InterimCount::default()),
-            Protocol::Http2 => None,
-        };
-        let counted = Counted::new(self.open, self.slot);
-        let slot = counted.slot.clone();
-        let stream = TokioIo::new(Heard {
-            stream,
-            heard: heard.clone(),
-            interim,
-            _counted: counted,
-        });
-        let head_bytes = self.settings.head_bytes.max(16 * 1024);
-        let sender = match self.protocol {
-            Protocol::Http1 => {
-                let shaken = http1::Builder::new()
-                    .max_buf_size(head_bytes)
-                    .handshake(stream)
-                    .await;
-                let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
-                Sender::Http1(Driven::new(sender, connection))
-            }
-            Protocol::Http2 => {
-                let shaken = http2::Builder::new(OnThisThread)
-                    .timer(TokioTimer::new())
-                    .keep_alive_interval(PING_EVERY)
-                    .keep_alive_timeout(PING_PATIENCE)
-                    .initial_stream_window_size(STREAM_WINDOW)
-                    .initial_connection_window_size(CONNECTION_WINDOW)
-                    .max_send_buf_size(SEND_BUFFER)
-                    .max_header_list_size(u32::try_from(head_bytes).unwrap_or(u32::MAX))
-                    .handshake(stream)
-                    .await;
-                let (sender, connection) = shaken.map_err(|_| Fault::Died)?;
-                let websockets = Rc::new(WebSockets::default());
-                tokio::task::spawn_local(drive(connection, websockets.clone()));
-                Sender::Http2(Shared {
-                    sender,
-                    slot: Rc::new(()),
-                    websockets,
-                })
-            }
-        };
-        Ok(Opened {
-            sender,
-            heard,
-            slot,
-            proof,
-        })
-    }
-}
-
-/// Drives a connection to its end, and looks whether it takes WebSockets when somebody wants to
-/// know. hyper tells nobody when the app's settings come, so it is asked again and again for a
-/// while.
-async fn drive<S>(
-    mut connection: http2::Connection<S, Upload, OnThisThread>,
-    websockets: Rc<WebSockets>,
-) where
-    S: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
-{
-    loop {
-        tokio::select! {
-            _ = &mut connection => return,
-            () = websockets.wanted.notified() => {}
-        }
-        let mut pause = SHORTEST_PAUSE;
-        while !connection.is_extended_connect_protocol_enabled() && pause < LONGEST_WAIT {
-            tokio::select! {
-                _ = &mut connection => return,
-                () = tokio::time::sleep(pause) => pause *= 2,
-            }
-        }
-        websockets
-            .taken
-            .send_replace(Some(connection.is_extended_connect_protocol_enabled()));
-    }
-}
-
-/// Runs hyper's tasks where everything of a data thread runs.
-#[derive(Clone, Copy)]
-struct OnThisThread;
-
-impl<F: Future<Output: 'static> + 'static> hyper::rt::Executor<F> for OnThisThread {
-    fn execute(&self, task: F) {
-        tokio::task::spawn_local(task);
-    }
-}
-
-/// Notes that the other side said something. The flag is an atomic because hyper wants upgradable
-/// connections to be `Send`; only one thread ever touches it.
-struct Heard<S> {
-    stream: S,
-    heard: Arc<AtomicBool>,
-    interim: Option<InterimCount>,
-    /// Until the connection is closed, a WebSocket's too.
-    _counted: Counted,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<std::io::Result<()>> {
-        let this = &mut *self;
-        let before = buf.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
-        let read = buf.filled().get(before..).unwrap_or_default();
-        if read.is_empty() {
-            return result;
-        }
-        // Not a swap, which would lock the bus: only one thread touches it.
-        let is_first = !this.heard.load(Ordering::Relaxed);
-        this.heard.store(true, Ordering::Relaxed);
-        if let Some(interim) = &mut this.interim {
-            if is_first {
-                interim.restart();
-            }
-            if let Err(error) = interim.read(read) {
-                return Poll::Ready(Err(io::Error::other(error)));
-            }
-        }
-        result
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[std::io::IoSlice<'_>],
-    ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
-
-struct Counted {
-    open: Gauge,
-    slot: Arc<LoadGuard>,
-}
-
-impl Counted {
-    fn new(open: &Gauge, slot: LoadGuard) -> Counted {
-        open.inc();
-        Counted {
-            open: open.clone(),
-            slot: Arc::new(slot),
-        }
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.open.dec();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_client_is_introduced_by_its_address() {
-        let v4 = proxy_header("192.0.2.1:4660".parse().expect("an address"));
-        assert_eq!(v4[..16], *b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c");
-        assert_eq!(v4[16..], [192, 0, 2, 1, 0, 0, 0, 0, 0x12, 0x34, 0, 0]);
-        let v6 = proxy_header("[2001:db8::1]:4660".parse().expect("an address"));
-        assert_eq!((v6.len(), v6[13], v6[15]), (16 + 36, 0x21, 36));
-        let mapped = proxy_header("[::ffff:192.0.2.1]:4660".parse().expect("an address"));
-        assert_eq!(mapped, v4);
-    }
 }

@@ -1,63 +1,61 @@
-//! What can go wrong between us and an app, by whose fault it was; statuses come from here alone.
+//! Failures between us and an app, by their origin. They alone decide the status of the response.
 
 use http::StatusCode;
 
-use super::app_tls::Distrust;
+use super::app_tls::UpstreamTlsFailure;
 
-/// Why no answer of the app can be given.
+/// The request got no response from the app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Nobody listens there, or the name does not resolve.
+    /// The app's address refuses connections or does not resolve.
     #[error("the app does not accept connections")]
     Refused,
     /// No connection within the deadline.
     #[error("the app could not be reached in time")]
     ConnectTimeout,
-    /// TLS towards the app failed: one side did not believe the other, or they do not speak the
-    /// same.
+    /// The TLS handshake with the app failed.
     #[error("the TLS connection to the app failed")]
-    Tls(Distrust),
-    /// What answers for a container is not its gateway.
+    Tls(UpstreamTlsFailure),
+    /// The server at a container's address is not its gateway.
     #[error("the server at the app's address is not the container's gateway")]
     WrongProof,
-    /// The connection died before a whole response head came.
+    /// The connection ended before a whole response head.
     #[error("the app closed the connection without an answer")]
     Died,
-    /// The same, on a used connection and without a single byte: a bodyless safe request may be
-    /// repeated.
+    /// The same on a used connection, before any byte: a bodyless safe request may be repeated.
     #[error("the app closed a used connection without an answer")]
     DiedUnanswered,
     /// No response head within the app's deadline.
     #[error("the app took too long to answer")]
     HeadTimeout,
-    /// An answer that no client could be given.
+    /// The response is not valid HTTP, or cannot be relayed.
     #[error("the app's answer is not valid HTTP")]
     BadAnswer,
-    /// The client's body was broken; the app's request was cut off.
+    /// The client's body is malformed or incomplete.
     #[error("the request body is incomplete or malformed")]
     ClientBody,
-    /// The client's body stood still for as long as the app may take to answer.
+    /// The client's body stalled for as long as the app may take to answer.
     #[error("the request body did not arrive in time")]
     UploadStalled,
-    /// The client's body is larger than the app takes.
+    /// The client's body is over the app's limit.
     #[error("the request body is too large")]
     TooLarge,
-    /// The app has as much to do as it may have.
+    /// The app, or this client at the app, is at its limit of requests or connections.
     #[error("the app is busy")]
     Busy,
-    /// An app that is said to speak HTTP/2 does not.
+    /// The app is configured for HTTP/2 and does not speak it.
     #[error("the app does not speak HTTP/2")]
     NoHttp2,
-    /// An app of HTTP/2 that takes no WebSockets.
+    /// The app speaks HTTP/2 and accepts no WebSockets.
     #[error("the app does not accept WebSockets")]
     NoWebSockets,
-    /// The target cannot be sent.
+    /// The target is not valid for the app's protocol.
     #[error("this address cannot be sent to the app")]
     Unsendable,
 }
 
 impl Fault {
-    /// The status of the answer.
+    /// The status of the response.
     pub fn status(self) -> StatusCode {
         match self {
             Fault::Refused
@@ -76,16 +74,16 @@ impl Fault {
         }
     }
 
-    /// One word for logs and metrics.
+    /// The stable reason in logs and metrics.
     pub fn reason(self) -> &'static str {
         match self {
             Fault::Refused => "upstream_refused",
             Fault::ConnectTimeout => "upstream_connect_timeout",
-            Fault::Tls(Distrust::Issuer) => "upstream_tls_ca",
-            Fault::Tls(Distrust::Name) => "upstream_tls_name",
-            Fault::Tls(Distrust::Key) => "upstream_tls_pin",
-            Fault::Tls(Distrust::OurCertificate) => "upstream_tls_client_certificate",
-            Fault::Tls(Distrust::Handshake) => "upstream_tls",
+            Fault::Tls(UpstreamTlsFailure::Issuer) => "upstream_tls_ca",
+            Fault::Tls(UpstreamTlsFailure::Name) => "upstream_tls_name",
+            Fault::Tls(UpstreamTlsFailure::Key) => "upstream_tls_pin",
+            Fault::Tls(UpstreamTlsFailure::OurCertificate) => "upstream_tls_client_certificate",
+            Fault::Tls(UpstreamTlsFailure::Handshake) => "upstream_tls",
             Fault::WrongProof => "upstream_proof",
             Fault::Died | Fault::DiedUnanswered => "upstream_closed",
             Fault::HeadTimeout => "upstream_head_timeout",
@@ -118,7 +116,7 @@ impl Fault {
         }
     }
 
-    /// Whether the client's connection is of no further use: the rest of its body is still on it.
+    /// Whether the client's connection must close: the rest of its body is still on it.
     pub fn must_close(self) -> bool {
         match self {
             Fault::ClientBody | Fault::UploadStalled | Fault::TooLarge => true,

@@ -1,17 +1,16 @@
-//! Counts the interim answers (1xx) that an app sends before its answer. hyper drops them, however
-//! many there are, and each costs almost nothing to send: without a bound an app could keep us
-//! reading for as long as it may take to answer.
+//! Bounds the interim responses (1xx) of an app. hyper drops any number of them, and they are cheap
+//! to send: without a bound an app could keep us reading until its deadline.
 
-/// Interim answers to one request. One `100 Continue` and a few `103 Early Hints` are usual.
+/// Most interim responses to one request. One `100 Continue` and a few `103 Early Hints` are usual.
 pub const MAX_INTERIM: u32 = 100;
 
-/// There were more.
+/// The app sent more than [`MAX_INTERIM`].
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the app sent more than {MAX_INTERIM} interim answers")]
 pub struct TooManyInterim;
 
 impl TooManyInterim {
-    /// Whether an error comes of this one.
+    /// Whether it is the cause of another error.
     pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -27,7 +26,7 @@ impl TooManyInterim {
     }
 }
 
-/// Follows what an app sends on HTTP/1.1, from a request to the head of its answer.
+/// Scans the bytes of an app on HTTP/1.1, from a request to the final response head.
 #[derive(Debug, Default)]
 pub struct InterimCount {
     state: State,
@@ -36,11 +35,11 @@ pub struct InterimCount {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// In `HTTP/1.1 103`, at this byte; with the three digits as far as they came.
+    /// In `HTTP/1.1 103`, at this byte, with the digits so far.
     Status(usize, [u8; 3]),
-    /// In the rest of an interim head; whether its line is empty so far.
+    /// In the rest of an interim head; `true`: the current line is empty so far.
     Rest(bool),
-    /// The answer has begun.
+    /// In the final response.
     #[default]
     Answer,
 }
@@ -49,7 +48,7 @@ enum State {
 const CODE: usize = b"HTTP/1.1 ".len();
 
 impl InterimCount {
-    /// A request was sent.
+    /// Starts with the next request.
     pub fn restart(&mut self) {
         *self = InterimCount {
             state: State::Status(0, [0; 3]),
@@ -57,12 +56,12 @@ impl InterimCount {
         };
     }
 
-    /// Looks at bytes that were just read.
+    /// Scans bytes that were just read.
     ///
     /// # Errors
-    /// When there are too many.
+    /// When an app exceeds [`MAX_INTERIM`].
     pub fn read(&mut self, bytes: &[u8]) -> Result<(), TooManyInterim> {
-        // Nearly every answer begins in one piece, and is none of these.
+        // Nearly every response is final and begins in one piece.
         if let (State::Status(0, _), Some(first)) = (self.state, bytes.get(CODE))
             && bytes.starts_with(b"HTTP/1.")
             && *first != b'1'
@@ -80,7 +79,7 @@ impl InterimCount {
                     }
                     match (at + 1 == CODE + code.len(), code) {
                         (false, _) => State::Status(at + 1, code),
-                        // 101 is an answer, and what follows it is no HTTP.
+                        // 101 is final, and the bytes after it are not HTTP.
                         (true, [b'1', a, b]) if [a, b] != *b"01" => State::Rest(false),
                         (true, _) => State::Answer,
                     }

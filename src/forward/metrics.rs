@@ -1,4 +1,4 @@
-//! What the forwarder counts.
+//! The metrics of the forwarder.
 
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -9,12 +9,12 @@ use crate::ops::{metrics::Registry, request_metrics::DeadlineMetrics};
 pub struct ForwardMetrics {
     /// Open connections to apps.
     pub upstream_connections: Gauge,
-    /// Deadlines that clients and apps missed.
+    /// Missed deadlines of clients and apps.
     pub deadlines: DeadlineMetrics,
 }
 
 impl ForwardMetrics {
-    /// Registers the metrics. `deadlines` are counted by the listener too.
+    /// Registers the metrics. The listener shares `deadlines`.
     pub fn register(registry: &Registry, deadlines: DeadlineMetrics) -> ForwardMetrics {
         let upstream_connections = Gauge::default();
         registry.register(

@@ -10,7 +10,8 @@ use std::{
 use http::{HeaderMap, Request, Uri, Version, header, uri::PathAndQuery, uri::Scheme};
 
 use super::{
-    body::Upload, fault::Fault, pool::Near, request_headers, standing_headers::CachedHeaders,
+    body::Upload, fault::Fault, pool::key::PoolKey, request_headers,
+    standing_headers::CachedHeaders,
 };
 use crate::{
     authorize::Permit,
@@ -59,9 +60,9 @@ impl Outgoing<'_, '_> {
     }
 
     /// The connections that may carry it.
-    pub(super) fn near(&self) -> Near {
+    pub(super) fn pool_key(&self) -> PoolKey {
         let names_client = self.permit.app().spec.proxy_protocol;
-        Near {
+        PoolKey {
             pod: self.pod(),
             client: names_client.then_some(self.client),
         }

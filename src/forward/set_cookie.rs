@@ -11,11 +11,11 @@ use crate::{
     },
 };
 
-/// Cookies an app may set in one answer.
+/// Most cookies that an app may set in one response.
 const MAX_SET: usize = 64;
 
-/// Rewrites every `Set-Cookie` of an answer; values and all attributes but Path and Domain pass as
-/// they are.
+/// Rewrites every `Set-Cookie` of a response. Values and all attributes but Path and Domain pass
+/// unchanged.
 pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     if !headers.contains_key(header::SET_COOKIE) {
         return;
@@ -27,7 +27,7 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
         .collect();
     headers.remove(header::SET_COOKIE);
     let most = match app.kind {
-        // It could set as many without us.
+        // The console could set as many without us.
         AppKind::Console => usize::MAX,
         AppKind::Hosted => MAX_SET,
     };
@@ -69,7 +69,7 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
     if names_withheld(line, app, site) {
         return None;
     }
-    // On a host of its own every path is the app's.
+    // All paths of an app's own host belong to the app.
     let owns_all_paths = app.mount.is_empty();
     let mut out = Vec::with_capacity(line.len() + app.mount.len() + 8);
     let mut path: Option<&[u8]> = None;
@@ -95,7 +95,7 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&out).ok()
 }
 
-/// The path an app asked for, held below its mount.
+/// The path of an app's cookie, confined to its mount.
 fn path_below(asked: Option<&[u8]>, app: &App) -> Vec<u8> {
     let mount = app.mount.as_bytes();
     let asked = asked.unwrap_or_default();
@@ -105,7 +105,7 @@ fn path_below(asked: Option<&[u8]>, app: &App) -> Vec<u8> {
     match below {
         Some([]) => [mount, b"/"].concat(),
         Some(rest) => [mount, rest].concat(),
-        // An app that does not see its prefix means a path of its own.
+        // An app that does not see its prefix names paths without it.
         None if app.spec.strip_prefix && asked.starts_with(b"/") => [mount, asked].concat(),
         None => [mount, b"/"].concat(),
     }

@@ -1,5 +1,5 @@
-//! Carries the bytes of a WebSocket both ways, and ends it as a WebSocket ends: with a Close frame
-//! between two frames (RFC 6455 section 5.5.1), to the client and to the app.
+//! Relays the bytes of a WebSocket in both directions. It ends with a Close frame between two
+//! frames (RFC 6455 section 5.5.1), to the client and to the app.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,71 +16,70 @@ use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
     sync::Notify,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
-use super::{frames::FrameWalk, lease::Lease};
+use super::{pooled::PooledConnection, websocket_frames::FrameWalker};
 use crate::{
     ops::drain::DrainWatcher,
     session::usage::Usage,
     streams::{Revocation, RevocationReason},
 };
 
-/// Bytes held per direction at most, and only while they are written: most WebSockets say nothing
-/// for most of the time.
+/// Most bytes that a direction holds, and only while it writes them: most WebSockets are silent
+/// most of the time.
 const BUFFER: usize = 16 * 1024;
 
 thread_local! {
-    /// Read into by all tunnels of a thread.
+    /// The read buffer of all tunnels of a thread.
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER].into());
 }
-/// After one side has ended, the other may go on for this long.
+/// After one direction has ended, the other may go on for this long.
 const LINGER: Duration = Duration::from_secs(30);
-/// A frame under way may come to its end for this long, and both sides may take leave; then they
-/// are cut.
-const POLITE: Duration = Duration::from_secs(1);
+/// Time for the current frame and the Close frames when the gateway ends a tunnel.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What went through a tunnel.
+/// The bytes that a tunnel relayed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Carried {
-    /// Bytes from the client to the app.
+pub struct TunnelBytes {
+    /// From the client to the app.
     pub up: u64,
-    /// Bytes from the app to the client.
+    /// From the app to the client.
     pub down: u64,
 }
 
-/// What a Close frame says (RFC 6455 section 7.4).
+/// The content of a Close frame (RFC 6455 section 7.4).
 #[derive(Clone, Copy, Debug)]
-struct Farewell {
+struct CloseFrame {
     code: u16,
     reason: &'static str,
 }
 
-/// Nobody said anything for too long.
-const SILENT: Farewell = Farewell {
+/// No byte came for too long.
+const SILENT: CloseFrame = CloseFrame {
     code: 1001,
     reason: "nobody said anything",
 };
 /// The process stops.
-const GOING_AWAY: Farewell = Farewell {
+const GOING_AWAY: CloseFrame = CloseFrame {
     code: 1001,
     reason: "the gateway restarts",
 };
 
-impl From<RevocationReason> for Farewell {
-    fn from(reason: RevocationReason) -> Farewell {
+impl From<RevocationReason> for CloseFrame {
+    fn from(reason: RevocationReason) -> CloseFrame {
         let reason = match reason {
             RevocationReason::SessionEnded => "the session has ended",
             RevocationReason::NoLongerAllowed => "this app is no longer for you",
             RevocationReason::AppGone => "this app is gone",
         };
-        Farewell { code: 1008, reason }
+        CloseFrame { code: 1008, reason }
     }
 }
 
-impl Farewell {
-    /// The frame; what goes to an app is masked, as all that a client sends is (section 5.3).
-    fn frame(self, masked: bool) -> Vec<u8> {
+impl CloseFrame {
+    /// The bytes of the frame; masked towards an app, as all frames of a client are (section 5.3).
+    fn encode(self, masked: bool) -> Vec<u8> {
         let mut payload = self.code.to_be_bytes().to_vec();
         payload.extend_from_slice(self.reason.as_bytes());
         // All reasons are short enough for a control frame: 125 bytes.
@@ -88,7 +87,7 @@ impl Farewell {
         let mut frame = vec![0x88, length];
         if masked {
             let mut key = [0; 4];
-            // A key that can be guessed hides nothing here: nobody else chose what it is laid over.
+            // A predictable key would do: the payload is ours, not an attacker's.
             let _ = rand::fill(&mut key);
             frame[1] |= 0x80;
             frame.extend_from_slice(&key);
@@ -101,107 +100,125 @@ impl Farewell {
     }
 }
 
-/// Tells both directions to end. Only one thread ever touches it.
-struct Stop {
-    farewell: Cell<Option<Farewell>>,
+/// Ends both directions. Only one thread uses it.
+struct TunnelState {
+    /// Set when the gateway ends the tunnel.
+    close: Cell<Option<CloseFrame>>,
     /// When a byte last came, from either side.
-    heard: Cell<Instant>,
-    told: Notify,
+    last_byte: Cell<Instant>,
+    closing: Notify,
 }
 
-impl Stop {
-    fn tell(&self, farewell: Farewell) {
-        self.farewell.set(Some(farewell));
-        self.told.notify_waiters();
+impl TunnelState {
+    fn close(&self, frame: CloseFrame) {
+        self.close.set(Some(frame));
+        self.closing.notify_waiters();
     }
 
-    /// Waits until nothing came for so long.
+    /// Waits until no byte came for this long.
     async fn silence(&self, idle: Duration) {
         loop {
-            let until = self.heard.get() + idle;
+            let until = self.last_byte.get() + idle;
             if Instant::now() >= until {
                 return;
             }
             sleep_until(until).await;
         }
     }
+
+    /// Once the tunnel is closing, an error of one direction does not end the other: each sends its
+    /// own Close frame.
+    fn ignore_when_closing(&self, result: io::Result<()>) -> io::Result<()> {
+        if self.close.get().is_some() {
+            Ok(())
+        } else {
+            result
+        }
+    }
 }
 
-/// Carries bytes until both sides have ended, one failed, the stream is cut, or the process stops.
-/// In the last two cases both sides are told, between frames, and then both are closed.
+/// The app's side of a tunnel.
+pub struct TunnelUpstream {
+    /// The stream after the 101.
+    pub upgrade: OnUpgrade,
+    /// The connection that it belongs to.
+    pub pooled: PooledConnection,
+}
+
+/// Relays bytes until both sides have ended, one failed, the stream is revoked, or the process
+/// stops. In the last two cases both sides get a Close frame, and then both are closed.
 pub async fn tunnel(
     client: OnUpgrade,
-    (upstream, lease): (OnUpgrade, Lease),
+    upstream: TunnelUpstream,
     usage: Option<Usage>,
     revocation: &Revocation,
     mut drain: DrainWatcher,
     idle: Duration,
-) -> Carried {
-    let mut carried = Carried::default();
-    let stop = Stop {
-        farewell: Cell::default(),
-        heard: Cell::new(Instant::now()),
-        told: Notify::new(),
+) -> TunnelBytes {
+    let mut bytes = TunnelBytes::default();
+    let state = TunnelState {
+        close: Cell::default(),
+        last_byte: Cell::new(Instant::now()),
+        closing: Notify::new(),
     };
     {
-        let carry = async {
-            let (client, upstream) = (client.await?, upstream.await?);
-            let _stream = lease.into_stream();
-            let (client_read, client_write) = split(client);
-            let (upstream_read, upstream_write) = split(upstream);
-            let up = carry(
-                client_read,
-                upstream_write,
-                Direction::ToApp(usage),
-                &stop,
-                &mut carried.up,
-            );
-            let down = carry(
-                upstream_read,
-                client_write,
-                Direction::ToClient,
-                &stop,
-                &mut carried.down,
-            );
-            let (mut up, mut down) = (pin!(up), pin!(down));
-            // Half a close is honoured for a while; a side that never closes must not hold the
-            // other's socket. Once told to end, each takes leave by itself, whatever becomes of the
-            // other.
-            let goes_on = |result: io::Result<()>| {
-                result.or_else(|error| match stop.farewell.get() {
-                    Some(_) => Ok(()),
-                    None => Err(error),
-                })
-            };
-            let _ = tokio::select! {
-                result = &mut up => { goes_on(result)?; tokio::time::timeout(LINGER, down).await }
-                result = &mut down => { goes_on(result)?; tokio::time::timeout(LINGER, up).await }
-            };
-            Ok::<(), Box<dyn std::error::Error>>(())
-        };
-        let mut carry = pin!(carry);
-        let farewell = tokio::select! {
-            result = carry.as_mut() => {
+        let mut relay = pin!(relay(client, upstream, usage, &state, &mut bytes));
+        let close = tokio::select! {
+            result = relay.as_mut() => {
                 if let Err(error) = result {
                     tracing::debug!(%error, "tunnel ended");
                 }
                 None
             }
-            reason = revocation.revoked() => Some(Farewell::from(reason)),
+            reason = revocation.revoked() => Some(CloseFrame::from(reason)),
             () = drain.stopping() => Some(GOING_AWAY),
-            () = stop.silence(idle) => Some(SILENT),
+            () = state.silence(idle) => Some(SILENT),
         };
-        if let Some(farewell) = farewell {
-            stop.tell(farewell);
-            let _ = tokio::time::timeout(POLITE, carry).await;
+        if let Some(close) = close {
+            state.close(close);
+            let _ = timeout(CLOSE_TIMEOUT, relay).await;
         }
     }
-    carried
+    bytes
 }
 
-/// Which way bytes go.
+/// Relays both directions until both have ended.
+async fn relay(
+    client: OnUpgrade,
+    upstream: TunnelUpstream,
+    usage: Option<Usage>,
+    state: &TunnelState,
+    bytes: &mut TunnelBytes,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let client = client.await?;
+    let app = upstream.upgrade.await?;
+    let _slot = upstream.pooled.into_http2_slot();
+    let (client_read, client_write) = split(client);
+    let (app_read, app_write) = split(app);
+    let to_app = Direction::ToApp(usage);
+    let up = copy(client_read, app_write, to_app, state, &mut bytes.up);
+    let to_client = Direction::ToClient;
+    let down = copy(app_read, client_write, to_client, state, &mut bytes.down);
+    let mut up = pin!(up);
+    let mut down = pin!(down);
+    // One direction may outlive the other, but not for ever: a side that never closes must not hold
+    // the socket of the other.
+    let _ = tokio::select! {
+        result = &mut up => {
+            state.ignore_when_closing(result)?;
+            timeout(LINGER, down).await
+        }
+        result = &mut down => {
+            state.ignore_when_closing(result)?;
+            timeout(LINGER, up).await
+        }
+    };
+    Ok(())
+}
+
+/// The direction of bytes.
 enum Direction {
-    /// What a person sends there is use of their session.
+    /// Data frames of the client are use of its session.
     ToApp(Option<Usage>),
     ToClient,
 }
@@ -210,7 +227,7 @@ fn split(upgraded: Upgraded) -> (impl AsyncRead + Unpin, impl AsyncWrite + Unpin
     tokio::io::split(TokioIo::new(upgraded))
 }
 
-/// The next bytes; none at the end. Cancel safety: bytes are taken only when they are given back.
+/// The next bytes; none at the end. Cancel safe: bytes are read only when they are returned.
 async fn next(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Box<[u8]>> {
     poll_fn(|cx| {
         READ.with_borrow_mut(|buffer| {
@@ -222,50 +239,49 @@ async fn next(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Box<[u8]>> {
     .await
 }
 
-async fn carry(
+/// Copies one direction to its end.
+async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     direction: Direction,
-    stop: &Stop,
+    state: &TunnelState,
     count: &mut u64,
 ) -> io::Result<()> {
-    let mut walk = FrameWalk::default();
+    let mut frames = FrameWalker::default();
     loop {
-        let farewell = stop.farewell.get();
-        if let Some(farewell) = farewell.filter(|_| walk.is_between_frames()) {
-            // Who has said goodbye already says nothing more (section 5.5.1).
-            if !walk.saw_close() {
-                to.write_all(&farewell.frame(matches!(direction, Direction::ToApp(_))))
-                    .await?;
+        let close = state.close.get();
+        if let Some(close) = close.filter(|_| frames.is_between_frames()) {
+            // After a Close frame nothing more may be sent (section 5.5.1).
+            if !frames.saw_close() {
+                let is_masked = matches!(direction, Direction::ToApp(_));
+                to.write_all(&close.encode(is_masked)).await?;
             }
             to.shutdown().await?;
-            // What comes still is not for the other side any more. Unread it would make the system
-            // reset the connection, and the farewell would be lost.
+            // Discards further bytes. Unread, they would make the system reset the connection, and
+            // the Close frame would be lost.
             while !next(&mut from).await?.is_empty() {}
             return Ok(());
         }
         let read = tokio::select! {
             read = next(&mut from) => read?,
-            () = stop.told.notified(), if farewell.is_none() => continue,
+            () = state.closing.notified(), if close.is_none() => continue,
         };
         if read.is_empty() {
-            // Half a close is passed on as half a close; the other direction may still have
-            // something to say.
+            // Half a close is passed on; the other direction may go on.
             return to.shutdown().await;
         }
-        stop.heard.set(Instant::now());
-        // It may have been told while this came.
-        let farewell = stop.farewell.get();
-        // Behind the frame under way nothing goes through once the end is decided.
-        let passes = if farewell.is_some() {
-            walk.rest_of_frame(&read)
+        state.last_byte.set(Instant::now());
+        // The close may have been set while these bytes came. Then only the current frame passes.
+        let close = state.close.get();
+        let passes = if close.is_some() {
+            frames.rest_of_frame(&read)
         } else {
             read.len()
         };
         let bytes = &read[..passes];
-        // Only what a person sends is use; ping and pong are a browser left open.
-        let data = walk.saw_data(bytes);
-        if let (Direction::ToApp(Some(usage)), true, None) = (&direction, data, farewell) {
+        // Pings and pongs do not count as use: an open browser window sends them.
+        let has_data = frames.feed(bytes);
+        if let (Direction::ToApp(Some(usage)), true, None) = (&direction, has_data, close) {
             usage.touch();
         }
         to.write_all(bytes).await?;
@@ -280,10 +296,10 @@ mod tests {
 
     #[test]
     fn a_close_frame_says_why_and_is_masked_towards_an_app() {
-        let plain = Farewell::from(RevocationReason::SessionEnded).frame(false);
+        let plain = CloseFrame::from(RevocationReason::SessionEnded).encode(false);
         assert_eq!(plain[..4], [0x88, 23, 0x03, 0xf0]);
         assert_eq!(&plain[4..], b"the session has ended");
-        let masked = GOING_AWAY.frame(true);
+        let masked = GOING_AWAY.encode(true);
         assert_eq!(masked[..2], [0x88, 0x80 | 22]);
         let payload: Vec<u8> = masked[6..]
             .iter()

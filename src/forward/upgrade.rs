@@ -1,131 +1,128 @@
-//! WebSockets: the handshake with the app. What follows is the `tunnel`'s.
+//! The WebSocket handshake with an app. The bytes after it are relayed by `tunnel`.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
-use aws_lc_rs::digest;
-use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::{body::Incoming, ext};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::{body::Incoming, ext, upgrade::OnUpgrade};
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
-    Forwarded,
-    body::{Upload, UploadState},
     fault::Fault,
-    lease::{Failed, Lease, Sender},
-    pool::{Near, Pool},
-    relay,
+    pool::{Pool, key::PoolKey},
+    pooled::{PooledConnection, SendError},
+    sender::RequestSender,
+    upload::{Upload, UploadState},
 };
-use crate::{
-    model::{app::App, load::Holder},
-    session::usage::Usage,
-};
+use crate::model::{app::App, load::Holder};
 
-/// RFC 6455 section 1.3.
-const ACCEPT_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// The app's response to a handshake.
+pub enum Handshake {
+    /// The app switched protocols.
+    Switched {
+        /// The 101, for the client.
+        head: Response<()>,
+        /// The app's side of the tunnel.
+        upstream: OnUpgrade,
+        /// The connection to the app, until the tunnel ends.
+        pooled: PooledConnection,
+    },
+    /// Any other response, to be relayed.
+    Declined(Response<Incoming>, PooledConnection),
+}
 
-/// Asks the app to switch. Only a valid 101 is one, or on HTTP/2 a success; any other answer is
-/// relayed.
+/// Asks the app to switch protocols. A valid 101 accepts, and so does any 200 on HTTP/2.
 ///
 /// # Errors
-/// As for any request; [`Fault::BadAnswer`] for a 101 that does not answer this handshake,
-/// [`Fault::NoWebSockets`] for an app of HTTP/2 that does not allow it.
+/// As for any request; [`Fault::BadAnswer`] for a 101 that does not belong to this handshake,
+/// [`Fault::NoWebSockets`] for an app of HTTP/2 that accepts none.
 pub async fn handshake(
-    pool: &Rc<Pool>,
+    pool: &Pool,
     app: &Arc<App>,
-    (near, holder): (Near, Holder<'_>),
+    key: PoolKey,
+    holder: Holder<'_>,
     mut request: Request<Upload>,
-    usage: Option<Usage>,
-) -> Result<Forwarded, Fault> {
-    let expected = request
+) -> Result<Handshake, Fault> {
+    let accept = request
         .headers()
         .get(header::SEC_WEBSOCKET_KEY)
-        .map(accept_value)
+        .map(|key| derive_accept_key(key.as_bytes()))
         .ok_or(Fault::Unsendable)?;
-    // On HTTP/1.1 a connection of its own, which nothing else will ever be sent on.
-    let mut lease = pool.lease(app, near, holder).await?;
-    // Afterwards the bytes are the tunnel's, which has nothing to do with hyper's connection.
-    lease.connection.sender.go_on();
-    let streams = match &lease.connection.sender {
-        Sender::Http1(_) => false,
-        Sender::Http2(shared) => {
-            let told =
-                tokio::time::timeout(pool.settings.connect, shared.websockets.are_taken()).await;
-            if !told.unwrap_or(false) {
+    // On HTTP/1.1 a new connection, which carries no other request.
+    let mut pooled = pool.acquire(app, key, holder).await?;
+    // After the handshake the bytes belong to the tunnel, so no request polls the connection.
+    pooled.connection.sender.spawn();
+    let is_http2 = match &pooled.connection.sender {
+        RequestSender::Http1(_) => false,
+        RequestSender::Http2(slot) => {
+            let accepted = slot.websockets.is_accepted();
+            let accepted = tokio::time::timeout(pool.settings.connect, accepted).await;
+            if !accepted.unwrap_or(false) {
                 return Err(Fault::NoWebSockets);
             }
-            extended(&mut request);
+            make_extended_connect(&mut request);
             true
         }
     };
-    let sent = match lease
-        .send(request, &UploadState::none(), app.spec.timeout)
-        .await
-    {
-        // The connection was going; nothing was sent on it.
-        Err(Failed {
+    let upload = UploadState::none();
+    let sent = match pooled.send(request, &upload, app.spec.timeout).await {
+        // The connection was closing, and no byte was written.
+        Err(SendError {
             unsent: Some(request),
             ..
         }) => {
-            let lease = pool.share(app, near, holder).await?;
-            lease
-                .send(*request, &UploadState::none(), app.spec.timeout)
-                .await
+            let pooled = pool.acquire_shared(app, key, holder).await?;
+            pooled.send(*request, &upload, app.spec.timeout).await
         }
         sent => sent,
     };
-    let (response, lease) = sent.map_err(|failed| failed.fault)?;
-    let accepted = if streams {
-        response.status() == StatusCode::OK
+    let (mut response, pooled) = sent.map_err(|failed| failed.fault)?;
+    let success = if is_http2 {
+        StatusCode::OK
     } else {
-        response.status() == StatusCode::SWITCHING_PROTOCOLS
+        StatusCode::SWITCHING_PROTOCOLS
     };
-    if !accepted {
-        return relay(
-            (response, lease),
-            usage,
-            UploadState::none(),
-            &pool.settings,
-            None,
-        );
+    if response.status() != success {
+        return Ok(Handshake::Declined(response, pooled));
     }
-    switch(response, lease, streams, &expected)
-}
-
-fn switch(
-    mut response: Response<Incoming>,
-    lease: Lease,
-    streams: bool,
-    expected: &str,
-) -> Result<Forwarded, Fault> {
-    if streams {
-        let accept = HeaderValue::from_str(expected).map_err(|_| Fault::BadAnswer)?;
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        response
-            .headers_mut()
-            .insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    } else {
-        let says = |name: header::HeaderName, text: &[u8]| {
-            let mut values = response.headers().get_all(name).iter();
-            matches!((values.next(), values.next()), (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(text))
-        };
-        let accepted = response
-            .headers()
-            .get(header::SEC_WEBSOCKET_ACCEPT)
-            .map(HeaderValue::as_bytes);
-        if !says(header::UPGRADE, b"websocket") || accepted != Some(expected.as_bytes()) {
-            return Err(Fault::BadAnswer);
-        }
+    if is_http2 {
+        make_switching_protocols(&mut response, &accept)?;
+    } else if !is_valid_switch(response.headers(), &accept) {
+        return Err(Fault::BadAnswer);
     }
-    let upstream = hyper::upgrade::on(&mut response);
-    Ok(Forwarded::Switched {
+    Ok(Handshake::Switched {
+        upstream: hyper::upgrade::on(&mut response),
         head: response.map(|_| ()),
-        upstream,
-        lease,
+        pooled,
     })
 }
 
-/// RFC 8441 section 4: the same question on HTTP/2, which has no upgrades.
-fn extended(request: &mut Request<Upload>) {
+/// Turns the 200 of HTTP/2 into the 101 that clients of HTTP/1.1 expect.
+fn make_switching_protocols(response: &mut Response<Incoming>, accept: &str) -> Result<(), Fault> {
+    let accept = HeaderValue::from_str(accept).map_err(|_| Fault::BadAnswer)?;
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    response
+        .headers_mut()
+        .insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    Ok(())
+}
+
+/// Whether a 101 accepts this handshake (RFC 6455 section 4.1).
+fn is_valid_switch(headers: &HeaderMap, accept: &str) -> bool {
+    let accepted = headers
+        .get(header::SEC_WEBSOCKET_ACCEPT)
+        .map(HeaderValue::as_bytes);
+    is_single(headers, header::UPGRADE, b"websocket") && accepted == Some(accept.as_bytes())
+}
+
+/// Whether a field occurs once, with this value in any case.
+fn is_single(headers: &HeaderMap, name: HeaderName, expected: &[u8]) -> bool {
+    let mut values = headers.get_all(name).iter();
+    let (first, second) = (values.next(), values.next());
+    second.is_none() && first.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(expected))
+}
+
+/// RFC 8441 section 4: the handshake on HTTP/2, which has no upgrades.
+fn make_extended_connect(request: &mut Request<Upload>) {
     *request.method_mut() = Method::CONNECT;
     for name in [
         header::SEC_WEBSOCKET_KEY,
@@ -137,11 +134,4 @@ fn extended(request: &mut Request<Upload>) {
     request
         .extensions_mut()
         .insert(ext::Protocol::from_static("websocket"));
-}
-
-fn accept_value(key: &HeaderValue) -> String {
-    let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
-    hash.update(key.as_bytes());
-    hash.update(ACCEPT_SUFFIX);
-    STANDARD.encode(hash.finish())
 }

@@ -14,7 +14,10 @@ use crate::{
     decide::head::Ingress,
     forward::standing_headers::CachedHeaders,
     incoming::host::without_port,
-    listener::connection::{Busy, Exchange, Exchanges, Newcomer, Pulse, Seat, Shown},
+    listener::connection::{
+        ActiveRequest, ConnectionActivity, ConnectionPermit, Exchange, Exchanges, NewConnection,
+        ServedCertificate,
+    },
     model::client::Client,
     ops::drain::DrainWatcher,
     peer::{self, Peer},
@@ -30,7 +33,7 @@ pub struct ClientConnection {
     /// The session of the last request.
     pub session_memo: SessionMemo,
     /// Its place among the connections that may be open.
-    pub seat: Rc<Seat>,
+    pub permit: Rc<ConnectionPermit>,
     /// Tells that the process stops.
     pub drain: DrainWatcher,
     /// Whether everything on it is redirected to https.
@@ -39,33 +42,33 @@ pub struct ClientConnection {
     pub head_fields: usize,
     /// The client's port.
     port: u16,
-    certificate: Option<Shown>,
+    certificate: Option<ServedCertificate>,
     /// The host for which the certificate was last found valid.
     valid_host: RefCell<Option<HeaderValue>>,
-    pulse: Arc<Pulse>,
+    activity: Arc<ConnectionActivity>,
     exchanges: Exchanges,
 }
 
 impl ClientConnection {
     /// A connection that the listener accepted.
     pub fn new(
-        newcomer: Newcomer,
+        accepted: NewConnection,
         peers: &peer::PeerSettings,
         redirects: bool,
     ) -> ClientConnection {
         ClientConnection {
-            peer: Peer::new(newcomer.address, peers),
+            peer: Peer::new(accepted.address, peers),
             cached_headers: CachedHeaders::default(),
             session_memo: SessionMemo::default(),
-            seat: Rc::new(newcomer.seat),
-            drain: newcomer.drain,
+            permit: Rc::new(accepted.permit),
+            drain: accepted.drain,
             redirects,
-            head_fields: newcomer.head_fields,
-            port: newcomer.address.port(),
-            certificate: newcomer.shown,
+            head_fields: accepted.head_fields,
+            port: accepted.address.port(),
+            certificate: accepted.certificate,
             valid_host: RefCell::default(),
-            pulse: newcomer.pulse,
-            exchanges: newcomer.exchanges,
+            activity: accepted.activity,
+            exchanges: accepted.exchanges,
         }
     }
 
@@ -108,7 +111,7 @@ impl ClientConnection {
     /// The bytes that follow are no requests.
     pub fn switch_to_tunnel(&self) {
         if !self.exchanges.are_streams() {
-            self.pulse.switch_to_tunnel();
+            self.activity.switch_to_tunnel();
         }
     }
 }
@@ -122,7 +125,7 @@ pub struct HttpExchange {
     /// A WebSocket as HTTP/2 asks for it: any success accepts it.
     is_connect: Cell<bool>,
     /// Keeps the connection from counting as idle.
-    busy: Busy,
+    busy: ActiveRequest,
 }
 
 impl HttpExchange {
@@ -130,7 +133,7 @@ impl HttpExchange {
     pub fn new(connection: Rc<ClientConnection>) -> HttpExchange {
         HttpExchange {
             exchange: connection.exchanges.next(),
-            busy: connection.pulse.request(),
+            busy: connection.activity.request(),
             is_connect: Cell::new(false),
             connection,
         }
@@ -170,7 +173,7 @@ impl HttpExchange {
             if self.is_connect.get() && response.status().is_success() {
                 *response.status_mut() = StatusCode::BAD_GATEWAY;
             }
-        } else if self.connection.pulse.is_leaving() {
+        } else if self.connection.activity.is_leaving() {
             let close = HeaderValue::from_static("close");
             response.headers_mut().insert(header::CONNECTION, close);
         }
@@ -179,7 +182,7 @@ impl HttpExchange {
     }
 
     /// Keeps the connection from counting as idle.
-    pub fn into_busy(self) -> Busy {
+    pub fn into_busy(self) -> ActiveRequest {
         self.busy
     }
 }

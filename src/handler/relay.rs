@@ -123,7 +123,7 @@ impl Handler {
         let Forwarded::Switched {
             head,
             upstream,
-            lease,
+            pooled,
         } = switched
         else {
             return Err(Fault::BadAnswer);
@@ -134,7 +134,7 @@ impl Handler {
             head: Response::from_parts(head, ReplyBody::whole("")),
             client,
             upstream,
-            lease,
+            pooled,
             usage,
             policy,
             streams: self.streams.clone(),

@@ -10,7 +10,7 @@ use super::{
     connection::{ClientConnection, HttpExchange},
 };
 use crate::{
-    listener::connection::{Newcomer, Serve},
+    listener::connection::{MakeService, NewConnection},
     peer,
     respond::body::ReplyBody,
 };
@@ -25,13 +25,13 @@ pub struct Service {
     pub redirects: bool,
 }
 
-impl Serve for Service {
+impl MakeService for Service {
     type Service = ConnectionService;
     type Body = ReplyBody;
     type Error = Infallible;
 
-    fn connected(&self, newcomer: Newcomer) -> ConnectionService {
-        let connection = ClientConnection::new(newcomer, &self.peers, self.redirects);
+    fn connected(&self, accepted: NewConnection) -> ConnectionService {
+        let connection = ClientConnection::new(accepted, &self.peers, self.redirects);
         ConnectionService {
             handler: self.handler.clone(),
             connection: Rc::new(connection),

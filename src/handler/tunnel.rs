@@ -9,7 +9,10 @@ use hyper::upgrade::OnUpgrade;
 use super::connection::HttpExchange;
 use crate::{
     access_log::Entry,
-    forward::{lease::Lease, tunnel::tunnel},
+    forward::{
+        pooled::PooledConnection,
+        tunnel::{TunnelUpstream, tunnel},
+    },
     respond::body::ReplyBody,
     session::usage::Usage,
     streams::{Revocation, StreamPolicy, Streams},
@@ -24,7 +27,7 @@ pub struct Tunnel {
     /// The app's side.
     pub upstream: OnUpgrade,
     /// Its share of the connection to the app.
-    pub lease: Lease,
+    pub pooled: PooledConnection,
     /// Kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Checked while it is open.
@@ -42,7 +45,7 @@ impl Tunnel {
             head,
             client,
             upstream,
-            lease,
+            pooled,
             usage,
             policy,
             streams,
@@ -50,18 +53,21 @@ impl Tunnel {
         } = self;
         let connection = &exchange.connection;
         connection.switch_to_tunnel();
-        // The drain waits until the seat is free: after the Close frame.
-        let seat = connection.seat.clone();
+        // The drain waits until the permit is dropped: after the Close frame.
+        let permit = connection.permit.clone();
         let drain = connection.drain.clone();
         let busy = exchange.into_busy();
         tokio::task::spawn_local(async move {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), policy);
-            let sides = (upstream, lease);
-            let carried = tunnel(client, sides, usage, &revocation, drain, idle).await;
+            let upstream = TunnelUpstream {
+                upgrade: upstream,
+                pooled,
+            };
+            let carried = tunnel(client, upstream, usage, &revocation, drain, idle).await;
             entry.transfer.bytes += carried.down;
             entry.transfer.revoked = revocation.reason();
-            drop((seat, busy));
+            drop((permit, busy));
         });
         head
     }

@@ -1,4 +1,4 @@
-//! Accepting: each connection gets a seat and a task of its own.
+//! Accepts connections: each gets a permit and a task of its own.
 
 use std::{io, net::SocketAddr, pin::pin, rc::Rc, sync::Arc, time::Duration};
 
@@ -8,17 +8,18 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::metrics::ListenerMetrics;
 use super::{
-    ListenerSettings,
-    connection::{Arrived, Serve, connection},
-    seats::Seats,
+    connection,
+    connection_limit::ConnectionLimit,
+    metrics::ListenerMetrics,
+    service::{AcceptedStream, MakeService},
+    settings::ListenerSettings,
 };
 use crate::ops::drain::DrainWatcher;
 
 /// Pause after an accept error that is not about one connection: no file descriptors left (EMFILE,
-/// ENFILE). The connection stays in the queue, so without a pause the next try would fail at once,
-/// and so on.
+/// ENFILE). The connection stays in the queue, so without a pause the next attempts would fail at
+/// once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Time for TCP handshakes that have begun when the listener stops. A client that starts one later
 /// retries after a second, as with any lost packet, and is refused then or reaches the process that
@@ -37,98 +38,124 @@ const NO_NEW_CONNECTIONS: [SockFilter; 5] = [
     SockFilter::new(0x06, 0, 0, 0),
     SockFilter::new(0x06, 0, 0, u32::MAX),
 ];
-/// How often that is said in the log.
-const TELL_EVERY: Duration = Duration::from_secs(10);
+/// Accept errors are logged at most this often, so that they do not fill the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Takes connections until the drain; never ends before. Runs on one data thread. A listener that
-/// is shared with another process stays as it is.
+/// Accepts connections until the process stops. Runs on one data thread.
+///
+/// A shared listener is left as it is: the process that goes on with it serves its queue.
 pub async fn accept(
-    (listener, is_shared): (TcpListener, bool),
+    listener: TcpListener,
+    is_shared: bool,
     settings: Rc<ListenerSettings>,
-    serve: Rc<impl Serve>,
-    seats: Arc<Seats>,
+    make_service: Rc<impl MakeService>,
+    limit: Arc<ConnectionLimit>,
     metrics: Arc<ListenerMetrics>,
     mut drain: DrainWatcher,
 ) {
-    let serve_one = |stream: TcpStream, address: SocketAddr, drain: DrainWatcher| {
-        // Without a seat the stream is closed without an answer: an answer costs more than a full
-        // gateway can give. Who is introduced is counted under the address that will be named.
-        let Some(seat) = seats.take() else { return };
-        let seat = if settings.is_introduced(address) {
-            Some(seat)
-        } else {
-            seat.of_client(address.ip())
+    let acceptor = Acceptor {
+        settings,
+        make_service,
+        limit,
+        metrics,
+    };
+    acceptor.run(&listener, &mut drain).await;
+    if !is_shared {
+        acceptor.finish(listener, &drain).await;
+    }
+}
+
+struct Acceptor<M> {
+    settings: Rc<ListenerSettings>,
+    make_service: Rc<M>,
+    limit: Arc<ConnectionLimit>,
+    metrics: Arc<ListenerMetrics>,
+}
+
+impl<M: MakeService> Acceptor<M> {
+    async fn run(&self, listener: &TcpListener, drain: &mut DrainWatcher) {
+        let mut logged: Option<Instant> = None;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = drain.stopping() => return,
+            };
+            let error = match accepted {
+                Ok((stream, address)) => {
+                    self.spawn(stream, address, drain.clone());
+                    continue;
+                }
+                Err(error) if is_about_one_connection(&error) => continue,
+                Err(error) => error,
+            };
+            self.metrics.accept_failures.inc();
+            if logged.is_none_or(|logged| logged.elapsed() >= LOG_INTERVAL) {
+                tracing::warn!(%error, "cannot accept connections, trying again");
+                logged = Some(Instant::now());
+            }
+            tokio::select! {
+                () = sleep(ACCEPT_PAUSE) => {}
+                () = drain.stopping() => return,
+            }
+        }
+    }
+
+    /// Serves the connections that are still in the queue, since closing a listener resets them.
+    ///
+    /// New handshakes are filtered out first. Without the filter (a sandbox) a few connections may
+    /// still be reset.
+    async fn finish(&self, listener: TcpListener, drain: &DrainWatcher) {
+        let _ = SockRef::from(&listener).attach_filter(&NO_NEW_CONNECTIONS);
+        let mut end = pin!(sleep(ACCEPT_DRAIN));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = end.as_mut() => break,
+            };
+            match accepted {
+                Ok((stream, address)) => self.spawn(stream, address, drain.clone()),
+                Err(error) if is_about_one_connection(&error) => {}
+                Err(_) => break,
+            }
+        }
+        // Accepts directly from the system: the runtime may not know of the last connections yet.
+        let Ok(listener) = listener.into_std() else {
+            return;
         };
-        let Some(seat) = seat else { return };
-        let arrived = Arrived {
+        while let Ok((stream, address)) = listener.accept() {
+            if stream.set_nonblocking(true).is_ok()
+                && let Ok(stream) = TcpStream::from_std(stream)
+            {
+                self.spawn(stream, address, drain.clone());
+            }
+        }
+    }
+
+    /// Serves a connection in a task of its own. Without a permit the stream is closed silently: a
+    /// response would cost more than a full gateway has.
+    fn spawn(&self, stream: TcpStream, address: SocketAddr, drain: DrainWatcher) {
+        let Some(permit) = self.limit.acquire() else {
+            return;
+        };
+        // A connection that must send a PROXY header is counted later, under the client it names.
+        let permit = if self.settings.expects_proxy_header(address) {
+            Some(permit)
+        } else {
+            permit.for_client(address.ip())
+        };
+        let Some(permit) = permit else { return };
+        let accepted = AcceptedStream {
             stream,
             address,
-            seat,
+            permit,
         };
-        let connection = connection(
-            arrived,
-            settings.clone(),
-            serve.clone(),
-            metrics.clone(),
+        tokio::task::spawn_local(connection::serve(
+            accepted,
+            self.settings.clone(),
+            self.make_service.clone(),
+            self.metrics.clone(),
             drain,
-        );
-        tokio::task::spawn_local(connection);
-    };
-    let mut told: Option<Instant> = None;
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = drain.stopping() => break,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) if is_about_one_connection(&error) => continue,
-            Err(error) => {
-                metrics.accept_failures.inc();
-                // Counted each time, but said seldom: a log that fills helps nobody.
-                if told.is_none_or(|told| told.elapsed() >= TELL_EVERY) {
-                    tracing::warn!(%error, "cannot accept connections, trying again");
-                    told = Some(Instant::now());
-                }
-                tokio::select! {
-                    () = sleep(ACCEPT_PAUSE) => continue,
-                    () = drain.stopping() => break,
-                }
-            }
-        };
-        serve_one(stream, address, drain.clone());
-    }
-    if is_shared {
-        // What waits there is for the process that goes on with it.
-        return;
-    }
-    // Closing a listener resets the connections in its accept queue. So new handshakes are filtered
-    // first, and the queue is emptied. Without the filter (a sandbox) a few connections may still
-    // be reset.
-    let _ = SockRef::from(&listener).attach_filter(&NO_NEW_CONNECTIONS);
-    let mut end = pin!(sleep(ACCEPT_DRAIN));
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                match accepted {
-                    Ok((stream, address)) => serve_one(stream, address, drain.clone()),
-                    Err(error) if is_about_one_connection(&error) => {}
-                    Err(_) => break,
-                }
-            }
-            () = end.as_mut() => break,
-        }
-    }
-    // The system is asked itself: the runtime may not have heard yet what waits.
-    let Ok(listener) = listener.into_std() else {
-        return;
-    };
-    while let Ok((stream, address)) = listener.accept() {
-        if stream.set_nonblocking(true).is_ok()
-            && let Ok(stream) = TcpStream::from_std(stream)
-        {
-            serve_one(stream, address, drain.clone());
-        }
+        ));
     }
 }
 

@@ -1,220 +1,189 @@
-//! One connection from its first byte to its first request: who introduces it, TLS, which HTTP it
-//! speaks.
+//! One connection from its first byte to its first request: PROXY protocol, TLS, HTTP version.
 
 use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
 
-use hyper::{body::Incoming, service::Service};
+use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::TcpStream,
     time::{Instant, timeout_at},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
+pub use super::{
+    connection_limit::ConnectionPermit,
+    exchange::{Exchange, Exchanges},
+    service::{MakeService, NewConnection},
+    timeouts::{ActiveRequest, ConnectionActivity},
+    tls::ServedCertificate,
+};
 use super::{
-    ListenerSettings,
-    http::Serving,
-    metrics::{ListenerMetrics, Refused},
-    preface::speaks_http2,
-    proxy_protocol::{self, Broken},
-    tls,
+    http::HttpServer,
+    http1, http2,
+    metrics::{ConnectionRefusal, ListenerMetrics},
+    preface::detect_http2,
+    service::AcceptedStream,
+    settings::ListenerSettings,
+    tls::{HTTP2, TlsSettings},
     write_stall::WriteStall,
 };
-pub use super::{
-    exchange::{Exchange, Exchanges},
-    pulse::{Busy, Pulse},
-    seats::Seat,
-    tls::Shown,
+use crate::{
+    ops::drain::DrainWatcher,
+    proxy_protocol::{ProxyHeaderError, read::read_header},
 };
-use crate::ops::drain::DrainWatcher;
 
 /// A quiet connection is probed after this long.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Makes the service of each connection.
-pub trait Serve: 'static {
-    /// The service of one connection.
-    type Service: Service<
-            http::Request<Incoming>,
-            Response = http::Response<Self::Body>,
-            Error = Self::Error,
-            Future: 'static,
-        > + 'static;
-    /// What it answers with.
-    type Body: hyper::body::Body<
-            Data = bytes::Bytes,
-            Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-        > + 'static;
-    /// Why a request was not answered: the connection is then closed.
-    type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
-
-    /// A new connection.
-    fn connected(&self, newcomer: Newcomer) -> Self::Service;
-}
-
-/// A connection that is ready for requests.
-#[derive(Debug)]
-pub struct Newcomer {
-    /// Who is connected, or who is behind the balancer that is.
-    pub address: SocketAddr,
-    /// Kept for as long as anything of the connection lives, a tunnel included.
-    pub seat: Seat,
-    /// The certificate that was shown; `None` without TLS of ours.
-    pub shown: Option<Shown>,
-    /// Tells that the process stops.
-    pub drain: DrainWatcher,
-    /// Most header fields of a request.
-    pub head_fields: usize,
-    /// Told when a request comes, and when it is answered.
-    pub pulse: Arc<Pulse>,
-    /// How each request is ended before its time.
-    pub exchanges: Exchanges,
-}
-
-/// A connection that was just accepted.
-pub struct Arrived<S> {
-    /// The bytes.
-    pub stream: S,
-    /// Who.
-    pub address: SocketAddr,
-    /// Its place.
-    pub seat: Seat,
-}
-
 /// Serves one connection to its end.
-pub async fn connection(
-    arrived: Arrived<TcpStream>,
+pub(super) async fn serve(
+    accepted: AcceptedStream<TcpStream>,
     settings: Rc<ListenerSettings>,
-    serve: Rc<impl Serve>,
+    make_service: Rc<impl MakeService>,
     metrics: Arc<ListenerMetrics>,
     drain: DrainWatcher,
 ) {
     let deadline = Instant::now() + settings.handshake;
-    let Some(arrived) = introduced(arrived, &settings, deadline, &metrics).await else {
+    let accepted = read_proxy_header(accepted, &settings, deadline, &metrics).await;
+    let Some(accepted) = accepted else {
         return;
     };
-    let Arrived {
-        stream,
-        address,
-        seat,
-    } = arrived;
-    // Answers are written whole; waiting to fill a segment only delays the last one.
-    let _ = stream.set_nodelay(true);
-    // A peer that vanished without a word is noticed, also behind an idle WebSocket.
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    // Below TLS, which takes some bytes also when the client takes none.
-    let stream = WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone());
-    let serving = |shown| Serving {
+    // Responses are written whole; waiting to fill a segment would only delay the last one.
+    let _ = accepted.stream.set_nodelay(true);
+    // Detects a peer that vanished silently, also behind an idle WebSocket.
+    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
+    let _ = SockRef::from(&accepted.stream).set_tcp_keepalive(&keepalive);
+    // Below TLS, which buffers some bytes even when the client takes none.
+    let accepted = accepted
+        .map(|stream| WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone()));
+    let mut server = HttpServer {
         settings: &settings,
-        serve: &*serve,
+        make_service: &*make_service,
         metrics: &metrics,
         drain,
-        shown,
+        certificate: None,
     };
     match &settings.tls {
-        tls::TlsSettings::Off if settings.h2c => {
-            // Nothing that names the version comes before the first bytes (RFC 9113 section 3.3).
-            let first = Instant::now() + settings.patience.first_byte;
-            match timeout_at(first, speaks_http2(stream)).await {
-                Ok(Ok((true, stream))) => {
-                    Box::pin(serving(None).http2(Arrived {
-                        stream,
-                        address,
-                        seat,
-                    }))
-                    .await;
-                }
-                Ok(Ok((false, stream))) => {
-                    Box::pin(serving(None).http1(Arrived {
-                        stream,
-                        address,
-                        seat,
-                    }))
-                    .await;
-                }
-                Ok(Err(error)) => tracing::debug!(%error, "connection ended"),
-                Err(_) => metrics.deadlines.missed("first_byte"),
-            }
-        }
-        tls::TlsSettings::Off => {
-            Box::pin(serving(None).http1(Arrived {
-                stream,
-                address,
-                seat,
-            }))
-            .await
-        }
-        tls::TlsSettings::On {
+        TlsSettings::Off if settings.h2c => serve_either(server, accepted).await,
+        TlsSettings::Off => Box::pin(http1::serve(server, accepted)).await,
+        TlsSettings::On {
             config,
             certificates,
         } => {
-            let handshake = TlsAcceptor::from(config.clone()).accept(stream);
-            match timeout_at(deadline, handshake).await {
-                Ok(Ok(stream)) => {
-                    let (_, session) = stream.get_ref();
-                    let shown = certificates.shown_to(session.server_name());
-                    if session.alpn_protocol() == Some(tls::HTTP2) {
-                        Box::pin(serving(shown).http2(Arrived {
-                            stream,
-                            address,
-                            seat,
-                        }))
-                        .await;
-                    } else {
-                        Box::pin(serving(shown).http1(Arrived {
-                            stream,
-                            address,
-                            seat,
-                        }))
-                        .await;
-                    }
-                }
-                Ok(Err(error)) => {
-                    metrics.refused(Refused::Handshake);
-                    tracing::debug!(%error, "TLS handshake failed");
-                }
-                Err(_) => {
-                    metrics.deadlines.missed("handshake");
-                    tracing::debug!("TLS handshake took too long");
-                }
+            let accepted = accept_tls(accepted, config, deadline, &metrics).await;
+            let Some(accepted) = accepted else {
+                return;
+            };
+            let (_, session) = accepted.stream.get_ref();
+            server.certificate = certificates.served_for(session.server_name());
+            if session.alpn_protocol() == Some(HTTP2) {
+                Box::pin(http2::serve(server, accepted)).await;
+            } else {
+                Box::pin(http1::serve(server, accepted)).await;
             }
         }
     }
 }
 
-/// With the address of the client that a balancer names, before anything else is read. From here on
-/// that is the peer: also whether its forwarded headers are believed is asked of the named address.
-/// What a balancer carries was written by the client that it names, who is no proxy of ours because
-/// the balancer is one.
-async fn introduced(
-    mut arrived: Arrived<TcpStream>,
+/// Without TLS only the first bytes tell the version (RFC 9113 section 3.3).
+async fn serve_either<T>(server: HttpServer<'_, impl MakeService>, accepted: AcceptedStream<T>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let AcceptedStream {
+        stream,
+        address,
+        permit,
+    } = accepted;
+    let deadline = Instant::now() + server.settings.timeouts.first_byte;
+    let (is_http2, stream) = match timeout_at(deadline, detect_http2(stream)).await {
+        Ok(Ok(detected)) => detected,
+        Ok(Err(error)) => return tracing::debug!(%error, "connection ended"),
+        Err(_) => return server.metrics.deadlines.missed("first_byte"),
+    };
+    let accepted = AcceptedStream {
+        stream,
+        address,
+        permit,
+    };
+    if is_http2 {
+        Box::pin(http2::serve(server, accepted)).await;
+    } else {
+        Box::pin(http1::serve(server, accepted)).await;
+    }
+}
+
+async fn accept_tls<T: AsyncRead + AsyncWrite + Unpin>(
+    accepted: AcceptedStream<T>,
+    config: &Arc<ServerConfig>,
+    deadline: Instant,
+    metrics: &ListenerMetrics,
+) -> Option<AcceptedStream<TlsStream<T>>> {
+    let AcceptedStream {
+        stream,
+        address,
+        permit,
+    } = accepted;
+    let handshake = TlsAcceptor::from(config.clone()).accept(stream);
+    match timeout_at(deadline, handshake).await {
+        Ok(Ok(stream)) => Some(AcceptedStream {
+            stream,
+            address,
+            permit,
+        }),
+        Ok(Err(error)) => {
+            metrics.refused(ConnectionRefusal::Handshake);
+            tracing::debug!(%error, "TLS handshake failed");
+            None
+        }
+        Err(_) => {
+            metrics.deadlines.missed("handshake");
+            tracing::debug!("TLS handshake took too long");
+            None
+        }
+    }
+}
+
+/// Replaces the address of a balancer by that of the client it names, before anything else is read.
+///
+/// From here on the client is the peer, also when forwarded headers are checked for trust: the
+/// client wrote what the balancer carries, and is not one of our proxies, since the balancer is.
+async fn read_proxy_header(
+    mut accepted: AcceptedStream<TcpStream>,
     settings: &ListenerSettings,
     deadline: Instant,
     metrics: &ListenerMetrics,
-) -> Option<Arrived<TcpStream>> {
-    if !settings.is_introduced(arrived.address) {
-        return Some(arrived);
+) -> Option<AcceptedStream<TcpStream>> {
+    let peer = accepted.address;
+    if !settings.expects_proxy_header(peer) {
+        return Some(accepted);
     }
-    let peer = arrived.address;
-    let reason = match timeout_at(deadline, proxy_protocol::read(&mut arrived.stream)).await {
-        Ok(Ok(Some(address))) => {
-            let seat = arrived.seat.of_client(address.ip())?;
-            return Some(Arrived {
-                address,
-                seat,
-                ..arrived
-            });
-        }
-        // The balancer's own connection, or one whose client has no address: behind it there may be
-        // many.
-        Ok(Ok(None)) => return Some(arrived),
-        Ok(Err(Broken::Missing)) => Refused::ProxyHeaderMissing,
-        Ok(Err(Broken::Malformed)) => Refused::ProxyHeaderMalformed,
-        Ok(Err(Broken::TooLong)) => Refused::ProxyHeaderTooLong,
-        Ok(Err(Broken::Unfinished)) => Refused::ProxyHeaderUnfinished,
-        Err(_) => Refused::ProxyHeaderSlow,
+    let reason = match timeout_at(deadline, read_header(&mut accepted.stream)).await {
+        Ok(Ok(Some(client))) => return with_client(accepted, client),
+        // The balancer's own connection, or one of a client without an address. It may carry many
+        // clients, so the limit per client does not apply.
+        Ok(Ok(None)) => return Some(accepted),
+        Ok(Err(ProxyHeaderError::Missing)) => ConnectionRefusal::ProxyHeaderMissing,
+        Ok(Err(ProxyHeaderError::Malformed)) => ConnectionRefusal::ProxyHeaderMalformed,
+        Ok(Err(ProxyHeaderError::TooLong)) => ConnectionRefusal::ProxyHeaderTooLong,
+        Ok(Err(ProxyHeaderError::Unfinished)) => ConnectionRefusal::ProxyHeaderUnfinished,
+        Err(_) => ConnectionRefusal::ProxyHeaderSlow,
     };
     metrics.refused(reason);
     tracing::debug!(%peer, reason = reason.as_str(), "connection closed");
     None
+}
+
+/// `None`: the client has as many connections as it may.
+fn with_client(
+    accepted: AcceptedStream<TcpStream>,
+    client: SocketAddr,
+) -> Option<AcceptedStream<TcpStream>> {
+    let permit = accepted.permit.for_client(client.ip())?;
+    Some(AcceptedStream {
+        stream: accepted.stream,
+        address: client,
+        permit,
+    })
 }

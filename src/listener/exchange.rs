@@ -1,7 +1,7 @@
-//! One request and its answer, as the connection sees them: what can end them before their time.
+//! One request and its response on a connection, and the events that end them early.
 //!
-//! On HTTP/1.1 a connection carries one after the other and is closed with the one that must end;
-//! on HTTP/2 it carries many, and each ends by itself.
+//! An HTTP/1.1 connection carries one exchange at a time and is closed with a revoked one. An
+//! HTTP/2 connection carries many, and a revoked one only resets its stream.
 
 use std::{
     cell::{Cell, RefCell},
@@ -12,39 +12,40 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::streams::Revocation;
 
-/// One request and its answer.
+/// One request and its response.
 #[derive(Debug, Default)]
 pub struct Exchange {
-    /// Told when it must end.
+    /// Ends the exchange early.
     pub revocation: Rc<Revocation>,
-    /// Since when bytes of the answer wait for the client to take them.
+    /// When the client began to owe the read of offered bytes; `None`: it has read them all.
     offered: Cell<Option<Instant>>,
 }
 
 impl Exchange {
-    /// The answer gave bytes; the client has to take them before more is asked of it.
+    /// The response produced bytes. More are produced when the client has read these.
     pub fn offered(&self) {
         self.offered.set(Some(Instant::now()));
     }
 
-    /// All that was given so far is taken.
+    /// The client has read all bytes so far.
     pub fn taken(&self) {
         self.offered.set(None);
     }
 
-    /// Resolves when the client has taken nothing of what was offered for so long. To be polled
-    /// after whatever writes the answer, in the same task: that is what wakes it.
-    async fn stalled(&self, patience: Duration) {
+    /// Resolves when the client has read nothing for this long. To be polled after the response's
+    /// writer, in the same task: the writer is what wakes it.
+    async fn stalled(&self, timeout: Duration) {
         let mut timer: Option<std::pin::Pin<Box<Sleep>>> = None;
         poll_fn(|cx| {
             let Some(offered) = self.offered.get() else {
                 return Poll::Pending;
             };
-            let until = offered + patience;
+            let until = offered + timeout;
             let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if timer.deadline() != until {
                 timer.as_mut().reset(until);
@@ -59,78 +60,77 @@ impl Exchange {
 /// Gives each request of a connection its exchange.
 #[derive(Clone, Debug)]
 pub enum Exchanges {
-    /// HTTP/1.1: the same for all of them.
-    Whole(Rc<Exchange>),
-    /// HTTP/2: one for each.
-    Each(Streams),
+    /// The same for all requests.
+    Http1(Rc<Exchange>),
+    /// One for each request.
+    Http2(Http2Executor),
 }
 
 impl Exchanges {
-    /// That of the request that just came.
+    /// The exchange of the request that just came.
     pub fn next(&self) -> Rc<Exchange> {
         match self {
-            Exchanges::Whole(exchange) => exchange.clone(),
-            Exchanges::Each(streams) => streams.next(),
+            Exchanges::Http1(exchange) => exchange.clone(),
+            Exchanges::Http2(streams) => streams.next(),
         }
     }
 
-    /// Whether requests share the connection at the same time.
+    /// Whether requests share the connection (HTTP/2).
     pub fn are_streams(&self) -> bool {
         match self {
-            Exchanges::Whole(_) => false,
-            Exchanges::Each(_) => true,
+            Exchanges::Http1(_) => false,
+            Exchanges::Http2(_) => true,
         }
     }
 }
 
-/// The streams of one HTTP/2 connection: runs each on this thread, until it is done or must end.
+/// Runs the streams of one HTTP/2 connection on this thread, until each is done, revoked or
+/// stalled.
 ///
-/// hyper calls the service with a request and, before anything else, hands over the task that
-/// answers it; so what the service took last belongs to the task that comes next.
+/// hyper calls the service with a request and directly afterwards executes the task that answers
+/// it. So the exchange that the service took last belongs to the next task.
 #[derive(Clone, Debug)]
-pub struct Streams {
-    coming: Rc<RefCell<Option<Rc<Exchange>>>>,
-    patience: Duration,
-    stalls: prometheus_client::metrics::counter::Counter,
+pub struct Http2Executor {
+    next: Rc<RefCell<Option<Rc<Exchange>>>>,
+    write_stall: Duration,
+    stalls: Counter,
 }
 
-impl Streams {
-    /// None yet. A client may take nothing of an answer for so long; `stalls` counts those that
-    /// were let go.
-    pub fn new(
-        patience: Duration,
-        stalls: prometheus_client::metrics::counter::Counter,
-    ) -> Streams {
-        Streams {
-            coming: Rc::default(),
-            patience,
+impl Http2Executor {
+    /// For a new connection. `write_stall` bounds the time in which a client reads nothing of a
+    /// response; `stalls` counts the streams that exceed it.
+    pub fn new(write_stall: Duration, stalls: Counter) -> Http2Executor {
+        Http2Executor {
+            next: Rc::default(),
+            write_stall,
             stalls,
         }
     }
 
     fn next(&self) -> Rc<Exchange> {
         let exchange = Rc::new(Exchange::default());
-        self.coming.replace(Some(exchange.clone()));
+        self.next.replace(Some(exchange.clone()));
         exchange
     }
 }
 
-impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Streams {
+impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for Http2Executor {
     fn execute(&self, task: F) {
-        let Some(exchange) = self.coming.take() else {
-            // The half of a WebSocket that hyper writes by itself; it ends with the tunnel.
+        let Some(exchange) = self.next.take() else {
+            // hyper's own task for writes of a WebSocket; it ends with the tunnel.
             tokio::task::spawn_local(task);
             return;
         };
-        let (patience, stalls) = (self.patience, self.stalls.clone());
+        let write_stall = self.write_stall;
+        let stalls = self.stalls.clone();
         tokio::task::spawn_local(async move {
             let mut task = pin!(task);
-            // Dropped before its end, a stream is reset; the connection and all others go on.
+            // Dropping the task resets its stream; the other streams go on.
             tokio::select! {
                 biased;
                 () = task.as_mut() => {}
                 _ = exchange.revocation.revoked() => {}
-                () = exchange.stalled(patience) => { stalls.inc(); }
+                () = exchange.stalled(write_stall) => { stalls.inc(); }
             }
         });
     }

@@ -1,269 +1,43 @@
-//! One connection once it speaks HTTP: hyper's server for the version, and everything that ends a
-//! connection.
+//! What HTTP/1.1 and HTTP/2 connections have in common.
 
-use std::{
-    future::poll_fn,
-    pin::{Pin, pin},
-    rc::Rc,
-    task::Poll,
-    time::Duration,
-};
+use std::sync::Arc;
 
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
-
-use super::metrics::ListenerMetrics;
 use super::{
-    ListenerSettings,
-    connection::{Arrived, Newcomer, Serve},
-    exchange::{Exchange, Exchanges, Streams},
-    pulse::{Heard, Missed, Pulse},
-    tls::Shown,
+    exchange::Exchanges,
+    metrics::ListenerMetrics,
+    service::{AcceptedStream, MakeService, NewConnection},
+    settings::ListenerSettings,
+    timeouts::ConnectionActivity,
+    tls::ServedCertificate,
 };
 use crate::ops::drain::DrainWatcher;
 
-/// A client that answers no ping for this long is gone; it is pinged when nothing came for as long
-/// as `PING_EVERY`.
-const PING_PATIENCE: Duration = Duration::from_secs(20);
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// What a client may send on one stream, and on all together, before we took any of it, in bytes.
-const STREAM_WINDOW: u32 = 64 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
-/// What is held of one answer that the client does not take, in bytes.
-const SEND_BUFFER: usize = 16 * 1024;
-/// Streams that a client opens and resets at once, of which we have not heard yet (CVE-2023-44487),
-/// and streams that it has us reset (CVE-2025-8671): more than so many end the connection with
-/// ENHANCE_YOUR_CALM.
-const RESETS_BY_CLIENT: usize = 20;
-const RESETS_BY_US: usize = 256;
-/// Header fields of a request that hyper takes when nothing is said.
-const HYPERS_FIELDS: usize = 100;
-
-/// What may happen beside the bytes of a connection.
-enum Aside {
-    /// Its request may not go on.
-    Revocation,
-    /// Something did not come in time.
-    Missed(Missed),
-    /// The process stops soon.
-    Leaving,
-    /// The process stops.
-    Stopping,
+/// Serves one connection in the HTTP version that it speaks.
+pub(super) struct HttpServer<'c, M> {
+    pub(super) settings: &'c ListenerSettings,
+    pub(super) make_service: &'c M,
+    pub(super) metrics: &'c ListenerMetrics,
+    pub(super) drain: DrainWatcher,
+    pub(super) certificate: Option<ServedCertificate>,
 }
 
-/// Asked only when one of them has something to say: most wake-ups are for bytes.
-type Asides<'c> = FuturesUnordered<Pin<Box<dyn Future<Output = Aside> + 'c>>>;
-
-/// What a connection serves, and how.
-pub struct Serving<'c, S> {
-    /// The listener's.
-    pub settings: &'c ListenerSettings,
-    /// Makes the service.
-    pub serve: &'c S,
-    /// Counts what ends it.
-    pub metrics: &'c ListenerMetrics,
-    /// Tells that the process stops.
-    pub drain: DrainWatcher,
-    /// The certificate that was shown.
-    pub shown: Option<Shown>,
-}
-
-impl<S: Serve> Serving<'_, S> {
-    /// HTTP/1.1 until the connection ends.
-    pub async fn http1<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-        self,
-        arrived: Arrived<T>,
-    ) {
-        let Serving {
-            settings,
-            serve,
-            metrics,
-            mut drain,
-            shown,
-        } = self;
-        let mut soon = drain.clone();
-        let Arrived {
-            stream,
-            address,
-            seat,
-        } = arrived;
-        let (pulse, exchange) = (Pulse::new(false), Rc::new(Exchange::default()));
-        let missed = || async { Aside::Missed(pulse.misses(&settings.patience).await) };
-        let newcomer = Newcomer {
-            address,
-            seat,
-            shown,
-            drain: drain.clone(),
-            head_fields: settings.head_fields,
-            pulse: pulse.clone(),
-            exchanges: Exchanges::Whole(exchange.clone()),
-        };
-        let mut http1 = http1::Builder::new();
-        if settings.head_fields != HYPERS_FIELDS {
-            // Said, it is made room for anew with each head, also when it is what hyper takes
-            // anyway.
-            http1.max_headers(settings.head_fields);
-        }
-        let connection = http1
-            .max_buf_size(settings.head_bytes)
-            // The buffer alone lets a larger head pass that comes in one piece.
-            .max_header_size(settings.head_bytes)
-            // The app's own Date header, or none: nothing of an answer is invented.
-            .auto_date_header(false)
-            .serve_connection(
-                TokioIo::new(Heard::new(stream, pulse.clone()).strict()),
-                serve.connected(newcomer),
-            )
-            .with_upgrades();
-        let mut connection = pin!(connection);
-        let mut asides = Asides::new();
-        asides.push(Box::pin(async {
-            exchange.revocation.revoked().await;
-            Aside::Revocation
-        }));
-        asides.push(Box::pin(missed()));
-        asides.push(Box::pin(async {
-            soon.leaving().await;
-            Aside::Leaving
-        }));
-        asides.push(Box::pin(async {
-            drain.stopping().await;
-            Aside::Stopping
-        }));
-        let result = loop {
-            let aside = poll_fn(|cx| match connection.as_mut().poll(cx) {
-                Poll::Ready(result) => Poll::Ready(Err(result)),
-                Poll::Pending => asides.poll_next_unpin(cx).map(Ok),
-            });
-            match aside.await {
-                Err(result) => break result,
-                Ok(Some(Aside::Missed(Missed::Age))) => {
-                    metrics.deadlines.missed(Missed::Age.as_str());
-                    pulse.leave();
-                    asides.push(Box::pin(missed()));
-                }
-                Ok(Some(Aside::Missed(
-                    missed @ (Missed::FirstByte | Missed::Head | Missed::NextRequest),
-                ))) => {
-                    metrics.deadlines.missed(missed.as_str());
-                    return;
-                }
-                // The next answer says `Connection: close`; who asks for nothing more is closed
-                // when we stop.
-                Ok(Some(Aside::Leaving)) => pulse.leave(),
-                // A request may be on its way on a connection that was accepted and has brought
-                // none: it is answered, and waited for no longer than for any first byte.
-                Ok(Some(Aside::Stopping)) if pulse.is_fresh() => pulse.leave(),
-                Ok(Some(Aside::Stopping)) => connection.as_mut().graceful_shutdown(),
-                Ok(Some(Aside::Revocation) | None) => return,
-            }
-        };
-        if let Err(error) = result {
-            if error.is_parse() {
-                // hyper has answered by itself.
-                metrics.requests.count(
-                    "malformed",
-                    if error.is_parse_too_large() { 431 } else { 400 },
-                );
-            }
-            tracing::debug!(%error, "connection ended");
-        }
-    }
-
-    /// HTTP/2 until the connection ends (RFC 9113), with WebSockets (RFC 8441).
-    pub async fn http2<T: AsyncRead + AsyncWrite + Unpin + 'static>(self, arrived: Arrived<T>) {
-        let Serving {
-            settings,
-            serve,
-            metrics,
-            mut drain,
-            shown,
-        } = self;
-        let mut soon = drain.clone();
-        let Arrived {
-            stream,
-            address,
-            seat,
-        } = arrived;
-        let pulse = Pulse::new(true);
-        let streams = Streams::new(settings.write_stall, metrics.write_stalls.clone());
-        let newcomer = Newcomer {
-            address,
-            seat,
-            shown,
-            drain: drain.clone(),
-            head_fields: settings.head_fields,
-            pulse: pulse.clone(),
-            exchanges: Exchanges::Each(streams.clone()),
-        };
-        // On a balancer's connection there are many people: one whose upload is not taken must not
-        // hold up the others.
-        let all = settings
-            .streams
-            .saturating_mul(STREAM_WINDOW)
-            .clamp(CONNECTION_WINDOW, 1 << 30);
-        let window = if settings.h2c { all } else { CONNECTION_WINDOW };
-        let connection = http2::Builder::new(streams)
-            .timer(TokioTimer::new())
-            .keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_PATIENCE)
-            .max_concurrent_streams(settings.streams)
-            .max_header_list_size(u32::try_from(settings.head_bytes).unwrap_or(u32::MAX))
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(window)
-            .max_send_buf_size(SEND_BUFFER)
-            .max_pending_accept_reset_streams(RESETS_BY_CLIENT)
-            .max_local_error_reset_streams(RESETS_BY_US)
-            .enable_connect_protocol()
-            .auto_date_header(false)
-            .serve_connection(
-                TokioIo::new(Heard::new(stream, pulse.clone())),
-                serve.connected(newcomer),
-            );
-        let mut connection = pin!(connection);
-        // Who comes while we leave may as well be served: the end comes soon enough.
-        let mut told = drain.is_leaving();
-        let mut stopping = false;
-        let result = loop {
-            tokio::select! {
-                result = connection.as_mut() => break result,
-                missed = pulse.misses(&settings.patience) => {
-                    metrics.deadlines.missed(missed.as_str());
-                    match missed {
-                        Missed::FirstByte | Missed::Head => return,
-                        Missed::Age => {
-                            pulse.leave();
-                            connection.as_mut().graceful_shutdown();
-                        }
-                        Missed::NextRequest => {
-                            // Two GOAWAYs with a ping between them: what is on its way is still
-                            // answered.
-                            connection.as_mut().graceful_shutdown();
-                            while tokio::time::timeout(PING_PATIENCE, connection.as_mut()).await.is_err() {
-                                // A request that crossed the farewell is answered first.
-                                if !pulse.is_busy() {
-                                    return;
-                                }
-                            }
-                            return;
-                        }
-                    }
-                }
-                () = soon.leaving(), if !told => {
-                    told = true;
-                    pulse.leave();
-                    connection.as_mut().graceful_shutdown();
-                }
-                () = drain.stopping(), if !stopping => {
-                    stopping = true;
-                    connection.as_mut().graceful_shutdown();
-                }
-            }
-        };
-        if let Err(error) = result {
-            tracing::debug!(%error, "connection ended");
-        }
+impl<M: MakeService> HttpServer<'_, M> {
+    /// The stream of the connection, and the service of its requests.
+    pub(super) fn connect<T>(
+        &mut self,
+        accepted: AcceptedStream<T>,
+        activity: &Arc<ConnectionActivity>,
+        exchanges: Exchanges,
+    ) -> (T, M::Service) {
+        let service = self.make_service.connected(NewConnection {
+            address: accepted.address,
+            permit: accepted.permit,
+            certificate: self.certificate.take(),
+            drain: self.drain.clone(),
+            head_fields: self.settings.head_fields,
+            activity: activity.clone(),
+            exchanges,
+        });
+        (accepted.stream, service)
     }
 }

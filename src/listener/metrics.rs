@@ -1,4 +1,4 @@
-//! What the listeners count.
+//! The metrics of the listeners.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -11,39 +11,39 @@ use crate::ops::{
     request_metrics::{DeadlineMetrics, RequestMetrics},
 };
 
-/// Why a connection was closed before its first request.
+/// The reason for closing a connection before its first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// All seats are taken.
+pub enum ConnectionRefusal {
+    /// The limit of all connections.
     Limit,
-    /// Its client has as many as it may.
+    /// The limit per client.
     LimitPerClient,
-    /// A PROXY protocol header was due, and something else came.
+    /// Other bytes came instead of a PROXY protocol header.
     ProxyHeaderMissing,
-    /// There was one, and it is not understood.
+    /// The PROXY protocol header is malformed.
     ProxyHeaderMalformed,
-    /// There was one, longer than may be.
+    /// The PROXY protocol header is too long.
     ProxyHeaderTooLong,
-    /// The peer closed before its end.
+    /// The peer closed before the end of its PROXY protocol header.
     ProxyHeaderUnfinished,
-    /// It did not come in time.
+    /// The deadline for the PROXY protocol header.
     ProxyHeaderSlow,
-    /// TLS was not agreed on.
+    /// The TLS handshake failed.
     Handshake,
 }
 
-impl Refused {
-    /// The word in the metric.
+impl ConnectionRefusal {
+    /// The label in the metric.
     pub fn as_str(self) -> &'static str {
         match self {
-            Refused::Limit => "limit",
-            Refused::LimitPerClient => "limit_per_client",
-            Refused::ProxyHeaderMissing => "proxy_header_missing",
-            Refused::ProxyHeaderMalformed => "proxy_header_malformed",
-            Refused::ProxyHeaderTooLong => "proxy_header_too_long",
-            Refused::ProxyHeaderUnfinished => "proxy_header_unfinished",
-            Refused::ProxyHeaderSlow => "proxy_header_slow",
-            Refused::Handshake => "handshake",
+            ConnectionRefusal::Limit => "limit",
+            ConnectionRefusal::LimitPerClient => "limit_per_client",
+            ConnectionRefusal::ProxyHeaderMissing => "proxy_header_missing",
+            ConnectionRefusal::ProxyHeaderMalformed => "proxy_header_malformed",
+            ConnectionRefusal::ProxyHeaderTooLong => "proxy_header_too_long",
+            ConnectionRefusal::ProxyHeaderUnfinished => "proxy_header_unfinished",
+            ConnectionRefusal::ProxyHeaderSlow => "proxy_header_slow",
+            ConnectionRefusal::Handshake => "handshake",
         }
     }
 }
@@ -59,13 +59,13 @@ struct RefusedLabels {
 pub struct ListenerMetrics {
     /// Open connections of clients.
     pub connections: Gauge,
-    /// Tries to accept connections that failed for want of file descriptors or memory.
+    /// Failed `accept` calls: no file descriptors or memory left.
     pub accept_failures: Counter,
-    /// Clients that were let go because they took nothing of their answer.
+    /// Clients disconnected because they read nothing of their response.
     pub write_stalls: Counter,
-    /// Whether the files of our certificates could be used when they were last read.
+    /// Whether the certificate files were valid at the last read.
     pub certificates_fine: OptionalGauge,
-    /// Requests, for those that hyper refuses by itself.
+    /// Requests that hyper refuses itself.
     pub requests: RequestMetrics,
     /// Deadlines that clients missed.
     pub deadlines: DeadlineMetrics,
@@ -73,7 +73,7 @@ pub struct ListenerMetrics {
 }
 
 impl ListenerMetrics {
-    /// Registers the metrics. `requests` and `deadlines` are counted by others too.
+    /// Registers the metrics. Other rooms share `requests` and `deadlines`.
     pub fn register(
         registry: &Registry,
         requests: RequestMetrics,
@@ -117,7 +117,7 @@ impl ListenerMetrics {
     }
 
     /// Counts a connection that was closed before its first request.
-    pub fn refused(&self, reason: Refused) {
+    pub fn refused(&self, reason: ConnectionRefusal) {
         self.refused
             .get_or_create(&RefusedLabels {
                 reason: reason.as_str(),

@@ -1,5 +1,8 @@
-//! HTTP/2 without TLS: known by its first bytes, which no request of HTTP/1.1 begins with (RFC 9113
+//! Detects HTTP/2 without TLS by its first bytes, with which no HTTP/1.1 request begins (RFC 9113
 //! section 3.4).
+//!
+//! `hyper_util::server::conn::auto` does the same, but HTTP/1.1 and HTTP/2 have loops of their own
+//! here.
 
 use std::{
     io,
@@ -11,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether the client speaks HTTP/2, and the stream with all its bytes. The caller bounds the time.
+/// Whether the client speaks HTTP/2, and the stream with all its bytes. The caller sets a deadline.
 ///
 /// # Errors
-/// When the stream breaks; one that ends is no HTTP/2.
-pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewound<S>)> {
+/// When a read fails. A stream that ends early is not HTTP/2.
+pub async fn detect_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewind<S>)> {
     let (mut head, mut held) = ([0; PREFACE.len()], 0);
     let is_http2 = loop {
         let rest = head.get_mut(held..).unwrap_or_default();
@@ -32,7 +35,7 @@ pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
     };
     Ok((
         is_http2,
-        Rewound {
+        Rewind {
             head,
             taken: 0,
             held,
@@ -41,15 +44,15 @@ pub async fn speaks_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
     ))
 }
 
-/// A stream whose first bytes were looked at and are read once more.
-pub struct Rewound<S> {
+/// A stream whose first bytes are read once more.
+pub struct Rewind<S> {
     head: [u8; PREFACE.len()],
     taken: usize,
     held: usize,
     stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -67,7 +70,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Rewound<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewound<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -112,7 +115,7 @@ mod tests {
                 drop(far);
             },
             async {
-                let (is_http2, mut stream) = speaks_http2(near).await.expect("readable");
+                let (is_http2, mut stream) = detect_http2(near).await.expect("readable");
                 let mut read = Vec::new();
                 stream.read_to_end(&mut read).await.expect("readable");
                 (is_http2, read)

@@ -6,15 +6,15 @@
 //!   proxy that keeps it in a value (RFC 9112 section 2.2 lets a recipient choose).
 //! - `Content-Length` and `Transfer-Encoding` do not come together (section 6.1 lets a server
 //!   refuse that).
-//! - A `#` is no part of a request target (section 3.2); hyper would cut it off, and what was
-//!   judged would not be what came.
+//! - A `#` is no part of a request target (section 3.2). hyper would cut it off, and the checked
+//!   target would differ from the one the client sent.
 //!
 //! The framing of bodies is followed too, to find the next head. A request with ambiguous framing
 //! is refused, and the connection is closed.
 
 use memchr::{memchr, memchr_iter};
 
-/// Longer lines are not examined: no framing field or chunk size is that long.
+/// Longer lines are kept up to here: no framing field or chunk size is that long.
 const MAX_LINE: usize = 256;
 
 /// Follows the bytes of one connection.
@@ -24,9 +24,9 @@ pub(super) struct StrictHead {
     /// Complete lines of this head.
     lines: usize,
     framing: Framing,
-    /// The line that has not ended yet, from its beginning, at most [`MAX_LINE`] of it.
+    /// The beginning of the current line, at most [`MAX_LINE`] bytes.
     partial: Vec<u8>,
-    /// The last byte of it.
+    /// The last byte of the current line.
     last: u8,
     is_cut: bool,
 }
@@ -35,18 +35,18 @@ pub(super) struct StrictHead {
 enum State {
     #[default]
     Head,
-    /// So many bytes of a body are to come.
+    /// Bytes left of a body.
     Body(u64),
     ChunkSize,
-    /// So many bytes of a chunk are to come.
+    /// Bytes left of a chunk.
     Chunk(u64),
     ChunkEnd,
     Trailers,
-    /// Nothing is checked any more.
+    /// No further bytes are checked.
     Off,
 }
 
-/// What a head says of its body.
+/// The framing of a body, as its head declares it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Framing {
     #[default]
@@ -57,27 +57,26 @@ enum Framing {
     Unsure,
 }
 
-/// Bytes that nothing may be made of, and where.
+/// Bytes that hyper must not see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// Index of the byte that is wrong.
+    /// Index of the violating byte.
     pub at: usize,
-    /// In a head: there is a request to refuse. Else in a body, which is broken.
+    /// In a head, so the request is refused; otherwise in a body, which is cut off.
     pub in_head: bool,
 }
 
 impl StrictHead {
-    /// Checks bytes that were just read. Gives back whether the connection must end with this
-    /// request.
+    /// Checks bytes that were just read. `true`: the connection must end with this request.
     pub(super) fn check(&mut self, bytes: &[u8]) -> Result<bool, Violation> {
         let mut at = 0;
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             match self.state {
                 State::Off => return Ok(self.framing == Framing::Unsure),
                 State::Body(left) | State::Chunk(left) => {
-                    let lookup = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
-                    at += lookup;
-                    self.state = self.state.after(left - lookup as u64);
+                    let skipped = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                    at += skipped;
+                    self.state = self.state.after(left - skipped as u64);
                 }
                 // Nearly every head comes in one piece.
                 State::Head if self.partial.is_empty() => at = self.head_lines(bytes, at)?,
@@ -109,7 +108,7 @@ impl StrictHead {
         Ok(self.framing == Framing::Unsure)
     }
 
-    /// From here on the bytes are no requests: the connection has become a WebSocket.
+    /// The connection has become a WebSocket: the following bytes are no requests.
     pub(super) fn switch_off(&mut self) {
         *self = StrictHead {
             state: State::Off,
@@ -117,8 +116,8 @@ impl StrictHead {
         };
     }
 
-    /// Whole lines of heads from an index on; gives back where it stopped: behind the head of a
-    /// body, or at the end.
+    /// Checks whole lines of heads from an index on. Returns the index behind a head with a body,
+    /// or the end.
     fn head_lines(&mut self, bytes: &[u8], from: usize) -> Result<usize, Violation> {
         let rest = bytes.get(from..).unwrap_or_default();
         let wrong = |at: usize| Violation {
@@ -160,7 +159,7 @@ impl StrictHead {
         self.last = part.last().copied().unwrap_or(self.last);
     }
 
-    /// A line has ended; `part` is what of it was not kept yet. `None`: it is wrong.
+    /// Checks a line at its end; `part` is the rest that was not kept. `None`: a violation.
     fn line(&mut self, part: &[u8]) -> Option<()> {
         if self.partial.is_empty() {
             return self.whole_line(part.strip_suffix(b"\r")?, part.len() > MAX_LINE);
@@ -186,7 +185,7 @@ impl StrictHead {
         match self.state {
             State::Head => self.head_line(line, is_long),
             State::ChunkSize => {
-                // Of a long line the size is at the beginning.
+                // The size is at the beginning, so a cut line is enough.
                 let size = chunk_size(line)?;
                 self.state = if size == 0 {
                     State::Trailers
@@ -243,7 +242,7 @@ impl StrictHead {
             return Some(());
         };
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
-        let said = if name.eq_ignore_ascii_case(b"content-length") {
+        let declared = if name.eq_ignore_ascii_case(b"content-length") {
             length(value).map_or(Framing::Unsure, Framing::Length)
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             if value.eq_ignore_ascii_case(b"chunked") {
@@ -255,13 +254,13 @@ impl StrictHead {
             return Some(());
         };
         let is_coding = name.len() == b"transfer-encoding".len();
-        self.framing = match (self.framing, said) {
+        self.framing = match (self.framing, declared) {
             (Framing::Length(_), _) if is_coding => return None,
             (Framing::Chunked, _) if !is_coding => return None,
             _ if is_long => Framing::Unsure,
-            (Framing::None, said) => said,
-            // Said twice alike is one length; hyper refuses it when it is not.
-            (Framing::Length(one), Framing::Length(other)) if one == other => said,
+            (Framing::None, declared) => declared,
+            // Equal lengths count as one; hyper refuses different ones.
+            (Framing::Length(one), Framing::Length(other)) if one == other => declared,
             (Framing::Length(_) | Framing::Chunked | Framing::Unsure, _) => Framing::Unsure,
         };
         Some(())

@@ -1,8 +1,7 @@
-//! TLS towards clients: rustls, with certificates from files that may be replaced while it runs.
+//! TLS towards clients: rustls, with certificate files that may be replaced at run time.
 //!
-//! Which of several certificates a client is shown its server name decides (SNI, RFC 6066 section
-//! 3); who asks for none that is here gets the first, and an answer that fits no certificate is the
-//! client's to refuse.
+//! The server name selects the certificate (SNI, RFC 6066 section 3). Unknown names get the first
+//! one; the client refuses it.
 
 use std::{
     fmt, fs, io,
@@ -30,9 +29,9 @@ pub enum TlsSettings {
     Off,
     /// TLS 1.2 and 1.3 with these certificates.
     On {
-        /// The server's side.
+        /// The configuration of rustls.
         config: Arc<ServerConfig>,
-        /// What it shows.
+        /// The certificates of the configuration.
         certificates: Arc<Certificates>,
     },
 }
@@ -46,29 +45,29 @@ impl fmt::Debug for TlsSettings {
     }
 }
 
-/// What is wrong with a certificate or key file.
+/// A certificate or key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read.
     #[error("{file}: {error}")]
     Unreadable {
-        /// Which.
+        /// Path of the file.
         file: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The certificate file holds none.
+    /// The file contains no certificate.
     #[error("{0}: no PEM certificate in the file")]
     NoCertificate(String),
-    /// The key file holds none.
+    /// The file contains no private key.
     #[error("{0}: no PEM private key in the file")]
     NoKey(String),
-    /// They cannot be used together.
+    /// rustls refuses the pair.
     #[error("{file}: the certificate and its key cannot be used: {error}")]
     Unusable {
-        /// The certificate's.
+        /// Path of the certificate file.
         file: String,
-        /// Why.
+        /// The cause.
         error: rustls::Error,
     },
 }
@@ -78,7 +77,7 @@ pub const HTTP2: &[u8] = b"h2";
 
 /// The files of one certificate.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct CertificateFiles {
     /// The chain, our own certificate first; PEM.
     pub certificate: PathBuf,
     /// Its key; PEM.
@@ -87,10 +86,10 @@ pub struct Files {
 
 /// The certificates of a listener.
 pub struct Certificates {
-    files: Vec<Files>,
+    files: Vec<CertificateFiles>,
     current: ArcSwap<Vec<Arc<CertifiedKey>>>,
-    /// What the files held when they were last looked at, so that nothing is read into what did not
-    /// change. Locked by the one task that looks.
+    /// Digest of the files at the last read, so that only changes are parsed. Only one task locks
+    /// it.
     seen: Mutex<Digest>,
 }
 
@@ -105,14 +104,16 @@ impl fmt::Debug for Certificates {
 }
 
 impl TlsSettings {
-    /// The server's side with the certificates of these files; the first is for whoever names none
-    /// of the others. Clients must show a certificate of the authorities in the file `clients`, if
-    /// there is one.
+    /// TLS with the certificates of these files. The first serves clients without a matching server
+    /// name. With `clients`, client certificates of the authorities in that file are required.
     ///
     /// # Errors
     /// See [`TlsError`].
-    pub fn from_files(files: Vec<Files>, clients: Option<&Path>) -> Result<TlsSettings, TlsError> {
-        let (seen, read) = look(&files);
+    pub fn from_files(
+        files: Vec<CertificateFiles>,
+        clients: Option<&Path>,
+    ) -> Result<TlsSettings, TlsError> {
+        let (seen, read) = read_files(&files);
         let certificates = read.into_iter().collect::<Result<Vec<_>, _>>()?;
         let certificates = Arc::new(Certificates {
             files,
@@ -125,8 +126,8 @@ impl TlsSettings {
         };
         let mut config = builder.with_cert_resolver(certificates.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), b"http/1.1".to_vec()];
-        // Sealed by a key of this process that changes every six hours; a ticket is good for the
-        // name it was made for.
+        // Session tickets: the key stays in this process and changes every six hours. A ticket is
+        // valid for its server name only.
         if let Ok(ticketer) = rustls::crypto::aws_lc_rs::Ticketer::new() {
             config.ticketer = ticketer;
         }
@@ -138,15 +139,15 @@ impl TlsSettings {
 }
 
 impl Certificates {
-    /// Looks at the files again: changed ones are shown from the next handshake on. Gives back
-    /// whether they changed.
+    /// Reads the files again. Changed certificates are served from the next handshake on. `true`:
+    /// they changed.
     ///
     /// # Errors
-    /// When what is there now for a certificate cannot be used, half-written files among it: then
-    /// the old one is shown, and the others are renewed all the same. Said once for each content.
+    /// When a changed certificate cannot be used, for example a half-written file. Then the old one
+    /// stays, and the others are renewed. Returned once for each content.
     pub fn renew(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, read) = look(&self.files);
+        let (now, read) = read_files(&self.files);
         if now == *seen {
             return Ok(false);
         }
@@ -162,10 +163,10 @@ impl Certificates {
         wrong.map_or(Ok(true), Err)
     }
 
-    /// What a client that asked for this name was shown, a moment ago.
-    pub fn shown_to(&self, name: Option<&str>) -> Option<Shown> {
+    /// The certificate for this server name, directly after the handshake.
+    pub fn served_for(&self, name: Option<&str>) -> Option<ServedCertificate> {
         let certificate = self.pick(name)?;
-        Some(Shown {
+        Some(ServedCertificate {
             certificate,
             name: name.map(str::to_owned),
         })
@@ -175,7 +176,7 @@ impl Certificates {
         let current = self.current.load();
         let fits =
             |certificate: &&Arc<CertifiedKey>| name.is_some_and(|name| covers(certificate, name));
-        // One certificate needs no choice.
+        // A single certificate needs no comparison.
         let chosen = if current.len() > 1 {
             current.iter().find(fits)
         } else {
@@ -185,18 +186,18 @@ impl Certificates {
     }
 }
 
-/// The certificate of one connection.
+/// The certificate that the client of a connection got.
 #[derive(Debug)]
-pub struct Shown {
+pub struct ServedCertificate {
     certificate: Arc<CertifiedKey>,
-    /// The name that the client asked for.
+    /// The server name of the handshake.
     name: Option<String>,
 }
 
-impl Shown {
-    /// Whether a request for this host may come on the connection: it was made for that name, or
-    /// the certificate speaks for it as well (RFC 9113 section 9.1.1). An address in numbers is
-    /// asked for by no name.
+impl ServedCertificate {
+    /// Whether requests for this host are allowed on the connection: the host is the server name,
+    /// or the certificate covers it too (RFC 9113 section 9.1.1). Clients send no server name for
+    /// an IP address.
     pub fn is_for(&self, host: &str) -> bool {
         self.name
             .as_deref()
@@ -223,7 +224,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// Who signs the certificates of clients.
+/// Verifies client certificates against the authorities in this file.
 fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
     let name = || file.display().to_string();
     let content = fs::read(file).map_err(|error| TlsError::Unreadable {
@@ -245,12 +246,12 @@ fn authorities(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         .map_err(unusable)
 }
 
-/// What the files hold, and what can be made of it: one result for each certificate.
-fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
+/// Reads and parses the files: their digest, and one result for each certificate.
+fn read_files(files: &[CertificateFiles]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     let mut all = digest::Context::new(&digest::SHA256);
     let mut content = |file: &PathBuf| {
         let content = fs::read(file);
-        // That one cannot be read is a state like any other.
+        // An unreadable file is a state like any other.
         all.update(content.as_ref().map_or(&b"unreadable"[..], Vec::as_slice));
         let name = file.display().to_string();
         content.map_err(|error| TlsError::Unreadable { file: name, error })
@@ -262,14 +263,18 @@ fn look(files: &[Files]) -> (Digest, Vec<Result<Arc<CertifiedKey>, TlsError>>) {
     let made = files
         .iter()
         .zip(read)
-        .map(|(files, (chain, key))| certified(files, &chain?, &key?))
+        .map(|(files, (chain, key))| parse_certificate(files, &chain?, &key?))
         .collect();
     let mut seen = [0; 32];
     seen.copy_from_slice(all.finish().as_ref());
     (seen, made)
 }
 
-fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
+fn parse_certificate(
+    files: &CertificateFiles,
+    chain: &[u8],
+    key: &[u8],
+) -> Result<Arc<CertifiedKey>, TlsError> {
     let name = || files.certificate.display().to_string();
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
         .collect::<Result<_, _>>()
@@ -279,8 +284,7 @@ fn certified(files: &Files, chain: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey
     }
     let key = PrivateKeyDer::from_pem_slice(key)
         .map_err(|_| TlsError::NoKey(files.key.display().to_string()))?;
-    // That they belong together is checked: of files that are being replaced one may be the old
-    // one.
+    // Also checks that key and certificate match: while files are replaced, one may be old.
     let made = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider());
     made.map(Arc::new).map_err(|error| TlsError::Unusable {
         file: name(),

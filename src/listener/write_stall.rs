@@ -1,5 +1,5 @@
-//! A client that takes nothing of its answer for too long is let go: otherwise it would hold a
-//! connection to the app, and memory, for as long as it likes.
+//! Disconnects a client that reads nothing of its response for too long. Otherwise it could hold a
+//! connection to the app, and memory, without end.
 
 use std::{
     io::{self, IoSlice},
@@ -14,29 +14,29 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// A stream whose writes may wait for so long and no longer.
+/// A stream whose writes have a deadline.
 pub struct WriteStall<S> {
     stream: S,
-    patience: Duration,
-    /// Runs while a write waits; kept afterwards, since who was slow once may be slow again.
+    timeouts: Duration,
+    /// Runs while a write waits, and is reused: a slow client is slow again.
     timer: Option<Pin<Box<Sleep>>>,
     waits: bool,
     stalls: Counter,
 }
 
 impl<S> WriteStall<S> {
-    /// `stalls` counts those that were let go.
-    pub fn new(stream: S, patience: Duration, stalls: Counter) -> WriteStall<S> {
+    /// `stalls` counts the disconnected clients.
+    pub fn new(stream: S, timeouts: Duration, stalls: Counter) -> WriteStall<S> {
         WriteStall {
             stream,
-            patience,
+            timeouts,
             timer: None,
             waits: false,
             stalls,
         }
     }
 
-    /// Takes the result of a write: one that waits starts the time, any other ends it.
+    /// Starts the timer when a write becomes pending, and stops it when one is ready.
     fn timed<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl<S> WriteStall<S> {
             self.waits = false;
             return result;
         }
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.timeouts;
         let timer = self
             .timer
             .get_or_insert_with(|| Box::pin(sleep_until(until)));

@@ -14,7 +14,7 @@ use crate::{
     access_log::Entry,
     cluster::pod_logs::PodLog,
     forward::body::Download,
-    listener::connection::{Busy, Exchange},
+    listener::connection::{ActiveRequest, Exchange},
     streams::{Revocation, StreamGuard, StreamPolicy, Streams},
 };
 
@@ -31,7 +31,7 @@ pub struct ReplyBody {
     /// The rest of the last piece. HTTP/2 streams get small pieces, so that slow readers show.
     rest: Bytes,
     /// The connection is not idle while the body lives.
-    busy: Option<Busy>,
+    busy: Option<ActiveRequest>,
 }
 
 enum Content {
@@ -95,7 +95,11 @@ impl ReplyBody {
     }
 
     /// Ties the body to its connection.
-    pub fn on_connection(mut self, exchange: Option<Rc<Exchange>>, busy: Busy) -> ReplyBody {
+    pub fn on_connection(
+        mut self,
+        exchange: Option<Rc<Exchange>>,
+        busy: ActiveRequest,
+    ) -> ReplyBody {
         self.exchange = exchange;
         self.busy = Some(busy);
         self

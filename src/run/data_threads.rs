@@ -11,7 +11,9 @@ use tokio::{
 use crate::{
     gateway::Gateway,
     handler::{Handler, service::Service},
-    listener::{ListenerSettings, accept, metrics::ListenerMetrics, seats::Seats},
+    listener::{
+        ListenerSettings, accept, connection_limit::ConnectionLimit, metrics::ListenerMetrics,
+    },
     ops::drain::{Drain, DrainWatcher},
     peer::PeerSettings,
 };
@@ -22,7 +24,7 @@ pub(super) struct ThreadListener {
     pub(super) is_shared: bool,
     pub(super) settings: ListenerSettings,
     pub(super) peers: PeerSettings,
-    pub(super) seats: Arc<Seats>,
+    pub(super) limit: Arc<ConnectionLimit>,
 }
 
 /// The running data threads.
@@ -101,10 +103,11 @@ impl ThreadPlan {
                 redirects: listener.settings.redirects,
             });
             tokio::task::spawn_local(accept::accept(
-                (socket, listener.is_shared),
+                socket,
+                listener.is_shared,
                 Rc::new(listener.settings),
                 service,
-                listener.seats,
+                listener.limit,
                 self.metrics.clone(),
                 self.drain.clone(),
             ));

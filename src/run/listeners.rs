@@ -9,10 +9,11 @@ use crate::{
     admin,
     gateway::Gateway,
     listener::{
-        self, ListenError, ListenerSettings, Sockets, descriptors,
-        inherited::Inherited,
+        self, ListenError, ListenerSettings, Sockets,
+        connection_limit::ConnectionLimit,
+        fd_limit,
         metrics::ListenerMetrics,
-        seats::Seats,
+        socket_activation::ActivatedSockets,
         tls::{Certificates, TlsSettings},
     },
     model::clock::Clock,
@@ -49,7 +50,7 @@ struct PublicListener {
 pub(super) fn bind(
     settings: ListenSettings,
     threads: usize,
-    mut inherited: Inherited,
+    mut inherited: ActivatedSockets,
 ) -> Result<BoundListeners, StartError> {
     let takeover = settings.first.takeover;
     let admin = listener::bind(settings.admin.address, 1, takeover, &mut inherited)?;
@@ -77,7 +78,7 @@ pub(super) fn bind(
         });
     }
     // Connections to a socket without an accept loop would hang for ever.
-    if let Some(unclaimed) = inherited.left().next() {
+    if let Some(unclaimed) = inherited.unclaimed().next() {
         return Err(ListenError::Unclaimed(unclaimed).into());
     }
     Ok(BoundListeners {
@@ -107,8 +108,8 @@ impl BoundListeners {
                     poll_certificates(certificates.clone(), context.clock.clone(), metrics.clone());
                 tokio::spawn(polling);
             }
-            let limit = descriptors::room(threads) / count;
-            let seats = Seats::new(&public.settings, limit, metrics.clone());
+            let limit = fd_limit::max_connections(threads) / count;
+            let shared = ConnectionLimit::new(&public.settings, limit, metrics.clone());
             let is_shared = public.sockets.are_shared;
             for (listeners, socket) in per_thread.iter_mut().zip(public.sockets.list) {
                 listeners.push(ThreadListener {
@@ -116,7 +117,7 @@ impl BoundListeners {
                     is_shared,
                     settings: public.settings.clone(),
                     peers: public.peers.clone(),
-                    seats: seats.clone(),
+                    limit: shared.clone(),
                 });
             }
         }

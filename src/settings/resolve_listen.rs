@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use super::{file::ConfigFile, section::ConfigSection};
 use crate::{
     forward,
-    listener::{self, Patience, tls},
+    listener::{self, Timeouts, tls},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ pub struct Limits {
     pub stop_grace: Duration,
     /// Burst of sign-ins per client.
     pub sign_ins: NonZeroU32,
-    patience: Patience,
+    timeouts: Timeouts,
     handshake: Duration,
     write_stall: Duration,
     head_fields: usize,
@@ -69,7 +69,7 @@ impl Limits {
             stop_grace: limits.duration("stop_grace").unwrap_or(5 * SECOND),
             sign_ins: NonZeroU32::new(small("sign_ins", 100, 1..=1_000_000))
                 .unwrap_or(NonZeroU32::MIN),
-            patience: Patience {
+            timeouts: Timeouts {
                 first_byte: limits.positive("first_byte", 10 * SECOND),
                 head: limits.positive("request_head", 10 * SECOND),
                 idle: limits.positive("keep_alive", MINUTE),
@@ -127,7 +127,7 @@ fn one(
     let tls = match listen.pairs("tls", "certificate", "key") {
         None => Some(tls::TlsSettings::Off),
         Some(pairs) => {
-            let files = |(certificate, key): &(String, String)| tls::Files {
+            let files = |(certificate, key): &(String, String)| tls::CertificateFiles {
                 certificate: folder.join(certificate),
                 key: folder.join(key),
             };
@@ -147,7 +147,7 @@ fn one(
     }
     Some(listener::ListenerSettings {
         handshake: limits.handshake,
-        patience: limits.patience.clone(),
+        timeouts: limits.timeouts.clone(),
         write_stall: limits.write_stall,
         head_bytes: limits.forward.head_bytes,
         head_fields: limits.head_fields,

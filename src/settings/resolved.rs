@@ -5,8 +5,8 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 use super::resolve_kubernetes::KubernetesSettings;
 use crate::{
     forward,
-    integrations::arvados,
     identity::oidc,
+    integrations::arvados,
     listener,
     model::{
         app::AppSpec,

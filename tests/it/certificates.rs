@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use ludgate::listener::tls::{Files, TlsSettings};
+use ludgate::listener::tls::{CertificateFiles, TlsSettings};
 use rustls::{
     ClientConfig,
     pki_types::{CertificateDer, ServerName},
@@ -29,8 +29,8 @@ fn write(folder: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
     made.cert.der().clone()
 }
 
-fn files(folder: &Path, file: &str) -> Files {
-    Files {
+fn files(folder: &Path, file: &str) -> CertificateFiles {
+    CertificateFiles {
         certificate: folder.join(format!("{file}.crt")),
         key: folder.join(format!("{file}.key")),
     }
@@ -182,7 +182,7 @@ fn what_is_wrong_with_a_certificate_is_said_with_its_file() {
     write(folder.path(), "two", &["gw.test"]);
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("empty.crt"), "").expect("written");
-    let pair = |certificate: &str, key: &str| Files {
+    let pair = |certificate: &str, key: &str| CertificateFiles {
         certificate: at(certificate),
         key: at(key),
     };

@@ -58,7 +58,7 @@ async fn stuck_app(answer: &'static [u8]) -> SocketAddr {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_says_nothing_is_closed_and_one_that_speaks_in_time_is_not() {
-    let world = world(|settings| settings.listen.patience.first_byte = SHORT).await;
+    let world = world(|settings| settings.listen.timeouts.first_byte = SHORT).await;
     let mut silent = world.raw().await;
     let mut speaking = world.raw().await;
     speaking.send("GET /apps/pub/x HTTP/1.1\r\n").await;
@@ -75,7 +75,7 @@ async fn a_connection_that_says_nothing_is_closed_and_one_that_speaks_in_time_is
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_comes_byte_by_byte_has_one_time_for_all_of_them() {
-    let world = world(|settings| settings.listen.patience.head = SHORT).await;
+    let world = world(|settings| settings.listen.timeouts.head = SHORT).await;
     for first in [true, false] {
         let mut raw = world.raw().await;
         if !first {
@@ -102,7 +102,7 @@ async fn a_head_that_comes_byte_by_byte_has_one_time_for_all_of_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_without_a_request_is_closed_after_its_time_and_not_while_it_is_answered() {
-    let world = world(|settings| settings.listen.patience.idle = SHORT).await;
+    let world = world(|settings| settings.listen.timeouts.idle = SHORT).await;
     let mut busy = world.raw().await;
     busy.send(world.request("/apps/pub/hang")).await;
     let mut raw = world.raw().await;
@@ -118,7 +118,7 @@ async fn a_connection_without_a_request_is_closed_after_its_time_and_not_while_i
 async fn an_idle_connection_of_http2_is_told_before_it_is_closed() {
     let world = world(|settings| {
         settings.listen.h2c = true;
-        settings.listen.patience.idle_http2 = SHORT;
+        settings.listen.timeouts.idle_http2 = SHORT;
     })
     .await;
     let mut frames = Frames::connect(world.running.address).await;
@@ -150,7 +150,7 @@ async fn an_idle_connection_of_http2_is_told_before_it_is_closed() {
 async fn an_old_connection_ends_with_the_answer_under_way() {
     let world = world(|settings| {
         settings.listen.h2c = true;
-        settings.listen.patience.age = SHORT;
+        settings.listen.timeouts.age = SHORT;
     })
     .await;
     let mut raw = world.raw().await;
@@ -321,7 +321,7 @@ async fn half_a_handshake_is_no_connection() {
     )
     .expect("written");
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let files = ludgate::listener::tls::Files {
+    let files = ludgate::listener::tls::CertificateFiles {
         certificate: folder.path().join("a.crt"),
         key: folder.path().join("a.key"),
     };

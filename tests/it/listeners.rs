@@ -4,7 +4,7 @@
 use std::{path::Path, sync::Arc};
 
 use http::Request;
-use ludgate::listener::tls::{Files, TlsSettings as Tls};
+use ludgate::listener::tls::{CertificateFiles, TlsSettings as Tls};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{PrivateKeyDer, ServerName},
@@ -23,14 +23,14 @@ use crate::support::{
     world::{World, free_port},
 };
 
-fn write(folder: &Path, name: &str, certificate: &Certificate) -> Files {
+fn write(folder: &Path, name: &str, certificate: &Certificate) -> CertificateFiles {
     let (pem, key) = (
         folder.join(format!("{name}.crt")),
         folder.join(format!("{name}.key")),
     );
     std::fs::write(&pem, &certificate.pem).expect("written");
     std::fs::write(&key, certificate.key_pem()).expect("written");
-    Files {
+    CertificateFiles {
         certificate: pem,
         key,
     }

@@ -94,7 +94,7 @@ async fn v107_slow_clients_are_let_go_and_nobody_else_notices() {
     }
     let short = Duration::from_millis(700);
     let world = World::with("", |settings| {
-        settings.listen.patience.head = short;
+        settings.listen.timeouts.head = short;
         settings.listen.write_stall = short;
         settings.forward.body_gap = short;
     })

@@ -21,7 +21,7 @@ use ludgate::{
         sign_in_rate::SignInRate,
         thread::DataThread,
     },
-    listener::{accept, metrics::ListenerMetrics, seats::Seats},
+    listener::{accept, metrics::ListenerMetrics, connection_limit::ConnectionLimit},
     model::{policy_changes::PolicyChanges, clock::Clock},
     ops::{
         drain::Drain,
@@ -210,11 +210,11 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
         let thread = DataThread::start(Arc::new(gateway));
         let service = Rc::new(Service { thread, peers: settings.peers, redirects: false });
         let metrics = Arc::new(ListenerMetrics::register(&registry, requests, deadlines));
-        let seats = Seats::new(&settings.listen, 1000, metrics.clone());
+        let limit = ConnectionLimit::new(&settings.listen, 1000, metrics.clone());
         let drain = Drain::new();
         let watcher = drain.watcher();
         std::mem::forget(drain);
-        spawn_local(accept::accept((listener, false), Rc::new(settings.listen), service, seats, metrics, watcher));
+        spawn_local(accept::accept(listener, false, Rc::new(settings.listen), service, limit, metrics, watcher));
         match signed_in {
             true => Client::new(address, "/apps/app-3/x", &cookies).await,
             false => Client::new(address, "/apps/open/x", "").await,

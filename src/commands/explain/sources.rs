@@ -3,7 +3,9 @@
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use crate::{
-    catalog::{from_kubernetes::KubernetesSource, lookup::Lookup, resolver::Resolver, snapshot::Snapshot},
+    catalog::{
+        from_kubernetes::KubernetesSource, lookup::Lookup, resolver::Resolver, snapshot::Snapshot,
+    },
     cluster::Cluster,
     integrations::arvados::{ArvadosSettings, client::Api, containers::Containers},
     model::{app::AppSpec, arrival::Arrival, clock::Clock, site::Site},

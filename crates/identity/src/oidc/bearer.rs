@@ -153,7 +153,7 @@ impl Oidc {
         if let Some(judged) = self.remembered(&key) {
             return Ok(judged);
         }
-        // Taken before: by these it is judged, or by newer ones that it need not be asked of again.
+        // LoadGuard before: by these it is judged, or by newer ones that it need not be asked of again.
         let keys = self.provider.keys();
         let (claims, expires) = self.bearer_claims(token.0)?;
         let principal = Arc::new(Principal::new(claims, &self.settings.admin_groups));

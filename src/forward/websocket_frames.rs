@@ -1,20 +1,20 @@
-//! Walks the frame headers of a WebSocket (RFC 6455 section 5.2) to see whether a person sent data.
+//! Walks the frame headers of a WebSocket (RFC 6455 section 5.2) to detect data frames.
 //!
 //! The payload is neither read nor changed; the state is a few bytes.
 
 /// Follows one direction of a tunnel.
 #[derive(Debug, Default)]
-pub struct FrameWalk {
+pub struct FrameWalker {
     header: [u8; 14],
     have: usize,
     payload_left: u64,
     closed: bool,
 }
 
-impl FrameWalk {
-    /// Takes the next bytes of the direction; says whether any of them belong to a data frame
-    /// (continuation, text or binary) rather than to ping, pong or close.
-    pub fn saw_data(&mut self, mut bytes: &[u8]) -> bool {
+impl FrameWalker {
+    /// Scans the next bytes of the direction. `true`: some belong to a data frame (continuation,
+    /// text or binary), not only to ping, pong or close.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> bool {
         let mut data = false;
         while !bytes.is_empty() {
             if self.payload_left > 0 {
@@ -46,14 +46,14 @@ impl FrameWalk {
         self.closed
     }
 
-    /// Whether the direction stands between two frames, where a control frame may be placed.
+    /// Whether the direction is between two frames, where a control frame may be inserted.
     pub fn is_between_frames(&self) -> bool {
         self.payload_left == 0 && (self.have == 0 || self.have >= self.header_len())
     }
 
-    /// How many of these bytes still belong to the frame under way.
+    /// The number of these bytes that belong to the current frame.
     pub fn rest_of_frame(&self, bytes: &[u8]) -> usize {
-        let mut ahead = FrameWalk {
+        let mut ahead = FrameWalker {
             header: self.header,
             ..*self
         };
@@ -63,7 +63,7 @@ impl FrameWalk {
             }
             match usize::try_from(ahead.payload_left).unwrap_or(usize::MAX) {
                 0 => {
-                    ahead.saw_data(&bytes[at..=at]);
+                    ahead.feed(&bytes[at..=at]);
                 }
                 left => return at + left.min(bytes.len() - at),
             }
@@ -83,7 +83,7 @@ impl FrameWalk {
         }
     }
 
-    /// The length of the frame header, as far as its first two bytes tell.
+    /// The length of the frame header, known after its first two bytes.
     fn header_len(&self) -> usize {
         if self.have < 2 {
             return 2;
@@ -130,9 +130,9 @@ mod tests {
             let (whole, next) = (frame(0x2, length), frame(0x1, 5));
             for cut in [1, 2, 3, 5, 6, 7, 13, 14, whole.len() / 2, whole.len()] {
                 let cut = cut.min(whole.len());
-                let mut walk = FrameWalk::default();
+                let mut walk = FrameWalker::default();
                 assert!(walk.is_between_frames());
-                walk.saw_data(&whole[..cut]);
+                walk.feed(&whole[..cut]);
                 assert_eq!(
                     walk.is_between_frames(),
                     cut == whole.len(),
@@ -155,18 +155,18 @@ mod tests {
     #[test]
     fn data_frames_count_and_control_frames_do_not_however_they_are_cut() {
         for size in [1, 2, 3, 7, 64, 100_000] {
-            let mut walk = FrameWalk::default();
+            let mut walk = FrameWalker::default();
             let quiet = [frame(0x9, 125), frame(0xa, 0), frame(0x9, 3)].concat();
             assert!(
-                !quiet.chunks(size).any(|part| walk.saw_data(part)),
+                !quiet.chunks(size).any(|part| walk.feed(part)),
                 "pings in parts of {size}"
             );
             for length in [0, 1, 125, 126, 65535, 65536] {
                 let loud = frame(0x1, length);
-                let seen = loud.chunks(size).filter(|part| walk.saw_data(part)).count();
+                let seen = loud.chunks(size).filter(|part| walk.feed(part)).count();
                 assert!(seen > 0, "{length}");
                 assert!(
-                    !quiet.chunks(size).any(|part| walk.saw_data(part)),
+                    !quiet.chunks(size).any(|part| walk.feed(part)),
                     "after {length} in parts of {size}"
                 );
             }

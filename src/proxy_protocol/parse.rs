@@ -1,57 +1,60 @@
-//! Both formats of the PROXY protocol header, as HAProxy's `proxy-protocol.txt` has them. Pure:
-//! bytes in, an address out.
+//! Parses both formats of the PROXY protocol header (HAProxy's `proxy-protocol.txt`). Pure: bytes
+//! in, an address out.
 //!
-//! Every byte is accounted for: a line of 108 bytes, a port `+80` and a checksum that is wrong are
-//! refused, and LOCAL is accepted with whatever family it came with.
+//! Every byte is checked: a line of 108 bytes, a port `+80` and a wrong checksum are refused. LOCAL
+//! is accepted with any family.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The longest header that is accepted: room for the TLVs of every balancer, a client certificate
-/// included.
+/// The longest accepted header: room for the TLVs of every balancer, including a client
+/// certificate.
 pub const MAX_LENGTH: usize = 8 * 1024;
-/// Section 2.1: a line is at most this long, its end included.
+/// Section 2.1: the longest line, CR LF included.
 const MAX_LINE: usize = 107;
 const LINE: &[u8] = b"PROXY ";
 /// Section 2.2.
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Section 2.2.3: the type of a TLV.
 const CRC32C: u8 = 0x03;
 
-/// How far a header has come.
+/// The state of a header of which some bytes have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// Every byte so far belongs to a header that may become one.
+    /// All bytes so far are the beginning of a valid header.
     Incomplete,
     /// A whole header.
     Complete {
-        /// Its bytes; what follows them is not the header's.
+        /// Length of the header in bytes; the connection's own bytes follow.
         length: usize,
-        /// Who connected to the balancer; `None`: the connection's own address holds.
+        /// The balancer's client; `None`: the connection's own address counts.
         client: Option<SocketAddr>,
     },
 }
 
-/// Why there is no header.
+/// The connection has no usable header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    /// It begins with something else.
+pub enum ProxyHeaderError {
+    /// The first bytes are something else.
     #[error("no PROXY protocol header")]
     Missing,
-    /// It begins like one.
+    /// The first bytes are right, later ones are not.
     #[error("a malformed PROXY protocol header")]
     Malformed,
-    /// It says or turns out to be longer than may be.
+    /// Longer than a line or a header may be.
     #[error("a PROXY protocol header that is too long")]
     TooLong,
-    /// The peer closed before its end, or before its begin.
+    /// The peer closed the connection before the end of the header.
     #[error("the connection ended before its PROXY protocol header")]
     Unfinished,
 }
 
-/// Reads the header at the beginning of `bytes`.
-pub fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
-    // The signatures differ in their first byte, so one of the two is meant.
-    for (mark, read) in [(LINE, line as fn(&[u8]) -> _), (SIGNATURE, binary)] {
+/// Parses the header at the beginning of `bytes`.
+pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
+    // The two signatures differ in their first byte.
+    for (mark, read) in [
+        (LINE, parse_line as fn(&[u8]) -> _),
+        (SIGNATURE, parse_binary),
+    ] {
         if bytes.starts_with(mark) {
             return read(bytes);
         }
@@ -59,20 +62,22 @@ pub fn parse(bytes: &[u8]) -> Result<Parsed, Broken> {
             return Ok(Parsed::Incomplete);
         }
     }
-    Err(Broken::Missing)
+    Err(ProxyHeaderError::Missing)
 }
 
 /// Version 1, section 2.1.
-fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
+fn parse_line(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let within = bytes.get(..MAX_LINE).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|two| two == b"\r\n") else {
         return if within.len() < MAX_LINE {
             Ok(Parsed::Incomplete)
         } else {
-            Err(Broken::TooLong)
+            Err(ProxyHeaderError::TooLong)
         };
     };
-    let words = within.get(LINE.len()..end).ok_or(Broken::Malformed)?;
+    let words = within
+        .get(LINE.len()..end)
+        .ok_or(ProxyHeaderError::Malformed)?;
     let complete = |client| {
         Ok(Parsed::Complete {
             length: end + 2,
@@ -80,24 +85,24 @@ fn line(bytes: &[u8]) -> Result<Parsed, Broken> {
         })
     };
     if words == b"UNKNOWN" || words.starts_with(b"UNKNOWN ") {
-        // Whatever else is in the line must be ignored.
+        // The rest of the line must be ignored.
         return complete(None);
     }
-    let words = std::str::from_utf8(words).map_err(|_| Broken::Malformed)?;
+    let words = std::str::from_utf8(words).map_err(|_| ProxyHeaderError::Malformed)?;
     let words: Vec<&str> = words.split(' ').collect();
     let [family, source, destination, source_port, destination_port] = *words.as_slice() else {
-        return Err(Broken::Malformed);
+        return Err(ProxyHeaderError::Malformed);
     };
-    let source = address(family, source).ok_or(Broken::Malformed)?;
-    let port = port(source_port).ok_or(Broken::Malformed)?;
-    // Not used; but a line that is wrong in one place is not believed in another.
-    address(family, destination)
-        .zip(self::port(destination_port))
-        .ok_or(Broken::Malformed)?;
+    let source = parse_address(family, source).ok_or(ProxyHeaderError::Malformed)?;
+    let port = parse_port(source_port).ok_or(ProxyHeaderError::Malformed)?;
+    // Unused, but a line with one wrong word is not trusted in another.
+    parse_address(family, destination)
+        .zip(parse_port(destination_port))
+        .ok_or(ProxyHeaderError::Malformed)?;
     complete(Some(SocketAddr::new(source, port)))
 }
 
-fn address(family: &str, text: &str) -> Option<IpAddr> {
+fn parse_address(family: &str, text: &str) -> Option<IpAddr> {
     match family {
         "TCP4" => text.parse::<Ipv4Addr>().ok().map(IpAddr::from),
         "TCP6" => text.parse::<Ipv6Addr>().ok().map(IpAddr::from),
@@ -105,15 +110,15 @@ fn address(family: &str, text: &str) -> Option<IpAddr> {
     }
 }
 
-/// Digits only and no zero in front of others, which is more than `parse` asks.
-fn port(text: &str) -> Option<u16> {
+/// Digits only, without leading zeros: stricter than `u16::from_str`.
+fn parse_port(text: &str) -> Option<u16> {
     let plain =
         text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
     text.parse().ok().filter(|_| plain)
 }
 
 /// Version 2, section 2.2.
-fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
+fn parse_binary(bytes: &[u8]) -> Result<Parsed, ProxyHeaderError> {
     let Some((head, _)) = bytes.split_first_chunk::<16>() else {
         return Ok(Parsed::Incomplete);
     };
@@ -121,34 +126,35 @@ fn binary(bytes: &[u8]) -> Result<Parsed, Broken> {
     let is_local = match command {
         0x20 => true,
         0x21 => false,
-        _ => return Err(Broken::Malformed),
+        _ => return Err(ProxyHeaderError::Malformed),
     };
     let length = head.len() + usize::from(u16::from_be_bytes([high, low]));
     if length > MAX_LENGTH {
-        return Err(Broken::TooLong);
+        return Err(ProxyHeaderError::TooLong);
     }
-    // No address is read before all of it is there.
+    // The address is read only from a complete header.
     let Some(header) = bytes.get(..length) else {
         return Ok(Parsed::Incomplete);
     };
     let block = header.get(head.len()..).unwrap_or_default();
     let client = match (is_local, family) {
-        // The balancer's own connection, such as a health check. The block and its family are to be
-        // ignored.
+        // LOCAL: the balancer's own connection, such as a health check. The specification says to
+        // ignore the address block and its family.
         (true, _) => None,
-        (false, 0x11) => Some(named::<4>(header, block)?),
-        (false, 0x21) => Some(named::<16>(header, block)?),
-        // Unspecified, datagrams, unix sockets: nothing that could have come over TCP from an
-        // address.
+        (false, 0x11) => Some(source_address::<4>(header, block)?),
+        (false, 0x21) => Some(source_address::<16>(header, block)?),
+        // Unspecified, datagrams, unix sockets: they have no TCP address.
         (false, 0x00..=0x02 | 0x10 | 0x12 | 0x20 | 0x22 | 0x30..=0x32) => None,
-        (false, _) => return Err(Broken::Malformed),
+        (false, _) => return Err(ProxyHeaderError::Malformed),
     };
     Ok(Parsed::Complete { length, client })
 }
 
-/// The source of an address block with addresses of N bytes, when what follows the block is in
-/// order too.
-fn named<const N: usize>(header: &[u8], block: &[u8]) -> Result<SocketAddr, Broken>
+/// The source of an address block with addresses of N bytes, if the TLVs behind it are valid too.
+fn source_address<const N: usize>(
+    header: &[u8],
+    block: &[u8],
+) -> Result<SocketAddr, ProxyHeaderError>
 where
     IpAddr: From<[u8; N]>,
 {
@@ -162,25 +168,25 @@ where
             rest,
         ))
     };
-    let (source, extensions) = source_and_rest().ok_or(Broken::Malformed)?;
-    check(header, extensions).ok_or(Broken::Malformed)?;
+    let (source, extensions) = source_and_rest().ok_or(ProxyHeaderError::Malformed)?;
+    verify_extensions(header, extensions).ok_or(ProxyHeaderError::Malformed)?;
     Ok(source)
 }
 
-/// Section 2.2.3: a checksum that is there must be right. All other TLVs are skipped; one that does
-/// not end where the header ends is no TLV.
-fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
+/// Section 2.2.3: a checksum must be right if there is one. Other TLVs are skipped; the last one
+/// must end where the header ends.
+fn verify_extensions(header: &[u8], mut extensions: &[u8]) -> Option<()> {
     while !extensions.is_empty() {
         let (&[kind, high, low], rest) = extensions.split_first_chunk::<3>()?;
         let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low])))?;
         if kind == CRC32C {
-            let told = u32::from_be_bytes(value.try_into().ok()?);
+            let expected = u32::from_be_bytes(value.try_into().ok()?);
             let from = header.len() - rest.len() - value.len();
             let zeroed = header.iter().enumerate().map(|(at, byte)| {
                 let is_checksum = (from..from + value.len()).contains(&at);
                 if is_checksum { 0 } else { *byte }
             });
-            if crc32c(zeroed) != told {
+            if crc32c(zeroed) != expected {
                 return None;
             }
         }
@@ -189,7 +195,7 @@ fn check(header: &[u8], mut extensions: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// RFC 4960, appendix B. Bit by bit: once per connection, over some hundred bytes.
+/// RFC 4960, appendix B. Bit by bit is fast enough: once per connection, a few hundred bytes.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
     !bytes.fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| {
@@ -294,12 +300,12 @@ mod tests {
                 length: header.len(),
                 client,
             });
-            let shown = String::from_utf8_lossy(&header).into_owned();
+            let text = String::from_utf8_lossy(&header).into_owned();
             for split in 0..header.len() {
                 assert_eq!(
                     parse(&header[..split]),
                     Ok(Parsed::Incomplete),
-                    "{split} of {shown:?}"
+                    "{split} of {text:?}"
                 );
             }
             for after in [
@@ -312,7 +318,7 @@ mod tests {
                 assert_eq!(
                     parse(&[&header, after].concat()),
                     complete,
-                    "{shown:?} before {after:?}"
+                    "{text:?} before {after:?}"
                 );
             }
         }
@@ -326,93 +332,105 @@ mod tests {
         long.splice(14..16, [0x1F, 0xF1]);
         let line_of_108 = [b"PROXY UNKNOWN ".as_slice(), &[b'f'; 92], b"\r\n"].concat();
         for (bytes, broken) in [
-            (b"GET / HTTP/1.1\r\n".to_vec(), Broken::Missing),
-            (b"\x16\x03\x01".to_vec(), Broken::Missing),
-            (b"PRI * HTTP/2.0\r\n".to_vec(), Broken::Missing),
-            (b"proxy TCP4 ".to_vec(), Broken::Missing),
-            (b"PROXYTCP4".to_vec(), Broken::Missing),
-            (b"\r\nPROXY UNKNOWN\r\n".to_vec(), Broken::Missing),
-            (line_of_108, Broken::TooLong),
+            (b"GET / HTTP/1.1\r\n".to_vec(), ProxyHeaderError::Missing),
+            (b"\x16\x03\x01".to_vec(), ProxyHeaderError::Missing),
+            (b"PRI * HTTP/2.0\r\n".to_vec(), ProxyHeaderError::Missing),
+            (b"proxy TCP4 ".to_vec(), ProxyHeaderError::Missing),
+            (b"PROXYTCP4".to_vec(), ProxyHeaderError::Missing),
+            (b"\r\nPROXY UNKNOWN\r\n".to_vec(), ProxyHeaderError::Missing),
+            (line_of_108, ProxyHeaderError::TooLong),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\n".repeat(3),
-                Broken::TooLong,
+                ProxyHeaderError::TooLong,
             ),
-            (b"PROXY \r\n".to_vec(), Broken::Malformed),
-            (b"PROXY UNKNOWNS\r\n".to_vec(), Broken::Malformed),
+            (b"PROXY \r\n".to_vec(), ProxyHeaderError::Malformed),
+            (b"PROXY UNKNOWNS\r\n".to_vec(), ProxyHeaderError::Malformed),
             (
                 b"PROXY  TCP4 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4  203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443 \r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 65536\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 +4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 04660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.07 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 2001:db8::7 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 2001:db8::7 2001:db8::7 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP6 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP6 fe80::1%eth0 ::1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP5 203.0.113.7 192.0.2.1 4660 443\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 443\r\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
             (
                 b"PROXY TCP4 203.0.113.7 192.0.2.1 4660 \xFF\r\n".to_vec(),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
-            (v2(0x22, 0x11, &v4_block(b"")), Broken::Malformed),
-            (v2(0x11, 0x11, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x13, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x41, &v4_block(b"")), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(b"")[..11]), Broken::Malformed),
-            (v2(0x21, 0x21, &v6_block(b"")[..35]), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(&[4, 0])), Broken::Malformed),
-            (v2(0x21, 0x11, &v4_block(&[4, 0, 2, 0])), Broken::Malformed),
+            (v2(0x22, 0x11, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x11, 0x11, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x21, 0x13, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (v2(0x21, 0x41, &v4_block(b"")), ProxyHeaderError::Malformed),
+            (
+                v2(0x21, 0x11, &v4_block(b"")[..11]),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x21, &v6_block(b"")[..35]),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x11, &v4_block(&[4, 0])),
+                ProxyHeaderError::Malformed,
+            ),
+            (
+                v2(0x21, 0x11, &v4_block(&[4, 0, 2, 0])),
+                ProxyHeaderError::Malformed,
+            ),
             (
                 v2(0x21, 0x11, &v4_block(&[CRC32C, 0, 3, 0, 0, 0])),
-                Broken::Malformed,
+                ProxyHeaderError::Malformed,
             ),
-            (wrong_sum, Broken::Malformed),
-            (long, Broken::TooLong),
+            (wrong_sum, ProxyHeaderError::Malformed),
+            (long, ProxyHeaderError::TooLong),
         ] {
             assert_eq!(
                 parse(&bytes),

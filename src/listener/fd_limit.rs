@@ -1,20 +1,19 @@
-//! How many connections the limit of open files has room for.
+//! Bounds connections by the limit of open files.
 //!
-//! A gateway that runs out of descriptors can neither reach apps nor answer its operator. So it
-//! takes no more connections than leave room for one to an app each, and for what it needs itself.
+//! Without free file descriptors the gateway could reach neither apps nor its admin. So the bound
+//! leaves room for one connection to an app per client connection, and a reserve.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept free of clients: the admin's connections, calls to the provider and API servers, files, and
-/// some.
+/// Reserved for the admin listener, calls to the identity provider and to API servers, and files.
 const RESERVE: u64 = 64;
-/// What a data thread has open for itself: its listener, and what its runtime waits with.
+/// Reserved per data thread: its listener and its runtime's epoll and event descriptors.
 const RESERVE_PER_THREAD: u64 = 4;
 
-/// Raises the limit as far as this process may. The lower one is for programs that use `select`.
+/// Raises the soft limit to the hard one. The soft limit protects programs that use `select`.
 pub fn raise() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, `room` says what that means.
+    // If this fails, `max_connections` works with the lower limit.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -24,13 +23,13 @@ pub fn raise() {
     );
 }
 
-/// The most connections there is room for, with so many data threads.
-pub fn room(threads: usize) -> usize {
-    room_in(getrlimit(Resource::Nofile).current, threads)
+/// Most client connections that the limit allows with this many data threads; at least one.
+pub fn max_connections(threads: usize) -> usize {
+    max_connections_within(getrlimit(Resource::Nofile).current, threads)
 }
 
 /// `None`: no limit.
-fn room_in(files: Option<u64>, threads: usize) -> usize {
+fn max_connections_within(files: Option<u64>, threads: usize) -> usize {
     let reserve = RESERVE + RESERVE_PER_THREAD * u64::try_from(threads).unwrap_or(u64::MAX / 8);
     let room = files.map_or(u64::MAX, |files| files.saturating_sub(reserve) / 2);
     usize::try_from(room).unwrap_or(usize::MAX).max(1)
@@ -51,7 +50,7 @@ mod tests {
             (None, 2, usize::MAX),
         ] {
             assert_eq!(
-                room_in(files, threads),
+                max_connections_within(files, threads),
                 connections,
                 "{files:?}, {threads} threads"
             );

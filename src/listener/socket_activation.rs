@@ -1,6 +1,5 @@
-//! Sockets that somebody opened for us and handed over when the process was started (the protocol
-//! of systemd: `LISTEN_FDS` and `LISTEN_PID`). They outlive the process: what waits in their queue
-//! is served by the next one.
+//! Socket activation: listening sockets that systemd opened before the start (`LISTEN_FDS` and
+//! `LISTEN_PID`). They outlive the process: the next one serves the connections in their queue.
 
 use std::{
     io,
@@ -9,16 +8,16 @@ use std::{
 
 use listenfd::ListenFd;
 
-/// Those that nobody has taken yet. Each is known by the address it listens on.
+/// The passed sockets that no listener has claimed yet, by address.
 #[derive(Debug, Default)]
-pub struct Inherited(Vec<(SocketAddr, TcpListener)>);
+pub struct ActivatedSockets(Vec<(SocketAddr, TcpListener)>);
 
-impl Inherited {
-    /// What the environment names; nothing when it names nothing, or another process.
+impl ActivatedSockets {
+    /// The sockets that the environment names for this process.
     ///
     /// # Errors
-    /// When one of them is no listening TCP socket.
-    pub fn from_environment() -> io::Result<Inherited> {
+    /// When one of them is not a listening TCP socket.
+    pub fn from_environment() -> io::Result<ActivatedSockets> {
         let mut handed_over = ListenFd::from_env();
         let mut sockets = Vec::new();
         for index in 0..handed_over.len() {
@@ -27,15 +26,15 @@ impl Inherited {
                 sockets.push((socket.local_addr()?, socket));
             }
         }
-        Ok(Inherited(sockets))
+        Ok(ActivatedSockets(sockets))
     }
 
-    /// Takes what listens on this address, and makes of it one for each thread. `None`: nothing
-    /// does.
+    /// The sockets of this address, duplicated so that there is one for each thread; `None` if
+    /// there are none.
     ///
     /// # Errors
-    /// When there are no descriptors left.
-    pub fn take(
+    /// When no file descriptor is left.
+    pub fn claim(
         &mut self,
         address: SocketAddr,
         threads: usize,
@@ -48,15 +47,15 @@ impl Inherited {
         let Some(first) = sockets.first().map(TcpListener::try_clone).transpose()? else {
             return Ok(None);
         };
-        // One socket, looked at by several threads: who is awake takes what comes.
+        // Several threads accept from one socket; an idle thread gets the connection.
         while sockets.len() < threads {
             sockets.push(first.try_clone()?);
         }
         Ok(Some(sockets))
     }
 
-    /// Where those listen that nobody has taken.
-    pub fn left(&self) -> impl Iterator<Item = SocketAddr> {
+    /// The addresses of the sockets that no listener has claimed.
+    pub fn unclaimed(&self) -> impl Iterator<Item = SocketAddr> {
         self.0.iter().map(|(address, _)| *address)
     }
 }

@@ -1,8 +1,7 @@
-//! How many connections may be open: all together, and those of one client. A seat is given back by
-//! drop.
+//! Limits of open connections: all together, and per client. Dropping a permit releases it.
 //!
-//! Counted when a connection is accepted and when it ends, for all data threads together; a request
-//! touches nothing of this.
+//! All data threads share the counters. They change when a connection is accepted and when it ends;
+//! requests do not touch them.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -17,37 +16,37 @@ use std::{
 use ipnet::IpNet;
 
 use super::{
-    ListenerSettings,
-    metrics::{ListenerMetrics, Refused},
+    metrics::{ConnectionRefusal, ListenerMetrics},
+    settings::ListenerSettings,
 };
 use crate::model::client::limit_key;
 
-/// Clients are counted in this many tables, so that data threads seldom meet at one.
+/// Clients are counted in this many tables, so that data threads seldom contend for a lock.
 const SHARDS: usize = 16;
 
-/// All seats of one listener.
+/// The connections of one listener.
 #[derive(Debug)]
-pub struct Seats {
+pub struct ConnectionLimit {
     limit: usize,
     limit_per_client: usize,
-    /// Proxies: behind one address there are many clients.
-    uncounted: Vec<IpNet>,
+    /// Proxies: one address stands for many clients.
+    unlimited: Vec<IpNet>,
     open: AtomicUsize,
-    /// How many each client has; never zero. Which table a client is in is nothing it can choose:
-    /// the hasher has random keys.
+    /// Connections of each client; never zero. The hasher has random keys, so clients cannot choose
+    /// their table.
     clients: [Mutex<HashMap<IpAddr, usize>>; SHARDS],
     hasher: RandomState,
-    told: AtomicBool,
+    has_warned: AtomicBool,
     metrics: Arc<ListenerMetrics>,
 }
 
-impl Seats {
-    /// As many as the settings say, or as there is room for.
+impl ConnectionLimit {
+    /// The limit of the settings, or `room` if that is lower: the file descriptors that are left.
     pub fn new(
         settings: &ListenerSettings,
         room: usize,
         metrics: Arc<ListenerMetrics>,
-    ) -> Arc<Seats> {
+    ) -> Arc<ConnectionLimit> {
         if room < settings.connections {
             let wanted = settings.connections;
             tracing::info!(
@@ -56,45 +55,44 @@ impl Seats {
                 "the limit of open files is too low for limits.connections"
             );
         }
-        Arc::new(Seats {
+        Arc::new(ConnectionLimit {
             limit: settings.connections.min(room),
             limit_per_client: settings.connections_per_client,
-            uncounted: settings.trusted_proxies.clone(),
+            unlimited: settings.trusted_proxies.clone(),
             open: AtomicUsize::new(0),
             clients: Default::default(),
             hasher: RandomState::new(),
-            told: AtomicBool::new(false),
+            has_warned: AtomicBool::new(false),
             metrics,
         })
     }
 
-    /// A seat for a connection whose client is not known yet, if one is free.
-    pub fn take(self: &Arc<Self>) -> Option<Seat> {
-        let seat = Seat {
-            seats: self.clone(),
+    /// A permit for a connection whose client is not known yet.
+    pub fn acquire(self: &Arc<Self>) -> Option<ConnectionPermit> {
+        let permit = ConnectionPermit {
+            limit: self.clone(),
             client: None,
         };
         self.metrics.connections.inc();
-        // Taken before it is known to be free: the drop of `seat` gives it back either way.
+        // Counted before the check: the drop of `permit` releases it either way.
         if self.open.fetch_add(1, Ordering::Relaxed) < self.limit {
-            return Some(seat);
+            return Some(permit);
         }
-        self.metrics.refused(Refused::Limit);
+        self.metrics.refused(ConnectionRefusal::Limit);
         None
     }
 
     fn table(&self, client: &IpAddr) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
         let shard = usize::try_from(self.hasher.hash_one(client) % SHARDS as u64).unwrap_or(0);
-        // Nothing that is done under the lock can panic, and a count is right after every step of
-        // it.
+        // No code under the lock can panic, and the counts are valid after each step.
         self.clients[shard]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says once what the operator of a proxy that is not named as one has to know.
-    fn tell(&self, client: IpAddr) {
-        if !self.told.swap(true, Ordering::Relaxed) {
+    /// Logs once that the client may be a proxy, which the operator should configure as one.
+    fn warn_once(&self, client: IpAddr) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
             let limit = self.limit_per_client;
             tracing::warn!(
                 %client, limit,
@@ -105,20 +103,20 @@ impl Seats {
     }
 }
 
-/// One of the connections that may be open.
+/// The right to keep one connection open.
 #[derive(Debug)]
-pub struct Seat {
-    seats: Arc<Seats>,
+pub struct ConnectionPermit {
+    limit: Arc<ConnectionLimit>,
     client: Option<IpAddr>,
 }
 
-impl Seat {
-    /// The same seat, counted for its client; `None` when the client has as many as it may.
-    pub fn of_client(mut self, address: IpAddr) -> Option<Seat> {
+impl ConnectionPermit {
+    /// The same permit, counted for its client; `None` when the client is at its limit.
+    pub fn for_client(mut self, address: IpAddr) -> Option<ConnectionPermit> {
         let address = address.to_canonical();
         if self
-            .seats
-            .uncounted
+            .limit
+            .unlimited
             .iter()
             .any(|net| net.contains(&address))
         {
@@ -126,10 +124,10 @@ impl Seat {
         }
         let client = limit_key(address);
         let free = {
-            let mut table = self.seats.table(&client);
+            let mut table = self.limit.table(&client);
             let count = table.entry(client).or_default();
-            let free = *count < self.seats.limit_per_client;
-            // Full means at least one, so no entry of zero is left behind.
+            let free = *count < self.limit.limit_per_client;
+            // At the limit means at least one, so no entry of zero stays.
             *count += usize::from(free);
             free
         };
@@ -137,18 +135,20 @@ impl Seat {
             self.client = Some(client);
             return Some(self);
         }
-        self.seats.metrics.refused(Refused::LimitPerClient);
-        self.seats.tell(client);
+        self.limit
+            .metrics
+            .refused(ConnectionRefusal::LimitPerClient);
+        self.limit.warn_once(client);
         None
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.seats.open.fetch_sub(1, Ordering::Relaxed);
-        self.seats.metrics.connections.dec();
+        self.limit.open.fetch_sub(1, Ordering::Relaxed);
+        self.limit.metrics.connections.dec();
         let Some(client) = self.client else { return };
-        if let Entry::Occupied(mut count) = self.seats.table(&client).entry(client) {
+        if let Entry::Occupied(mut count) = self.limit.table(&client).entry(client) {
             match *count.get() {
                 0 | 1 => {
                     count.remove();
@@ -162,17 +162,17 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listener::tests::settings;
+    use crate::listener::settings::tests::settings;
     use crate::ops::{
         metrics::Registry,
         request_metrics::{DeadlineMetrics, RequestMetrics},
     };
 
-    fn seats(limit: usize, per_client: usize) -> Arc<Seats> {
-        counted_seats(limit, per_client, &Registry::new())
+    fn limited(limit: usize, per_client: usize) -> Arc<ConnectionLimit> {
+        limited_with(limit, per_client, &Registry::new())
     }
 
-    fn counted_seats(limit: usize, per_client: usize, registry: &Registry) -> Arc<Seats> {
+    fn limited_with(limit: usize, per_client: usize, registry: &Registry) -> Arc<ConnectionLimit> {
         let settings = ListenerSettings {
             connections: limit,
             connections_per_client: per_client,
@@ -184,18 +184,18 @@ mod tests {
             DeadlineMetrics::register(registry),
         );
         let metrics = ListenerMetrics::register(registry, requests, deadlines);
-        Seats::new(&settings, usize::MAX, metrics.into())
+        ConnectionLimit::new(&settings, usize::MAX, metrics.into())
     }
 
-    fn seat(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
-        seats
-            .take()?
-            .of_client(address.parse().expect("an address"))
+    fn permit(limit: &Arc<ConnectionLimit>, address: &str) -> Option<ConnectionPermit> {
+        limit
+            .acquire()?
+            .for_client(address.parse().expect("an address"))
     }
 
-    fn is_empty(seats: &Seats) -> bool {
-        seats.open.load(Ordering::Relaxed) == 0
-            && seats
+    fn is_empty(limit: &ConnectionLimit) -> bool {
+        limit.open.load(Ordering::Relaxed) == 0
+            && limit
                 .clients
                 .iter()
                 .all(|table| table.lock().expect("no panic").is_empty())
@@ -212,46 +212,46 @@ mod tests {
                 "2001:db8:1:3::1",
             ),
         ] {
-            let seats = seats(100, 2);
+            let limit = limited(100, 2);
             let held = (
-                seat(&seats, first).expect("one"),
-                seat(&seats, same).expect("two"),
+                permit(&limit, first).expect("one"),
+                permit(&limit, same).expect("two"),
             );
             assert!(
-                seat(&seats, same).is_none() && seat(&seats, first).is_none(),
+                permit(&limit, same).is_none() && permit(&limit, first).is_none(),
                 "{first}: a third"
             );
-            assert!(seat(&seats, other).is_some(), "{other} is another client");
+            assert!(permit(&limit, other).is_some(), "{other} is another client");
             drop(held.0);
-            let again = seat(&seats, same).expect("one was given back");
-            assert!(seat(&seats, first).is_none(), "{first}: full again");
+            let again = permit(&limit, same).expect("one was given back");
+            assert!(permit(&limit, first).is_none(), "{first}: full again");
             drop((held.1, again));
-            assert!(is_empty(&seats), "nothing is kept of {first}");
+            assert!(is_empty(&limit), "nothing is kept of {first}");
         }
     }
 
     #[test]
     fn a_trusted_proxy_is_bounded_by_the_limit_for_all_only() {
-        let seats = seats(3, 1);
+        let limit = limited(3, 1);
         let held: Vec<_> = (0..3)
-            .map(|_| seat(&seats, "10.1.2.3").expect("a seat"))
+            .map(|_| permit(&limit, "10.1.2.3").expect("a permit"))
             .collect();
         assert!(
-            seat(&seats, "10.1.2.3").is_none() && seats.take().is_none(),
+            permit(&limit, "10.1.2.3").is_none() && limit.acquire().is_none(),
             "the limit for all"
         );
         drop(held);
-        assert!(is_empty(&seats));
+        assert!(is_empty(&limit));
     }
 
     #[test]
-    fn a_refusal_is_counted_and_takes_no_seat() {
+    fn a_refusal_is_counted_and_takes_no_permit() {
         let registry = Registry::new();
-        let seats = counted_seats(2, 1, &registry);
-        let held = seat(&seats, "192.0.2.1").expect("one");
-        assert!(seat(&seats, "192.0.2.1").is_none());
-        let second = seat(&seats, "192.0.2.2").expect("the refused one took none");
-        assert!(seat(&seats, "192.0.2.3").is_none());
+        let limit = limited_with(2, 1, &registry);
+        let held = permit(&limit, "192.0.2.1").expect("one");
+        assert!(permit(&limit, "192.0.2.1").is_none());
+        let second = permit(&limit, "192.0.2.2").expect("the refused one took none");
+        assert!(permit(&limit, "192.0.2.3").is_none());
         let metrics = registry.render();
         for line in [
             "ludgate_connections 2",
@@ -261,15 +261,19 @@ mod tests {
             assert!(metrics.contains(line), "{line}\n{metrics}");
         }
         drop((held, second));
-        assert!(is_empty(&seats));
+        assert!(is_empty(&limit));
     }
 
     #[test]
     fn the_count_holds_across_threads() {
-        let seats = seats(1000, 50);
-        let all_at_once = || -> Vec<Vec<Seat>> {
+        let limit = limited(1000, 50);
+        let all_at_once = || -> Vec<Vec<ConnectionPermit>> {
             std::thread::scope(|scope| {
-                let take = || (0..100).filter_map(|_| seat(&seats, "192.0.2.1")).collect();
+                let take = || {
+                    (0..100)
+                        .filter_map(|_| permit(&limit, "192.0.2.1"))
+                        .collect()
+                };
                 let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
                 threads
                     .into_iter()
@@ -285,7 +289,7 @@ mod tests {
                     .into_iter()
                     .for_each(|part| drop(scope.spawn(|| drop(part))))
             });
-            assert!(is_empty(&seats));
+            assert!(is_empty(&limit));
         }
     }
 }

@@ -1,0 +1,230 @@
+//! A connection of the pool, lent to one request: a whole HTTP/1.1 connection, or a stream of an
+//! HTTP/2 connection. Dropping it closes the connection or resets the stream.
+
+use std::{
+    error::Error,
+    future::poll_fn,
+    rc::Weak,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::{
+    body::{Frame, Incoming},
+    client::conn::TrySendError,
+};
+use tokio::time::Instant;
+
+use super::{
+    app_tls::UpstreamTlsFailure,
+    fault::Fault,
+    interim::TooManyInterim,
+    pool::apps::AppPools,
+    sender::{Http2Slot, RequestSender},
+    upload::{Upload, UploadProgress, UploadState},
+    upstream_connection::UpstreamConnection,
+};
+use crate::model::app::App;
+
+/// A connection for one request. Released, it may be used again.
+pub struct PooledConnection {
+    /// The connection.
+    pub connection: Box<UpstreamConnection>,
+    /// The app at its other end.
+    pub app: Arc<App>,
+    /// The pool that it goes back to.
+    pub(super) pools: Weak<AppPools>,
+}
+
+/// A request that got no response.
+pub struct SendError {
+    /// The cause.
+    pub fault: Fault,
+    /// The request, if no byte of it was written.
+    pub unsent: Option<Box<Request<Upload>>>,
+}
+
+impl From<Fault> for SendError {
+    fn from(fault: Fault) -> SendError {
+        SendError {
+            fault,
+            unsent: None,
+        }
+    }
+}
+
+impl PooledConnection {
+    /// Sends one request and waits for the head of its response.
+    ///
+    /// The deadline counts from the last byte of the upload that moved; the app has at most twice
+    /// as long. An upload that stalls for as long ends too, as the client's fault.
+    ///
+    /// # Errors
+    /// [`Fault::DiedUnanswered`] only if the connection was used before and not one byte came back.
+    pub fn send<'u>(
+        mut self,
+        mut request: Request<Upload>,
+        upload: &'u UploadState,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<(Response<Incoming>, PooledConnection), SendError>> + use<'u>
+    {
+        let connection = &mut *self.connection;
+        connection.has_received.store(false, Ordering::Relaxed);
+        if let Some(proof) = &connection.proof {
+            proof.show(request.headers_mut());
+        }
+        // Boxed because it contains the request: the futures around it are moved.
+        let mut response = Box::pin(connection.sender.send(request));
+        connection.timer.set(Instant::now() + deadline);
+        let mut sent = 0;
+        let mut waiting = Some(self);
+        poll_fn(move |cx| {
+            loop {
+                let Some(PooledConnection { connection, .. }) = &mut waiting else {
+                    return Poll::Pending;
+                };
+                let polled = connection.sender.poll(cx, response.as_mut());
+                if polled.is_pending() && connection.timer.poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let fault = match polled {
+                    Poll::Ready(result) => {
+                        let Some(pooled) = waiting.take() else {
+                            return Poll::Pending;
+                        };
+                        return Poll::Ready(pooled.finish(result, upload));
+                    }
+                    // Bytes moved within this window, perhaps a moment ago: the app gets a whole
+                    // window after them.
+                    Poll::Pending if upload.sent() > sent => {
+                        sent = upload.sent();
+                        connection.timer.set(Instant::now() + deadline);
+                        continue;
+                    }
+                    Poll::Pending if upload.progress() == UploadProgress::Running => {
+                        Fault::UploadStalled
+                    }
+                    Poll::Pending => Fault::HeadTimeout,
+                };
+                // Closes the connection.
+                waiting = None;
+                return Poll::Ready(Err(fault.into()));
+            }
+        })
+    }
+
+    fn finish(
+        self,
+        result: Result<Response<Incoming>, TrySendError<Request<Upload>>>,
+        upload: &UploadState,
+    ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
+        match result {
+            Ok(mut response) => {
+                if let Some(proof) = &self.connection.proof {
+                    // A failed check drops the connection, which closes it.
+                    proof.check(response.headers_mut())?;
+                }
+                Ok((response, self))
+            }
+            Err(error) => Err(self.send_error(error, upload)),
+        }
+    }
+
+    fn send_error(
+        &self,
+        mut failed: TrySendError<Request<Upload>>,
+        upload: &UploadState,
+    ) -> SendError {
+        let unsent = failed.take_message().map(Box::new);
+        let error = failed.error();
+        tracing::debug!(app = %self.app.id(), error = error as &dyn Error, "the app gave no answer");
+        let used_before = self.connection.used_before;
+        let is_unanswered = self.is_unanswered(error);
+        if is_unanswered
+            && matches!(self.connection.sender, RequestSender::Http1(_))
+            && let Some(pools) = self.pools.upgrade()
+        {
+            pools.note_closed_idle(&self.app);
+        }
+        let fault = match upload.progress() {
+            UploadProgress::Broken => Fault::ClientBody,
+            UploadProgress::TooLarge => Fault::TooLarge,
+            UploadProgress::Slow => Fault::UploadStalled,
+            UploadProgress::Running | UploadProgress::Done => self.app_fault(error, is_unanswered),
+        };
+        SendError {
+            fault,
+            // A new connection that takes no request is as good as none.
+            unsent: unsent.filter(|_| used_before),
+        }
+    }
+
+    /// Whether a used connection ended before the app handled the request.
+    fn is_unanswered(&self, error: &hyper::Error) -> bool {
+        let connection = &self.connection;
+        match connection.sender {
+            RequestSender::Http1(_) => connection.used_before && !self.has_received(),
+            // Bytes may belong to other streams, so only errors of HTTP/2 itself count.
+            RequestSender::Http2(_) => connection.used_before && was_not_handled(error),
+        }
+    }
+
+    fn app_fault(&self, error: &hyper::Error, is_unanswered: bool) -> Fault {
+        if error.is_parse() || TooManyInterim::is_cause_of(error) {
+            Fault::BadAnswer
+        } else if is_unanswered {
+            Fault::DiedUnanswered
+        } else if !self.has_received() && UpstreamTlsFailure::is_of_our_certificate(error) {
+            Fault::Tls(UpstreamTlsFailure::OurCertificate)
+        } else {
+            Fault::Died
+        }
+    }
+
+    fn has_received(&self) -> bool {
+        self.connection.has_received.load(Ordering::Relaxed)
+    }
+
+    /// The next frame of the response.
+    pub fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+        body: &mut Incoming,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        self.connection.sender.poll_frame(cx, body)
+    }
+
+    /// The part that a WebSocket needs. Of HTTP/1.1 none: hyper's state and the timer would be more
+    /// memory than the rest of the tunnel.
+    pub fn into_http2_slot(self) -> Option<Http2Slot> {
+        match self.connection.sender {
+            RequestSender::Http1(_) => None,
+            RequestSender::Http2(slot) => Some(slot),
+        }
+    }
+
+    /// Puts the connection back into the pool, if both still exist.
+    pub fn release(self) {
+        if let Some(pools) = self.pools.upgrade() {
+            pools.check_in(&self.app, self.connection);
+        }
+    }
+}
+
+/// Whether the app says that it did not handle the request: it refused the stream, or sent GOAWAY
+/// before (RFC 9113 sections 8.7 and 6.8).
+fn was_not_handled(error: &hyper::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            return error.reason() == Some(h2::Reason::REFUSED_STREAM)
+                || error.is_go_away()
+                || error.is_io();
+        }
+        cause = error.source();
+    }
+    false
+}
