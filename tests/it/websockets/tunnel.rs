@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{
         backend::accept_of,
         http2::{Http2, whole},
@@ -20,7 +21,6 @@ use crate::{
         message::{PATIENCE, Reader},
         world::World,
     },
-    upstreams::handshake,
 };
 
 /// A frame of a client: masked with a key of four known bytes.

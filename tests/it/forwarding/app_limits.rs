@@ -2,8 +2,8 @@
 //! bounded (security.md Q9). And a client that signs in without end is told to wait.
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{browser::From, message::PATIENCE, world::World},
-    upstreams::handshake,
 };
 
 #[tokio::test(flavor = "multi_thread")]

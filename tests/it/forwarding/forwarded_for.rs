@@ -4,12 +4,12 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::{
-    real_clients::left_out,
     support::{
         message::{Message, PATIENCE},
         raw::Raw,
         world::{World, free_port},
     },
+    wire::curl::left_out,
 };
 
 const AT_ONCE: usize = 3;

@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use http::Request;
 
 use crate::{
-    real_clients::left_out,
     support::{
         browser::From,
         http2::{Http2, whole},
@@ -15,6 +14,7 @@ use crate::{
         raw::Raw,
         world::{World, free_port},
     },
+    wire::curl::left_out,
 };
 
 /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section

@@ -8,13 +8,13 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::net::UnixListener;
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{
         message::PATIENCE,
         raw::Raw,
         unix_app::{Sockets, accepting},
         world::World,
     },
-    upstreams::handshake,
 };
 
 fn app(id: &str, upstream: &str) -> String {

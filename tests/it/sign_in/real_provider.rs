@@ -416,7 +416,7 @@ async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_
     assert!(refused.text().contains("Use another account") && refused.text().contains("carol"));
     let before = carol.clone();
     let page = carol.open("/oauth2/sign_out").await.text();
-    let token = crate::session_store::field(&page, "token");
+    let token = crate::sessions::store::field(&page, "token");
     let form = format!("token={token}&rd=");
     let own = format!("Origin: http://{}\r\n", world.host);
     assert_eq!(

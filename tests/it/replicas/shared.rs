@@ -9,8 +9,8 @@ use redis::cmd;
 use serde_json::json;
 
 use crate::{
-    logout::{claims, header, session_of, tell},
-    session_store::{admin, field, with_operators},
+    sessions::back_channel_logout::{claims, header, session_of, tell},
+    sessions::store::{admin, field, with_operators},
     support::{
         browser::{Browser, From},
         message::PATIENCE,
@@ -148,7 +148,7 @@ async fn access_that_is_narrowed_ends_what_is_open() {
     }
     let pair = Pair::start().await;
     let (_alice, socket, events) = pair.streams("alice").await;
-    let narrowed = crate::streams::with_access(&pair.other, "grp", Some("group:other"));
+    let narrowed = crate::access::streams::with_access(&pair.other, "grp", Some("group:other"));
     pair.other.running.gateway.catalog.publish(narrowed);
     end_soon("narrowed", socket, events).await;
 }

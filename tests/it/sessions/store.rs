@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ludgate::{model::secret::Secret, settings::Settings};
 
 use crate::{
-    logout::{claims, header, session_of, tell},
+    sessions::back_channel_logout::{claims, header, session_of, tell},
     support::{
         browser::{Browser, From},
         raw::Raw,

@@ -34,7 +34,7 @@ async fn send(world: &World, browser: &mut Browser, target: &str, body: &str) ->
 }
 
 fn parked(page: &Message) -> String {
-    crate::session_store::field(&page.text(), "ludgate-parked")
+    crate::sessions::store::field(&page.text(), "ludgate-parked")
 }
 
 /// Where the page of alice's form sends it.

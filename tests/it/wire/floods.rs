@@ -11,7 +11,8 @@ use redis::cmd;
 use tokio::task::JoinSet;
 
 use crate::{
-    replicas::Pair,
+    forwarding::upstreams::handshake,
+    replicas::shared::Pair,
     support::{
         backend::Backend,
         browser::From,
@@ -22,7 +23,6 @@ use crate::{
         redis::RedisServer,
         world::{World, free_port},
     },
-    upstreams::handshake,
 };
 
 /// Resident bytes of a process.
@@ -172,7 +172,7 @@ async fn a_form_is_given_back_and_sent_while_others_flood() {
     assert!(page.text().contains("ludgate-parked"), "{}", page.text());
     let body = format!(
         "ludgate-parked={}",
-        crate::session_store::field(&page.text(), "ludgate-parked")
+        crate::sessions::store::field(&page.text(), "ludgate-parked")
     );
     alice.sign_in("/apps/usr/", "alice").await;
     let sent = alice

@@ -7,8 +7,8 @@ use std::time::Duration;
 use redis::cmd;
 
 use crate::{
-    replicas::Pair,
-    session_store::{field, with_operators},
+    replicas::shared::Pair,
+    sessions::store::{field, with_operators},
     support::{browser::Browser, message::PATIENCE, redis::RedisServer, world::World},
 };
 

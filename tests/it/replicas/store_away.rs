@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use redis::cmd;
 
 use crate::{
-    replicas::Pair,
-    session_store::{admin, field},
+    replicas::shared::Pair,
+    sessions::store::{admin, field},
     support::{
         browser::{Browser, From},
         message::PATIENCE,
@@ -183,7 +183,7 @@ async fn it_hangs_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
-    use crate::logout::{claims, header, tell};
+    use crate::sessions::back_channel_logout::{claims, header, tell};
     if RedisServer::left_out() {
         return;
     }
@@ -207,7 +207,7 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later() {
-    use crate::logout::{claims, header, tell};
+    use crate::sessions::back_channel_logout::{claims, header, tell};
     if RedisServer::left_out() {
         return;
     }
@@ -338,7 +338,7 @@ async fn with_tls_and_a_user_of_its_own() {
     std::fs::write(path("tls.key"), made.signing_key.serialize_pem()).expect("written");
     let port = crate::support::world::free_port().to_string();
     // The commands that docs/sessions.md names, and no others.
-    let acl = include_str!("../../docs/sessions.md")
+    let acl = include_str!("../../../docs/sessions.md")
         .lines()
         .find_map(|line| line.trim().strip_prefix("user ludgate "))
         .expect("documented");
@@ -368,11 +368,11 @@ async fn with_tls_and_a_user_of_its_own() {
         redis.section_at(&store),
         path("tls.crt")
     );
-    let one = crate::support::world::World::with(&section, crate::session_store::with_operators)
+    let one = crate::support::world::World::with(&section, crate::sessions::store::with_operators)
         .await
         .ready()
         .await;
-    let other = one.replica(crate::session_store::with_operators).await;
+    let other = one.replica(crate::sessions::store::with_operators).await;
     let pair = Pair { one, other, redis };
     pair.connected(1).await;
     let [mut alice, mut bob, _] = people(&pair).await;
@@ -431,7 +431,10 @@ async fn a_store_that_forgot_what_was_ended_is_told_again() {
             .run::<i64>(cmd("PEXPIRE").arg(key).arg(1_800_000))
             .await;
     }
-    let third = pair.one.replica(crate::session_store::with_operators).await;
+    let third = pair
+        .one
+        .replica(crate::sessions::store::with_operators)
+        .await;
     third.until_counted("ludgate_session_store_up 1").await;
     for browser in [&mut alice, &mut bob] {
         browser.turn_to(third.running.address);

@@ -292,7 +292,7 @@ async fn who_signs_out_here_goes_on_to_sign_out_at_the_provider() {
         .await;
         let mut alice = world.signed_in("alice").await;
         let page = alice.open("/oauth2/sign_out").await.text();
-        let token = crate::session_store::field(&page, "token");
+        let token = crate::sessions::store::field(&page, "token");
         let form = format!("token={token}&rd=");
         let own = format!(
             "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
@@ -450,7 +450,10 @@ async fn signing_out_and_being_signed_out_by_an_operator_revoke_the_refresh_toke
     };
     let mut alice = world.signed_in("alice").await;
     let page = alice.open("/oauth2/sign_out").await.text();
-    let form = format!("token={}&rd=", crate::session_store::field(&page, "token"));
+    let form = format!(
+        "token={}&rd=",
+        crate::sessions::store::field(&page, "token")
+    );
     let own = format!(
         "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
         world.host

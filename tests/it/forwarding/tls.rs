@@ -7,12 +7,12 @@ use rustls::version::{TLS12, TLS13};
 use tokio::{io::AsyncWriteExt, net::TcpListener};
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{
         message::Reader,
         tls_app::{Authority, Certificate, TlsApp},
         world::World,
     },
-    upstreams::handshake,
 };
 
 /// One app's table; `more` are its keys about TLS.

@@ -11,13 +11,13 @@ use tokio::{
 };
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{
         http2::{END_STREAM, Frames, GOAWAY, HEADERS, Http2, get, whole},
         message::PATIENCE,
         raw::Raw,
         world::World,
     },
-    upstreams::handshake,
 };
 
 /// Long enough for a machine that does much else between a connection and its first byte.

@@ -10,7 +10,6 @@ use std::{
 use tokio::net::TcpStream;
 
 use crate::{
-    real_clients::left_out,
     support::{
         backend::Backend,
         browser::From,
@@ -19,6 +18,7 @@ use crate::{
         raw::Raw,
         world::{World, free_port},
     },
+    wire::curl::left_out,
 };
 
 /// What a program says, whatever it ends with.

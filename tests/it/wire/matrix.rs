@@ -7,6 +7,7 @@ use hyper::body::Frame;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
+    forwarding::upstreams::handshake,
     support::{
         backend::Backend,
         http2::{Body, Http2, get, whole},
@@ -16,7 +17,6 @@ use crate::{
         unix_app::Sockets,
         world::World,
     },
-    upstreams::handshake,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
