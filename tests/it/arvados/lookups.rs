@@ -84,7 +84,7 @@ async fn a_thousand_first_requests_at_once_cost_one_look_up_of_each_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_11_guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
+async fn guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let known = cluster.url(format!("{}-80", container.uuid), "/x");

@@ -42,7 +42,7 @@ async fn again(visitor: &mut Origins, answer: &Message) -> Message {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_10_a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
+async fn a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
     let cluster = cluster().await;
     public_at(&cluster, 20001).await;
     let private = cluster
@@ -173,7 +173,7 @@ async fn people_are_handed_over_to_a_port_as_to_a_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v46_a_port_that_changes_hands_has_the_browser_forget_the_last_tenant_exactly_once() {
+async fn a_port_that_changes_hands_has_the_browser_forget_the_last_tenant_exactly_once() {
     let cluster = cluster().await;
     let first = public_at(&cluster, 20001).await;
     let mut visitor = cluster.visitor();

@@ -198,7 +198,7 @@ async fn a_valid_token_of_somebody_who_may_not_enter_makes_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v49_a_link_with_somebody_s_token_does_not_replace_a_live_session_of_somebody_else() {
+async fn a_link_with_somebody_s_token_does_not_replace_a_live_session_of_somebody_else() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let label = format!("{}-8080", container.uuid);
@@ -270,7 +270,7 @@ async fn on_a_public_port_the_query_is_the_app_s_but_for_what_has_the_form_of_a_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_21_a_cookie_token_makes_a_session_and_a_header_never_does() {
+async fn a_cookie_token_makes_a_session_and_a_header_never_does() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");
@@ -349,7 +349,7 @@ async fn row_21_a_cookie_token_makes_a_session_and_a_header_never_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_20_a_header_that_is_no_arvados_token_is_the_app_s_own() {
+async fn a_header_that_is_no_arvados_token_is_the_app_s_own() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");
@@ -433,7 +433,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_21_a_session_made_of_a_token_ends_soon_after_the_token_and_not_because_nobody_could_be_asked()
+async fn a_session_of_a_token_ends_soon_after_the_token_and_survives_an_api_that_is_away()
  {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;

@@ -92,7 +92,7 @@ async fn a_person_signs_in_once_and_is_handed_over_and_signing_out_ends_it_every
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v42_an_app_on_one_host_cannot_read_set_or_destroy_the_session_of_another_or_of_the_site() {
+async fn an_app_on_one_host_cannot_read_set_or_destroy_the_session_of_another_or_of_the_site() {
     if Chromium::left_out() {
         return;
     }

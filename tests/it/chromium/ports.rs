@@ -24,7 +24,7 @@ const WORKER: &str = "self.addEventListener('install', e => e.waitUntil(skipWait
     self.addEventListener('fetch', e => e.respondWith(fetch(e.request)))";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v46_nothing_of_the_last_tenant_is_left_in_the_browser() {
+async fn nothing_of_the_last_tenant_is_left_in_the_browser() {
     if Chromium::left_out() {
         return;
     }

@@ -72,7 +72,7 @@ async fn the_console_and_its_client_see_the_same_bytes_with_and_without_ludgate(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_31_beside_every_cookie_of_ludgate_the_console_still_sees_its_own_byte_for_byte() {
+async fn beside_every_cookie_of_ludgate_the_console_still_sees_its_own_byte_for_byte() {
     let more = "__Host-ludgate=x; ludgate-app=y; __Host-ludgate-bind=z; PhApplication-Session-Id=w";
     let [direct, through] = visits(more).await;
     exactly::the_console_saw_the_same(&direct.1, &through.1);
@@ -80,7 +80,7 @@ async fn row_31_beside_every_cookie_of_ludgate_the_console_still_sees_its_own_by
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_31_no_app_gets_a_secret_of_the_console_or_sets_one() {
+async fn no_app_gets_a_secret_of_the_console_or_sets_one() {
     let console = Console::start().await;
     let world = sidecar_of(console.address()).await;
     let mut alice = signed_in(&world).await;
@@ -326,7 +326,7 @@ async fn the_apps_prefix_itself_is_the_launcher_and_never_the_console_s() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_43_while_the_console_is_away_its_paths_are_502_and_the_apps_go_on() {
+async fn while_the_console_is_away_its_paths_are_502_and_the_apps_go_on() {
     let world = sidecar_of(refused_port().await).await;
     let page = world.browser().open("/home").await;
     assert_eq!(page.status(), 502);

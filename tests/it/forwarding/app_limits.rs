@@ -7,7 +7,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn q9_one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
+async fn one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
     let world = World::with_threads(
         2,
         "[limits]\nrequests_per_app = 3\nclient_share = 100\n",

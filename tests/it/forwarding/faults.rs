@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::support::{backend::refused_port, browser::From, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
+async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
     let dead = refused_port().await;
     let extra =
         format!("[[apps]]\nid = \"dead\"\naccess = \"public\"\nupstream = \"http://{dead}\"\n");
@@ -60,7 +60,7 @@ async fn row_43_an_app_that_is_not_there_is_502_for_people_and_programs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_43_a_connection_that_dies_before_the_head_is_502() {
+async fn a_connection_that_dies_before_the_head_is_502() {
     let world = World::new().await;
     for script in [
         &b""[..],
@@ -85,7 +85,7 @@ async fn row_43_a_connection_that_dies_before_the_head_is_502() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_44_an_app_that_takes_too_long_is_504() {
+async fn an_app_that_takes_too_long_is_504() {
     let world = World::with("", |settings| {
         settings.apps[0].timeout = Duration::from_millis(50)
     })
@@ -98,7 +98,7 @@ async fn row_44_an_app_that_takes_too_long_is_504() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_45_an_answer_that_breaks_off_is_visibly_cut() {
+async fn an_answer_that_breaks_off_is_visibly_cut() {
     let world = World::new().await;
     for target in ["/apps/pub/cut", "/apps/pub/cut-chunked"] {
         let mut raw = world.raw().await;

@@ -7,7 +7,7 @@ use tokio::io::AsyncWriteExt;
 use crate::support::{browser::From, until::until, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_12_a_public_app_is_reached_by_everybody_and_learns_nothing() {
+async fn a_public_app_is_reached_by_everybody_and_learns_nothing() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let token = world.provider.access_token("alice");
@@ -48,7 +48,7 @@ async fn row_12_a_public_app_is_reached_by_everybody_and_learns_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_12_public_traffic_extends_no_session() {
+async fn public_traffic_extends_no_session() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for _ in 0..3 {
@@ -61,7 +61,7 @@ async fn row_12_public_traffic_extends_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_31_an_app_gets_its_own_cookies_byte_for_byte_and_none_of_ours() {
+async fn an_app_gets_its_own_cookies_byte_for_byte_and_none_of_ours() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
     let ours = alice.cookies("/apps/usr/");
@@ -98,7 +98,7 @@ async fn row_31_an_app_gets_its_own_cookies_byte_for_byte_and_none_of_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_31_an_app_sets_cookies_for_itself_only() {
+async fn an_app_sets_cookies_for_itself_only() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let answer = alice.fetch("/apps/usr/cookies").await;
@@ -106,7 +106,7 @@ async fn row_31_an_app_sets_cookies_for_itself_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_32_the_forwarded_headers_are_ours_and_the_host_is_kept() {
+async fn the_forwarded_headers_are_ours_and_the_host_is_kept() {
     let world = World::new().await;
     let lies = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Port: 1\r\n\
          X-Forwarded-Prefix: /x\r\nX-Forwarded-Server: x\r\nX-Forwarded-Ssl: on\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n\
@@ -147,7 +147,7 @@ async fn row_32_the_forwarded_headers_are_ours_and_the_host_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_32_a_trusted_proxy_names_the_client_and_the_request() {
+async fn a_trusted_proxy_names_the_client_and_the_request() {
     let world = World::with("", |settings| {
         settings
             .peers
@@ -180,7 +180,7 @@ async fn row_32_a_trusted_proxy_names_the_client_and_the_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_32_a_request_that_comes_round_again_is_refused() {
+async fn a_request_that_comes_round_again_is_refused() {
     let world = World::new().await;
     world
         .exchange("GET /apps/pub/ HTTP/1.1\r\nHost: HOST\r\n\r\n")
@@ -213,7 +213,7 @@ async fn row_32_a_request_that_comes_round_again_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_33_identity_headers_are_ours_in_every_spelling() {
+async fn identity_headers_are_ours_in_every_spelling() {
     let world = World::new().await.ready().await;
     world
         .provider
@@ -250,7 +250,7 @@ async fn row_33_identity_headers_are_ours_in_every_spelling() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_33_a_missing_claim_gives_no_header() {
+async fn a_missing_claim_gives_no_header() {
     let world = World::new().await.ready().await;
     world
         .provider
@@ -273,7 +273,7 @@ async fn row_33_a_missing_claim_gives_no_header() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_34_hop_by_hop_headers_and_request_trailers_stay_on_their_hop() {
+async fn hop_by_hop_headers_and_request_trailers_stay_on_their_hop() {
     let world = World::new().await;
     let request = "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nTransfer-Encoding: chunked\r\nTE: trailers\r\nTrailer: X-User\r\n\
          Keep-Alive: timeout=5\r\nProxy-Authorization: Basic x\r\nProxy-Connection: keep-alive\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\
@@ -321,7 +321,7 @@ async fn row_34_hop_by_hop_headers_and_request_trailers_stay_on_their_hop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_34_expectations_are_met_by_us_and_early_hints_are_dropped() {
+async fn expectations_are_met_by_us_and_early_hints_are_dropped() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     raw.send(format!(
@@ -389,7 +389,7 @@ async fn status_reason_and_header_values_pass_as_the_app_sent_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_35_bodies_of_every_method_arrive_with_one_canonical_framing() {
+async fn bodies_of_every_method_arrive_with_one_canonical_framing() {
     let world = World::new().await;
     for method in [
         "GET", "DELETE", "POST", "PUT", "PATCH", "OPTIONS", "PROPFIND", "FOO",
@@ -432,7 +432,7 @@ async fn row_35_bodies_of_every_method_arrive_with_one_canonical_framing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_35_a_large_body_streams_both_ways() {
+async fn a_large_body_streams_both_ways() {
     let world = World::new().await;
     let body: Vec<u8> = (0..8u32 << 20).map(|n| n as u8).collect();
     let mut raw = world.raw().await;
@@ -451,7 +451,7 @@ async fn row_35_a_large_body_streams_both_ways() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_35_a_body_above_the_app_s_limit_is_413() {
+async fn a_body_above_the_app_s_limit_is_413() {
     let world = World::with("", |settings| settings.apps[0].max_body = Some(1000)).await;
     let sized = format!(
         "POST /apps/pub/echo HTTP/1.1\r\nHost: HOST\r\nContent-Length: 1001\r\n\r\n{}",
@@ -472,7 +472,7 @@ async fn row_35_a_body_above_the_app_s_limit_is_413() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_36_events_are_passed_on_as_they_come() {
+async fn events_are_passed_on_as_they_come() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     raw.send(format!(
@@ -497,7 +497,7 @@ async fn row_36_events_are_passed_on_as_they_come() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_37_a_safe_request_on_a_connection_that_just_died_is_sent_once_more_and_a_post_never() {
+async fn a_safe_request_on_a_connection_that_just_died_is_sent_once_more_and_a_post_never() {
     let world = World::new().await;
     let backend = world.backend("pub");
     let mut raw = world.raw().await;
@@ -572,7 +572,7 @@ async fn connections_to_an_app_are_kept_and_reused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_34_response_trailers_pass_to_a_client_that_takes_them() {
+async fn response_trailers_pass_to_a_client_that_takes_them() {
     let world = World::new().await;
     let asked =
         "GET /apps/pub/trailers HTTP/1.1\r\nHost: HOST\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
@@ -586,7 +586,7 @@ async fn row_34_response_trailers_pass_to_a_client_that_takes_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_that_carried_chunks_is_used_again_and_an_old_app_does_not_make_our_answer_old()
+async fn a_connection_is_reused_after_chunks_and_an_http_1_0_app_does_not_lower_our_version()
  {
     let world = World::new().await;
     let mut raw = world.raw().await;

@@ -31,7 +31,7 @@ async fn get(raw: &mut Raw, world: &World, target: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_43_a_socket_where_nobody_listens_is_502() {
+async fn a_socket_where_nobody_listens_is_502() {
     let sockets = Sockets::new();
     std::fs::write(sockets.path("file"), "no socket").expect("written");
     std::fs::create_dir(sockets.path("folder")).expect("made");
@@ -75,7 +75,7 @@ async fn row_43_a_socket_where_nobody_listens_is_502() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_37_an_app_that_was_started_anew_gets_the_next_get_and_no_post_twice() {
+async fn an_app_that_was_started_anew_gets_the_next_get_and_no_post_twice() {
     let sockets = Sockets::new();
     let mut backend = sockets.app("app");
     let world = World::with(&app("app", &sockets.upstream("app")), |_| {}).await;
@@ -148,7 +148,7 @@ fn full(sockets: &Sockets) -> (StdListener, Vec<Socket>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_44_a_socket_whose_queue_stays_full_is_504_after_the_deadline() {
+async fn a_socket_whose_queue_stays_full_is_504_after_the_deadline() {
     let sockets = Sockets::new();
     let _full = full(&sockets);
     let short = Duration::from_millis(50);
@@ -198,7 +198,7 @@ async fn a_busy_app_whose_queue_is_full_for_a_while_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_32_the_host_is_kept_or_it_is_localhost() {
+async fn the_host_is_kept_or_it_is_localhost() {
     let sockets = Sockets::new();
     let backend = sockets.app("app");
     let upstream = sockets.upstream("app");

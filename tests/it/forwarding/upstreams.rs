@@ -141,7 +141,7 @@ async fn dying(world: &World, id: &str, backend: &Backend) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_38_plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
+async fn plain_chunked_events_and_websockets_over_tcp_unix_and_tls() {
     let (sockets, authority) = (Sockets::new(), Authority::new());
     let tcp = Backend::start("tcp").await;
     let tls = authority.sign(&["127.0.0.1"]).app("tls").await;

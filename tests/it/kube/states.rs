@@ -30,7 +30,7 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_40_to_42_six_phases_with_and_without_a_ready_pod_for_pages_programs_and_websockets() {
+async fn each_of_six_phases_with_and_without_a_ready_pod_has_its_answer() {
     let namespace = Namespace::new().await;
     for (phase, _, _) in PHASES {
         for (pod, has_pod) in [(0, true), (1, false)] {

@@ -138,7 +138,7 @@ async fn until_told(world: &World, told: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_but_for_who_may_reach_it()
+async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_except_its_access()
  {
     let api = KubernetesApi::start().await;
     api.app("sick", "public", json!({}));

@@ -195,7 +195,7 @@ async fn an_address_that_pods_of_two_apps_claim_is_neithers_until_that_is_settle
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v118_no_object_leads_a_request_to_an_address_that_is_no_pods() {
+async fn no_object_leads_a_request_to_an_address_that_is_no_pods() {
     // Whoever is led here, on this machine, is counted.
     let trap = Backend::start("trap").await;
     let port = trap.address().port();

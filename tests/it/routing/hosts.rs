@@ -28,7 +28,7 @@ async fn get(world: &World, host: &str, target: &str, more: &str) -> (u16, Strin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_6_a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
+async fn a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
     let world = World::new().await;
     let port = world.running.address.port();
     for (host, status) in [
@@ -72,7 +72,7 @@ async fn row_6_a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_7_a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_this_order() {
+async fn a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_this_order() {
     let world = World::with_app("web", PORTS).await;
     let port = world.running.address.port();
     let on = |label: &str| format!("{label}.localhost:{port}");
@@ -155,7 +155,7 @@ async fn an_app_on_its_own_host_has_every_path_but_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_32_on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix() {
+async fn on_its_own_host_an_app_is_told_of_that_origin_and_of_no_prefix() {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
     let (_, page) = alice
@@ -229,7 +229,7 @@ async fn an_app_on_its_own_host_says_nothing_for_its_neighbours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_9_an_isolated_app_is_on_its_host_and_its_path_leads_there() {
+async fn an_isolated_app_is_on_its_host_and_its_path_leads_there() {
     let world = World::with_app("web", PORTS).await;
     let mut visitor = world.browser();
     for (method, from) in [("GET", From::Navigation), ("POST", From::Fetch)] {

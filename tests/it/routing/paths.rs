@@ -9,7 +9,7 @@ async fn get(world: &World, target: &str) -> Message {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_1_prefix_and_id_are_matched_on_raw_bytes() {
+async fn prefix_and_id_are_matched_on_raw_bytes() {
     let world = World::new().await;
     for target in [
         "/apps/a%2D1/x",
@@ -48,7 +48,7 @@ async fn row_1_prefix_and_id_are_matched_on_raw_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_2_an_app_without_its_slash_is_sent_on_for_every_method_with_its_query() {
+async fn an_app_without_its_slash_is_sent_on_for_every_method_with_its_query() {
     let world = World::new().await;
     for method in ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"] {
         let answer = world
@@ -68,7 +68,7 @@ async fn row_2_an_app_without_its_slash_is_sent_on_for_every_method_with_its_que
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_3_the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
+async fn the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for sent in [
@@ -105,7 +105,7 @@ async fn row_3_the_path_is_forwarded_byte_for_byte_with_or_without_its_prefix() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_4_a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
+async fn a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
     let world = World::new().await;
     let slashes = [
         "/", "//", "%2f", "%2F", "%252f", "\\", "%5c", "/./", "/%2e/",
@@ -167,7 +167,7 @@ async fn row_4_a_path_that_climbs_above_its_app_in_any_reading_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_5_the_launcher_shows_people_their_apps_and_visitors_the_public_ones() {
+async fn the_launcher_shows_people_their_apps_and_visitors_the_public_ones() {
     let world = World::new().await.ready().await;
     let page = world.browser().open("/apps/").await;
     assert_eq!(page.status(), 200);
@@ -218,7 +218,7 @@ async fn row_5_the_launcher_shows_people_their_apps_and_visitors_the_public_ones
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_5_with_a_console_everything_else_is_the_console_s_and_ours_stays_ours() {
+async fn with_a_console_everything_else_is_the_console_s_and_ours_stays_ours() {
     let console = crate::support::backend::Backend::start("console").await;
     let text = format!("http://{}", console.address());
     let world = World::with("", |settings| {
@@ -274,7 +274,7 @@ async fn row_5_with_a_console_everything_else_is_the_console_s_and_ours_stays_ou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_11_an_unknown_app_is_404_for_everybody() {
+async fn an_unknown_app_is_404_for_everybody() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for from in [From::Navigation, From::Fetch, From::Frame] {
@@ -297,7 +297,7 @@ async fn row_11_an_unknown_app_is_404_for_everybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_19_an_access_value_nobody_understands_denies_everybody_and_says_so() {
+async fn an_access_value_nobody_understands_denies_everybody_and_says_so() {
     let world = World::with("", |settings| {
         settings.apps[0].access = ludgate::model::access::Access::parse("Public");
     })

@@ -61,7 +61,7 @@ pub fn session_of(world: &World, browser: &Browser) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v72_a_logout_token_that_does_not_hold_ends_nothing() {
+async fn a_logout_token_that_does_not_hold_ends_nothing() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let good = || claims(&world, Some("alice"), None, "an id");

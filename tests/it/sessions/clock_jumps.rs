@@ -113,7 +113,7 @@ impl Site {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn q22_a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
+async fn a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
     if left_out() {
         return;
     }
@@ -139,7 +139,7 @@ async fn q22_a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn q22_time_that_passes_in_leaps_ends_sessions_and_nothing_else() {
+async fn time_that_passes_in_leaps_ends_sessions_and_nothing_else() {
     if left_out() {
         return;
     }

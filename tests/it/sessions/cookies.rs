@@ -6,7 +6,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_21_the_first_authorised_request_makes_the_session_and_is_forwarded_at_once_with_its_body()
+async fn the_first_authorised_request_makes_the_session_and_is_forwarded_at_once_with_its_body()
  {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
@@ -26,7 +26,7 @@ async fn row_21_the_first_authorised_request_makes_the_session_and_is_forwarded_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_21_a_refused_request_makes_no_session() {
+async fn a_refused_request_makes_no_session() {
     let world = World::new().await.ready().await;
     let mut bob = world.signed_in("bob").await;
     let before = world.running.gateway.sessions.count();
@@ -35,7 +35,7 @@ async fn row_21_a_refused_request_makes_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_22_cookies_count_only_where_our_own_origin_led_the_browser() {
+async fn cookies_count_only_where_our_own_origin_led_the_browser() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for (from, method, more, status) in [
@@ -88,7 +88,7 @@ async fn row_22_cookies_count_only_where_our_own_origin_led_the_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_24_a_session_is_for_one_app_and_comes_with_its_sign_in() {
+async fn a_session_is_for_one_app_and_comes_with_its_sign_in() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     alice.open("/apps/grp/").await;

@@ -11,7 +11,7 @@ async fn fetch(browser: &mut crate::support::browser::Browser) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_25_a_session_lives_for_thirty_minutes_without_use_and_not_a_second_more() {
+async fn a_session_lives_for_thirty_minutes_without_use_and_not_a_second_more() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     world
@@ -23,7 +23,7 @@ async fn row_25_a_session_lives_for_thirty_minutes_without_use_and_not_a_second_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_25_constant_use_ends_at_the_lifetime() {
+async fn constant_use_ends_at_the_lifetime() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for round in 0..35 {
@@ -35,7 +35,7 @@ async fn row_25_constant_use_ends_at_the_lifetime() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_25_refused_and_foreign_requests_are_no_use() {
+async fn refused_and_foreign_requests_are_no_use() {
     let world = World::new().await.ready().await;
     let mut bob = world.signed_in("bob").await;
     for _ in 0..2 {
@@ -53,7 +53,7 @@ async fn row_25_refused_and_foreign_requests_are_no_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_25_bytes_of_an_upload_are_use() {
+async fn bytes_of_an_upload_are_use() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let mut raw = world.raw().await;
@@ -100,7 +100,7 @@ fn alive_until(world: &World) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_25_a_jump_of_the_wall_clock_ends_no_session_and_lengthens_none() {
+async fn a_jump_of_the_wall_clock_ends_no_session_and_lengthens_none() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     for jump in [3600, -7200, 31_536_000, -99_999_999_999] {

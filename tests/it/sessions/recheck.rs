@@ -79,7 +79,7 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v68_a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_streams() {
+async fn a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_streams() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(

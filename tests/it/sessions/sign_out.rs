@@ -8,7 +8,7 @@ fn token(page: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_27_signing_out_ends_every_session_of_the_browser() {
+async fn signing_out_ends_every_session_of_the_browser() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     alice.open("/apps/grp/").await;

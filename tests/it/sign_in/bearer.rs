@@ -22,7 +22,7 @@ fn header(world: &World) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_20_a_token_of_our_issuer_authorises_is_removed_and_makes_no_session() {
+async fn a_token_of_our_issuer_authorises_is_removed_and_makes_no_session() {
     let world = World::new().await.ready().await;
     let token = world.provider.access_token("alice");
     world.canaries.lock().expect("no panic").push(token.clone());
@@ -45,7 +45,7 @@ async fn row_20_a_token_of_our_issuer_authorises_is_removed_and_makes_no_session
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_20_a_token_of_our_issuer_that_does_not_hold_is_401_and_never_forwarded() {
+async fn a_token_of_our_issuer_that_does_not_hold_is_401_and_never_forwarded() {
     let world = World::new().await.ready().await;
     type Change = fn(&mut Value, &mut Value);
     let cases: [(&str, Change); 27] = [
@@ -146,7 +146,7 @@ async fn row_20_a_token_of_our_issuer_that_does_not_hold_is_401_and_never_forwar
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_20_what_is_not_ours_is_no_credential_and_passes_untouched() {
+async fn what_is_not_ours_is_no_credential_and_passes_untouched() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let mut foreign = claims(&world);
@@ -184,7 +184,7 @@ async fn row_20_what_is_not_ours_is_no_credential_and_passes_untouched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_20_an_app_may_keep_the_token() {
+async fn an_app_may_keep_the_token() {
     let world = World::with("", |settings| settings.apps[1].keep_authorization = true)
         .await
         .ready()
@@ -239,7 +239,7 @@ async fn a_rotated_key_is_found_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_was_judged_is_judged_again_when_it_expires_when_keys_change_and_now_and_then()
+async fn a_verified_token_is_verified_again_at_expiry_at_a_key_change_and_now_and_then()
 {
     let world = World::new().await.ready().await;
     let token = format!("Bearer {}", world.provider.access_token("alice"));

@@ -32,7 +32,7 @@ fn parameter(url: &str, name: &str) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_13_a_person_who_opens_a_page_signs_in_and_lands_on_exactly_that_page() {
+async fn a_person_who_opens_a_page_signs_in_and_lands_on_exactly_that_page() {
     let world = World::new().await.ready().await;
     let mut alice = world.browser();
     let target = "/apps/grp/a%2Fb//c?x=1&y=%26&rd=//evil";
@@ -84,7 +84,7 @@ async fn the_request_to_the_provider_carries_pkce_state_and_nonce() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_14_what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a_redirect() {
+async fn what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a_redirect() {
     let world = World::new().await.ready().await;
     let mut nobody = world.browser();
     for (method, from) in [
@@ -141,7 +141,7 @@ async fn row_14_what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_15_the_refused_are_told_why_and_offered_another_account() {
+async fn the_refused_are_told_why_and_offered_another_account() {
     let world = World::new().await.ready().await;
     let mut bob = world.signed_in("bob").await;
     let page = bob.open("/apps/grp/x").await;
@@ -170,7 +170,7 @@ async fn row_15_the_refused_are_told_why_and_offered_another_account() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_17_a_group_is_compared_as_a_path_and_case_sensitively() {
+async fn a_group_is_compared_as_a_path_and_case_sensitively() {
     let world = World::new().await.ready().await;
     for (groups, status) in [
         (json!(["phusers"]), 200),
@@ -201,7 +201,7 @@ async fn groups_that_only_userinfo_knows_are_read_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_23_the_cookies_are_exactly_these() {
+async fn the_cookies_are_exactly_these() {
     let world = World::new().await.ready().await;
     let mut alice = world.browser();
     let start = alice.open("/apps/grp/").await;
@@ -245,7 +245,7 @@ async fn row_23_the_cookies_are_exactly_these() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_28_fifty_tabs_sign_in_at_once_and_each_lands_on_its_own_page() {
+async fn fifty_tabs_sign_in_at_once_and_each_lands_on_its_own_page() {
     let world = World::new().await.ready().await;
     let mut browser = world.browser();
     let mut pending = Vec::new();
@@ -274,7 +274,7 @@ async fn row_28_fifty_tabs_sign_in_at_once_and_each_lands_on_its_own_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_28_a_state_is_good_for_one_browser_one_use_and_ten_minutes() {
+async fn a_state_is_good_for_one_browser_one_use_and_ten_minutes() {
     let world = World::new().await.ready().await;
     let mut alice = world.browser();
     let back = at_built_in_provider(&to_provider(&mut alice, "/apps/grp/").await, "alice").await;

@@ -479,7 +479,7 @@ async fn sign_out_at_the_certified_provider_ends_what_is_open_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_at_recheck_time_do_not_cost_the_grant_of_a_provider_that_detects_reuse()
+async fn two_hundred_requests_at_recheck_do_not_trip_a_provider_that_detects_reuse()
  {
     if left_out() {
         return;

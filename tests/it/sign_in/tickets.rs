@@ -35,7 +35,7 @@ fn assert_refused(answer: &Message, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_8_a_person_is_handed_over_from_the_site_to_the_host_and_lands_on_the_page_they_asked_for()
+async fn a_person_is_handed_over_from_the_site_to_the_host_and_lands_on_the_page_they_asked_for()
  {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
@@ -101,7 +101,7 @@ async fn no_answer_of_the_hand_over_sets_a_domain_or_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_replayed_late_for_another_host_or_from_another_browser_is_refused_and_sets_no_cookie()
+async fn a_ticket_that_is_replayed_late_or_foreign_is_refused_and_sets_no_cookie()
  {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
@@ -342,7 +342,7 @@ async fn on_a_host_fetches_frames_and_websockets_get_401_and_never_a_redirect() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_22_on_a_host_a_cookie_counts_only_where_that_host_led_the_browser() {
+async fn on_a_host_a_cookie_counts_only_where_that_host_led_the_browser() {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
     let url = format!("{}/x", world.on_host("grp"));

@@ -25,7 +25,7 @@ async fn open(world: &World, target: &str, more: &str) -> (Raw, Message) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_39_a_websocket_takes_the_same_decision_as_http_before_the_101() {
+async fn a_websocket_takes_the_same_decision_as_http_before_the_101() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
     let bob = world.signed_in("bob").await;

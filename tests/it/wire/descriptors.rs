@@ -65,7 +65,7 @@ async fn metric(admin: &mut Raw, address: SocketAddr, name: &str) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn q17_clients_cannot_take_the_descriptors_that_apps_and_operators_need() {
+async fn clients_cannot_take_the_descriptors_that_apps_and_operators_need() {
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
     let (text, listen, admin) = configuration(&backend);
@@ -119,7 +119,7 @@ async fn q17_clients_cannot_take_the_descriptors_that_apps_and_operators_need() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v112_a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_itself() {
+async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_itself() {
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
     let (text, listen, admin) = configuration(&backend);

@@ -117,7 +117,7 @@ async fn status(stream: &mut TlsStream<TcpStream>, host: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v110_a_connection_takes_requests_for_the_names_it_was_made_for() {
+async fn a_connection_takes_requests_for_the_names_it_was_made_for() {
     let lookup = ["127.0.0.1", "a.localhost", "b.localhost"];
     for (names, made_for, asked, expected) in [
         // A browser may send both on one connection when the certificate speaks for both.
@@ -198,7 +198,7 @@ async fn who_must_show_a_certificate_is_served_with_one_of_the_right_authority_o
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c6_a_second_listener_leads_to_https_and_sets_nothing() {
+async fn a_second_listener_leads_to_https_and_sets_nothing() {
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     write(

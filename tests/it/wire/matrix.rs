@@ -177,7 +177,7 @@ async fn over_http2(world: &World, client: &Http2, app: &str, kind: Kind) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn row_38_every_client_every_app_every_kind_of_traffic() {
+async fn every_client_every_app_every_kind_of_traffic() {
     let (sockets, authority) = (Sockets::new(), Authority::new());
     std::fs::write(sockets.path("ca.crt"), authority.pem()).expect("written");
     let ca = format!("ca = \"{}\"\n", sockets.path("ca.crt").display());

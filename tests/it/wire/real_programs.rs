@@ -88,7 +88,7 @@ async fn h2load_and_nghttp_are_served_with_and_without_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn v107_slow_clients_are_let_go_and_nobody_else_notices() {
+async fn slow_clients_are_let_go_and_nobody_else_notices() {
     if left_out("http") {
         return;
     }

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in()
+    fn a_ticket_holds_for_thirty_seconds_in_its_browser_and_origin_while_the_sign_in_lives()
      {
         let tickets = Tickets::new();
         let second = Duration::from_secs(1);
