@@ -10,7 +10,7 @@
 #
 #   LUDGATE_TEST_WITHOUT=oidc-provider,chromium,curl,http make test
 #
-# A test that is left out for that reason says so itself, by name.
+# Their tests are skipped and counted as skipped (tests/without.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -22,7 +22,10 @@ mod wire {
     mod floods;
     mod grpc;
     mod http2;
+    mod http2_floods;
     mod http2_frames;
+    mod http2_heads;
+    mod http2_streams;
     mod listeners;
     mod malformed;
     mod matrix;
@@ -46,12 +49,14 @@ mod access {
 /// Signing in, and every other way to prove an identity.
 mod sign_in {
     mod bearer;
+    mod callback;
     mod groups_elsewhere;
     mod pages;
     mod provider_trouble;
     mod real_provider;
     mod renew;
     mod saved_forms;
+    mod saved_forms_unsent;
     mod tickets;
     mod userinfo;
 }
@@ -71,6 +76,8 @@ mod sessions {
 /// What an app gets, what its client gets back, and how the app is reached.
 mod forwarding {
     mod app_limits;
+    mod bodies;
+    mod connections;
     mod faults;
     mod forged_headers;
     mod forwarded_for;
@@ -92,6 +99,7 @@ mod websockets {
 mod replicas {
     mod restored;
     pub(super) mod shared;
+    mod store_access;
     mod store_away;
     mod under_load;
 }
@@ -102,6 +110,8 @@ mod arvados {
     mod lookups;
     mod port_range;
     mod stand_in;
+    mod token_in_address;
+    mod token_sessions;
     mod tokens;
     mod upstream;
 }

@@ -6,8 +6,7 @@ use serde_json::json;
 use crate::support::{browser::From, cluster::Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_but_readers()
-{
+async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_but_readers() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     for port in ["8080", "9998"] {
@@ -325,8 +324,7 @@ async fn every_method_is_judged_alike_and_arrives_as_it_was_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_who_signs_in_is_their_arvados_user_where_the_api_takes_the_provider_s_tokens()
- {
+async fn a_person_who_signs_in_is_their_arvados_user_where_the_api_takes_the_provider_s_tokens() {
     let cluster = Cluster::with("accept_sign_in = true\n").await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");

@@ -12,9 +12,6 @@ use crate::support::{chromium::Chromium, world::free_port};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_sees_both_modes_of_the_demo() {
-    if Chromium::left_out() {
-        return;
-    }
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let running = demo::start(

@@ -31,9 +31,6 @@ async fn app(headers: &str, html: &str) -> (Backend, u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_opened_and_read_and_its_links_and_scripts_work() {
-    if Chromium::left_out() {
-        return;
-    }
     let html = "<title>A page</title><a href='/next?n=1'>on</a> <p hidden>unseen</p>\
                 <button onclick='setTimeout(() => location.hash = \"late\", 100)'>later</button>";
     let (backend, port) = app("", html).await;
@@ -86,9 +83,6 @@ async fn a_page_is_opened_and_read_and_its_links_and_scripts_work() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_is_seen_on_its_own_host_only_and_in_the_whole_jar() {
-    if Chromium::left_out() {
-        return;
-    }
     let set = "Set-Cookie: own=1; Path=/; HttpOnly; SameSite=Strict\r\nSet-Cookie: plain=2\r\n";
     let (_app, port) = app(set, "set").await;
     let (_other, other) = app("", "not set").await;
@@ -124,9 +118,6 @@ async fn a_cookie_is_seen_on_its_own_host_only_and_in_the_whole_jar() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_site_with_a_certificate_that_nobody_vouches_for_is_opened_and_is_secure() {
-    if Chromium::left_out() {
-        return;
-    }
     let made =
         rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
@@ -167,9 +158,6 @@ async fn a_site_with_a_certificate_that_nobody_vouches_for_is_opened_and_is_secu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_of_a_browser_is_left_when_it_is_closed_or_dropped() {
-    if Chromium::left_out() {
-        return;
-    }
     for close in [true, false] {
         let chromium = Chromium::start("").await;
         let ids = chromium.processes();

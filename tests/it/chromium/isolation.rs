@@ -32,9 +32,6 @@ async fn sessions(browser: &Chromium) -> Vec<Cookie> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_signs_in_once_and_is_handed_over_and_signing_out_ends_it_everywhere() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     let page = secure.host("grp", "/page?x=%41");
@@ -93,9 +90,6 @@ async fn a_person_signs_in_once_and_is_handed_over_and_signing_out_ends_it_every
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_on_one_host_cannot_read_set_or_destroy_the_session_of_another_or_of_the_site() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("grp", "/page"), "alice").await;
@@ -199,9 +193,6 @@ async fn still_alice(browser: &Chromium, secure: &Secure, whole: &[Cookie], tric
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_of_one_host_gets_nothing_from_another_by_fetch_frame_or_websocket() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("grp", "/page"), "alice").await;
@@ -245,9 +236,6 @@ async fn a_page_of_one_host_gets_nothing_from_another_by_fetch_frame_or_websocke
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_that_floods_the_cookie_jar_locks_nobody_out_of_its_neighbours() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("grp", "/page"), "alice").await;
@@ -271,9 +259,6 @@ async fn an_app_that_floods_the_cookie_jar_locks_nobody_out_of_its_neighbours() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_on_its_own_host_may_clear_what_is_its_own() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("evil", "/page"), "alice").await;

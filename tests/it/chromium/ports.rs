@@ -25,9 +25,6 @@ const WORKER: &str = "self.addEventListener('install', e => e.waitUntil(skipWait
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_the_last_tenant_is_left_in_the_browser() {
-    if Chromium::left_out() {
-        return;
-    }
     let (arvados, folder) = (
         Arvados::start().await,
         tempfile::tempdir().expect("a folder"),

@@ -11,9 +11,6 @@ use crate::support::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_that_waits_for_an_app_reloads_only_when_the_answer_changes() {
-    if Chromium::left_out() {
-        return;
-    }
     let address = refused_port().await;
     let late =
         format!("[[apps]]\nid = \"late\"\naccess = \"public\"\nupstream = \"http://{address}\"\n");

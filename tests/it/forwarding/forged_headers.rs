@@ -6,15 +6,12 @@ use std::process::{Child, Command, Stdio};
 
 use http::Request;
 
-use crate::{
-    support::{
-        browser::From,
-        http2::{Http2, whole},
-        message::PATIENCE,
-        raw::Raw,
-        world::{World, free_port},
-    },
-    wire::curl::left_out,
+use crate::support::{
+    browser::From,
+    http2::{Http2, whole},
+    message::PATIENCE,
+    raw::Raw,
+    world::{World, free_port},
 };
 
 /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110 section
@@ -165,9 +162,6 @@ impl Lighttpd {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_script_of_a_real_cgi_server_is_told_who_asks_by_us_alone() {
-    if left_out("http") {
-        return;
-    }
     let server = Lighttpd::start().await;
     let app = format!(
         "[[apps]]\nid = \"cgi\"\naccess = \"group:phusers\"\nstrip_prefix = true\nupstream = \"http://127.0.0.1:{}\"\n",

@@ -3,13 +3,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::{
-    support::{
-        message::{Message, PATIENCE},
-        raw::Raw,
-        world::{World, free_port},
-    },
-    wire::curl::left_out,
+use crate::support::{
+    message::{Message, PATIENCE},
+    raw::Raw,
+    world::{World, free_port},
 };
 
 const AT_ONCE: usize = 3;
@@ -148,9 +145,6 @@ impl Nginx {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn behind_a_real_nginx_a_byte_of_the_client_hides_nobody() {
-    if left_out("http") {
-        return;
-    }
     let world = world().await;
     let nginx = Nginx::before(&world).await;
     let address = std::net::SocketAddr::from(([127, 0, 0, 2], nginx.port));

@@ -15,8 +15,7 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_app_made_a_group_app_cuts_strangers_within_a_second_and_no_member()
- {
+async fn a_public_app_made_a_group_app_cuts_strangers_within_a_second_and_no_member() {
     let namespace = Namespace::new().await;
     namespace.running("flip", 0).await;
     let download = slow_download(&namespace, 1).await;

@@ -138,8 +138,7 @@ async fn until_told(world: &World, told: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_except_its_access()
- {
+async fn a_malformed_object_harms_itself_alone_and_keeps_its_last_good_form_except_its_access() {
     let api = KubernetesApi::start().await;
     api.app("sick", "public", json!({}));
     api.app("well", "public", json!({}));

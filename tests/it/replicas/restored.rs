@@ -9,7 +9,7 @@ use redis::cmd;
 use crate::{
     replicas::shared::Pair,
     sessions::store::{field, with_operators},
-    support::{browser::Browser, message::PATIENCE, redis::RedisServer, world::World},
+    support::{browser::Browser, message::PATIENCE, world::World},
 };
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
@@ -70,9 +70,6 @@ async fn late_replica(pair: &Pair) -> World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
@@ -104,9 +101,6 @@ async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
@@ -130,9 +124,6 @@ async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     // So soon after it connected, a replica asks the provider nothing: another may be doing so.
@@ -149,9 +140,6 @@ async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     // No answer identifies the person.
@@ -168,9 +156,6 @@ async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn apps_are_not_told_groups_that_were_not_proved() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     let late = late_replica(&pair).await;

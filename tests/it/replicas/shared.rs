@@ -83,9 +83,6 @@ async fn end_soon(what: &str, mut socket: Raw, mut events: Raw) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_out_with_one_ends_what_is_open_with_the_other() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (mut alice, socket, events) = pair.streams("alice").await;
     let form = alice.open("/oauth2/sign_out").await.text();
@@ -110,9 +107,6 @@ async fn sign_out_with_one_ends_what_is_open_with_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (alice, socket, events) = pair.streams("alice").await;
     let sid = session_of(&pair.one, &alice);
@@ -126,9 +120,6 @@ async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_of_one_ends_what_is_open_with_the_other() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (_alice, socket, events) = pair.streams("alice").await;
     assert_eq!(
@@ -143,9 +134,6 @@ async fn an_operator_of_one_ends_what_is_open_with_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn access_that_is_narrowed_ends_what_is_open() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (_alice, socket, events) = pair.streams("alice").await;
     let narrowed = crate::access::streams::with_access(&pair.other, "grp", Some("group:other"));
@@ -155,9 +143,6 @@ async fn access_that_is_narrowed_ends_what_is_open() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (mut alice, socket, events) = pair.streams("alice").await;
     pair.one
@@ -177,9 +162,6 @@ async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_requests_to_both_cost_one_call_each_time() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     alice.turn_to(pair.other.running.address);
@@ -248,9 +230,6 @@ fn proved(world: &World, browser: &Browser) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
@@ -289,9 +268,6 @@ async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_sealed_and_their_keys_tell_nobody() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let alice = pair.one.signed_in("alice").await;
     let sid = session_of(&pair.one, &alice);
@@ -333,9 +309,6 @@ async fn records_are_sealed_and_their_keys_tell_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let (mut alice, socket, events) = {
         pair.one.manual_clock.jump_wall(20);
@@ -359,9 +332,6 @@ async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
-    if RedisServer::left_out() {
-        return;
-    }
     let Pair { one, other, redis } = Pair::start().await;
     let mut alice = one.signed_in("alice").await;
     let address = other.running.address;

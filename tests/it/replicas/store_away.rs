@@ -2,23 +2,20 @@
 //! (security.md Q8): sessions in memory go on, nobody is let in who may not, nobody who is signed
 //! in is asked to sign in, and it heals by itself.
 
-use std::time::{Duration, Instant};
-
-use redis::cmd;
-
 use crate::{
     replicas::shared::Pair,
     sessions::store::{admin, field},
     support::{
         browser::{Browser, From},
         message::PATIENCE,
-        redis::RedisServer,
     },
 };
+use redis::cmd;
+use std::time::{Duration, Instant};
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-async fn fetch(pair: &Pair, browser: &mut Browser) -> [u16; 2] {
+pub(super) async fn fetch(pair: &Pair, browser: &mut Browser) -> [u16; 2] {
     let mut answers = [0; 2];
     for (answer, world) in answers.iter_mut().zip([&pair.one, &pair.other]) {
         browser.turn_to(world.running.address);
@@ -39,7 +36,7 @@ async fn until(what: &str, pair: &Pair, browser: &mut Browser, expected: [u16; 2
 }
 
 /// Alice is in the memory of one, bob in that of both; carol has not signed in.
-async fn people(pair: &Pair) -> [Browser; 3] {
+pub(super) async fn people(pair: &Pair) -> [Browser; 3] {
     let (alice, mut bob) = (
         pair.one.signed_in("alice").await,
         pair.one.signed_in("bob").await,
@@ -83,9 +80,6 @@ async fn holds(what: &str, pair: &Pair, [alice, bob, carol]: &mut [Browser; 3]) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_killed_and_comes_back_with_nothing() {
-    if RedisServer::left_out() {
-        return;
-    }
     let mut pair = Pair::start().await;
     let mut people = people(&pair).await;
     pair.redis.kill().await;
@@ -127,9 +121,6 @@ async fn it_is_killed_and_comes_back_with_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_emptied_and_what_is_in_memory_is_put_back() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let [mut alice, mut bob, _] = people(&pair).await;
     pair.redis.run::<()>(&cmd("FLUSHALL")).await;
@@ -143,9 +134,6 @@ async fn it_is_emptied_and_what_is_in_memory_is_put_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_hangs_and_goes_on() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut people = people(&pair).await;
     pair.redis.hang();
@@ -184,9 +172,6 @@ async fn it_hangs_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
     use crate::sessions::back_channel_logout::{claims, header, tell};
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let [mut alice, ..] = people(&pair).await;
     pair.redis.hang();
@@ -208,9 +193,6 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later() {
     use crate::sessions::back_channel_logout::{claims, header, tell};
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let [_, mut bob, _] = people(&pair).await;
     pair.redis.hang();
@@ -232,7 +214,7 @@ async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later
 }
 
 /// Waits until somebody is signed in with neither.
-async fn over_everywhere(pair: &Pair, browser: &mut Browser) {
+pub(super) async fn over_everywhere(pair: &Pair, browser: &mut Browser) {
     let mut got = [0; 2];
     let gone = async {
         while got != [401, 401] {
@@ -244,164 +226,7 @@ async fn over_everywhere(pair: &Pair, browser: &mut Browser) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_ours_counts_as_absent_and_is_counted() {
-    if RedisServer::left_out() {
-        return;
-    }
-    let pair = Pair::start().await;
-    let sealed = async |key: &str| {
-        pair.redis
-            .run::<String>(cmd("HGET").arg(key).arg("r"))
-            .await
-    };
-    let key_of = async |person: &str| {
-        let before = pair.redis.keys("ludgate:s:").await;
-        let browser = pair.one.signed_in(person).await;
-        let after = pair.redis.keys("ludgate:s:").await;
-        let key = after
-            .into_iter()
-            .find(|key| !before.contains(key))
-            .expect("a record");
-        (browser, key)
-    };
-    let ((mut alice, of_alice), (mut bob, of_bob)) = (key_of("alice").await, key_of("bob").await);
-    let record = sealed(&of_alice).await;
-    let half = record[..record.len() / 2].to_owned();
-    for (what, forged) in [
-        ("truncated", half),
-        ("another's", record),
-        ("nothing", String::new()),
-    ] {
-        let version = 1000;
-        pair.redis
-            .run::<i64>(
-                cmd("HSET")
-                    .arg(&of_bob)
-                    .arg("v")
-                    .arg(version)
-                    .arg("r")
-                    .arg(forged),
-            )
-            .await;
-        bob.turn_to(pair.other.running.address);
-        assert_eq!(bob.fetch("/apps/usr/x").await.status(), 401, "{what}");
-    }
-    pair.redis.run::<i64>(cmd("DEL").arg(&of_alice)).await;
-    pair.redis
-        .run::<()>(cmd("SET").arg(&of_alice).arg("a text"))
-        .await;
-    alice.turn_to(pair.other.running.address);
-    assert_eq!(
-        alice.fetch("/apps/usr/x").await.status(),
-        401,
-        "another type"
-    );
-    pair.other
-        .until_counted("ludgate_session_store_commands_total{result=\"foreign\"}")
-        .await;
-    // Where they are in memory they go on.
-    for browser in [&mut alice, &mut bob] {
-        browser.turn_to(pair.one.running.address);
-        assert_eq!(browser.fetch("/apps/usr/x").await.status(), 200);
-    }
-    for nonsense in [
-        "ended",
-        "ended x 1",
-        "changed ../../",
-        "app /",
-        "",
-        "\u{0}",
-        "quit now",
-    ] {
-        pair.redis
-            .run::<i64>(cmd("PUBLISH").arg("ludgate:events").arg(nonsense))
-            .await;
-    }
-    assert_eq!(
-        admin(&pair.one, "GET", "subject=bob").await["sessions"]
-            .as_array()
-            .map(Vec::len),
-        Some(1)
-    );
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn with_tls_and_a_user_of_its_own() {
-    if RedisServer::left_out() {
-        return;
-    }
-    let made =
-        rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).expect("a certificate");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    std::fs::write(path("tls.crt"), made.cert.pem()).expect("written");
-    std::fs::write(path("tls.key"), made.signing_key.serialize_pem()).expect("written");
-    let port = crate::support::world::free_port().to_string();
-    // The commands that docs/sessions.md names, and no others.
-    let acl = include_str!("../../../docs/sessions.md")
-        .lines()
-        .find_map(|line| line.trim().strip_prefix("user ludgate "))
-        .expect("documented");
-    std::fs::write(
-        path("users.acl"),
-        format!("user default on nopass ~* &* +@all\nuser ludgate {acl}\n"),
-    )
-    .expect("written");
-    let (tls_port, certificate, key, users) =
-        (&*port, path("tls.crt"), path("tls.key"), path("users.acl"));
-    let redis = RedisServer::with(&[
-        "--tls-port",
-        tls_port,
-        "--tls-cert-file",
-        &certificate,
-        "--tls-key-file",
-        &key,
-        "--tls-auth-clients",
-        "no",
-        "--aclfile",
-        &users,
-    ])
-    .await;
-    let store = format!("rediss://ludgate:secret@localhost:{port}");
-    let section = format!(
-        "{}store_ca = \"{}\"\n",
-        redis.section_at(&store),
-        path("tls.crt")
-    );
-    let one = crate::support::world::World::with(&section, crate::sessions::store::with_operators)
-        .await
-        .ready()
-        .await;
-    let other = one.replica(crate::sessions::store::with_operators).await;
-    let pair = Pair { one, other, redis };
-    pair.connected(1).await;
-    let [mut alice, mut bob, _] = people(&pair).await;
-    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
-    pair.advance(5 * MINUTE).await;
-    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
-    let refreshed = async { while pair.one.provider.calls("refresh") < 1 {} };
-    tokio::time::timeout(PATIENCE, refreshed)
-        .await
-        .expect("its turn was taken");
-    assert_eq!(admin(&pair.one, "DELETE", "subject=bob").await["ended"], 1);
-    over_everywhere(&pair, &mut bob).await;
-    admin(&pair.other, "DELETE", "app=usr").await;
-    for world in [&pair.one, &pair.other] {
-        let metrics = world.admin("/metrics", "").await.text();
-        assert!(
-            !metrics.contains("session_store_commands_total{result=\"error\"}"),
-            "{metrics}"
-        );
-    }
-    let denied: Vec<redis::Value> = pair.redis.run(cmd("ACL").arg("LOG")).await;
-    assert!(denied.is_empty(), "nothing was refused: {denied:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_forgot_what_was_ended_is_told_again() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let [mut alice, mut bob, _] = people(&pair).await;
     // As after a restart from an older copy: the record as it was, and no word of its end.
@@ -455,9 +280,6 @@ async fn a_store_that_forgot_what_was_ended_is_told_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_whose_sessions_were_ended_while_one_could_not_hear_it_ends_there_too() {
-    if RedisServer::left_out() {
-        return;
-    }
     let mut pair = Pair::start().await;
     let [_, mut bob, _] = people(&pair).await;
     bob.turn_to(pair.other.running.address);
@@ -479,9 +301,6 @@ async fn an_app_whose_sessions_were_ended_while_one_could_not_hear_it_ends_there
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_begins_more_app_sessions_than_may_be_does_not_fill_the_store() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let alice = pair.one.signed_in("alice").await;
     for _ in 0..200 {
@@ -498,9 +317,6 @@ async fn who_begins_more_app_sessions_than_may_be_does_not_fill_the_store() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_no_writes_is_left_and_tried_again() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let [mut alice, ..] = people(&pair).await;
     // As one that was made a follower of another.

@@ -14,15 +14,6 @@ use crate::support::{
     world::{SECRET, client, free_port},
 };
 
-fn left_out() -> bool {
-    let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-    let skip = out.split(',').any(|name| name == "faketime");
-    if skip {
-        eprintln!("left out: faketime (LUDGATE_TEST_WITHOUT={out})");
-    }
-    skip
-}
-
 /// What the wrapper of libfaketime would preload: its build with a lock (`-m`). Without one, a
 /// thread can see the machine's time while another reads the file.
 fn library() -> PathBuf {
@@ -114,9 +105,6 @@ impl Site {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
-    if left_out() {
-        return;
-    }
     let mut site = Site::start(false).await;
     let mut alice = site.signed_in().await;
     for by in ["+1h", "-1h", "+1y", "-1y", "-80y", "+30"] {
@@ -140,9 +128,6 @@ async fn a_wall_clock_that_jumps_ends_no_session_and_lengthens_none() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_that_passes_in_leaps_ends_sessions_and_nothing_else() {
-    if left_out() {
-        return;
-    }
     let mut site = Site::start(true).await;
     let mut alice = site.signed_in().await;
     // Forward only: what a system calls monotonic does not go back.

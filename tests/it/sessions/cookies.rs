@@ -6,8 +6,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_authorised_request_makes_the_session_and_is_forwarded_at_once_with_its_body()
- {
+async fn the_first_authorised_request_makes_the_session_and_is_forwarded_at_once_with_its_body() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let answer = alice

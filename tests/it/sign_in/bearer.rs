@@ -239,8 +239,7 @@ async fn a_rotated_key_is_found_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verified_token_is_verified_again_at_expiry_at_a_key_change_and_now_and_then()
-{
+async fn a_verified_token_is_verified_again_at_expiry_at_a_key_change_and_now_and_then() {
     let world = World::new().await.ready().await;
     let token = format!("Bearer {}", world.provider.access_token("alice"));
     for _ in 0..3 {

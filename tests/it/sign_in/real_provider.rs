@@ -1,172 +1,14 @@
 //! The sign-in suite against a second, certified provider: npm `oidc-provider`, as `make test`
 //! installs it.
 
-use std::{collections::BTreeMap, process::Stdio};
-
-use serde_json::Value;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines},
-    process::{Child, ChildStdout, Command},
-};
-
+use crate::support::oidc_provider::OidcProvider;
 use crate::support::{
-    browser::{Browser, From, path_of},
+    browser::{Browser, From},
     message::{Message, PATIENCE},
     raw::Raw,
     world::{SECRET, World, free_port},
 };
-
-/// The provider's process; killed with the value.
-struct OidcProvider {
-    _process: Child,
-    issuer: String,
-}
-
-fn left_out() -> bool {
-    let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-    let skip = out.split(',').any(|name| name == "oidc-provider");
-    if skip {
-        eprintln!("left out: oidc-provider (LUDGATE_TEST_WITHOUT={out})");
-    }
-    skip
-}
-
-/// State, processor time and place in the kernel of each thread of a process.
-fn what_it_does(process: u32) -> String {
-    let read = |file: &std::path::Path| std::fs::read_to_string(file).unwrap_or_default();
-    let threads = std::fs::read_dir(format!("/proc/{process}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let one = |thread: std::path::PathBuf| {
-        format!(
-            "{} wchan {}\n",
-            read(&thread.join("stat")).trim_end(),
-            read(&thread.join("wchan"))
-        )
-    };
-    threads.map(|thread| one(thread.path())).collect()
-}
-
-impl OidcProvider {
-    /// A Node.js that has said nothing for half a minute is ended and started anew, at most twice,
-    /// and what it was doing is printed: seen once among some hundred starts, with nothing of ours
-    /// under way yet.
-    async fn start(host: &str, algorithm: &str) -> OidcProvider {
-        for _ in 0..3 {
-            let (mut process, mut lines) = Self::spawn(host, algorithm);
-            let Ok(line) = tokio::time::timeout(PATIENCE, lines.next_line()).await else {
-                eprintln!("{}", what_it_does(process.id().expect("it runs")));
-                process.kill().await.expect("it ends");
-                continue;
-            };
-            let line = line
-                .expect("readable")
-                .expect("a line: was `npm ci` run in tests/real/oidc-provider?");
-            let said: Value = serde_json::from_str(&line).expect("JSON");
-            let issuer = said["issuer"].as_str().expect("an issuer").to_owned();
-            return OidcProvider {
-                _process: process,
-                issuer,
-            };
-        }
-        panic!("the provider did not start, three times over");
-    }
-
-    fn spawn(host: &str, algorithm: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
-        let folder =
-            std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/real/oidc-provider");
-        let mut process = Command::new("node")
-            .arg("op.mjs")
-            .current_dir(folder)
-            .env("REDIRECT_URI", format!("http://{host}/oauth2/callback"))
-            .env("CLIENT_SECRET", SECRET)
-            .env(
-                "BACKCHANNEL_LOGOUT_URI",
-                format!("http://{host}/oauth2/backchannel_logout"),
-            )
-            .env("ID_TOKEN_ALG", algorithm)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("node is installed; `make test` installs it");
-        let lines = BufReader::new(process.stdout.take().expect("an output")).lines();
-        (process, lines)
-    }
-
-    /// What a browser does there: redirects and cookies, and a click on a name.
-    async fn visit(&self, authorize: &str, person: &str) -> String {
-        self.visit_with(&mut BTreeMap::new(), authorize, person)
-            .await
-    }
-
-    /// One request of a browser there, with its cookies; `more` ends the head.
-    async fn ask(&self, jar: &mut BTreeMap<String, String>, start: &str, more: &str) -> Message {
-        let address: std::net::SocketAddr = self
-            .issuer
-            .strip_prefix("http://")
-            .expect("http")
-            .parse()
-            .expect("an address");
-        let cookies: Vec<String> = jar
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let request = format!(
-            "{start} HTTP/1.1\r\nHost: {address}\r\nCookie: {}\r\nConnection: close\r\n{more}",
-            cookies.join("; ")
-        );
-        let answer: Message = Raw::exchange(address, request).await;
-        for line in answer.all("set-cookie") {
-            let (name, value) = line
-                .split(';')
-                .next()
-                .and_then(|pair| pair.split_once('='))
-                .expect("a pair");
-            jar.insert(name.to_owned(), value.to_owned());
-        }
-        answer
-    }
-
-    /// Signs the browser out there, which tells whoever it had signed in to.
-    async fn sign_out(&self, jar: &mut BTreeMap<String, String>) {
-        let page = self.ask(jar, "GET /session/end", "\r\n").await.text();
-        let token = page
-            .split("name=\"xsrf\" value=\"")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next());
-        let body = format!(
-            "xsrf={}&logout=yes",
-            token.unwrap_or_else(|| panic!("no token in {page}"))
-        );
-        let kind = "Content-Type: application/x-www-form-urlencoded";
-        let more = format!("{kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let done = self.ask(jar, "POST /session/end/confirm", &more).await;
-        assert!(matches!(done.status(), 200 | 302 | 303), "{}", done.text());
-    }
-
-    async fn visit_with(
-        &self,
-        jar: &mut BTreeMap<String, String>,
-        authorize: &str,
-        person: &str,
-    ) -> String {
-        let mut target = path_of(authorize);
-        for _ in 0..8 {
-            let answer = self.ask(jar, &format!("GET {target}"), "\r\n").await;
-            let location = answer
-                .header("location")
-                .unwrap_or_else(|| panic!("{}: {}", answer.start, answer.text()));
-            match location.strip_prefix(&self.issuer).unwrap_or(&location) {
-                away if away.starts_with("http") => return path_of(away),
-                uid if uid.starts_with("/interaction/") => target = format!("{uid}?login={person}"),
-                other => target = other.to_owned(),
-            }
-        }
-        panic!("the provider goes in circles");
-    }
-}
+use std::collections::BTreeMap;
 
 async fn world(algorithm: &str) -> (World, OidcProvider) {
     world_with(algorithm, "").await
@@ -220,9 +62,6 @@ async fn sign_in(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_sign_in_at_a_certified_provider_and_reach_what_their_groups_allow() {
-    if left_out() {
-        return;
-    }
     for algorithm in ["RS256", "ES256"] {
         let (world, provider) = world(algorithm).await;
         let (mut alice, page) = sign_in(&world, &provider, "/apps/grp/x?y=%2F", "alice").await;
@@ -243,9 +82,6 @@ async fn people_sign_in_at_a_certified_provider_and_reach_what_their_groups_allo
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callback_of_the_certified_provider_is_good_once_and_for_one_browser() {
-    if left_out() {
-        return;
-    }
     let (world, provider) = world("RS256").await;
     let mut alice = world.browser();
     let start = alice.open("/oauth2/start?rd=/apps/grp/").await;
@@ -276,9 +112,6 @@ async fn a_callback_of_the_certified_provider_is_good_once_and_for_one_browser()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_access_token_of_the_certified_provider_is_a_credential() {
-    if left_out() {
-        return;
-    }
     let (world, provider) = world("RS256").await;
     // The code is taken from the browser on its way back and exchanged here, to get at an access
     // token.
@@ -360,9 +193,6 @@ async fn an_access_token_of_the_certified_provider_is_a_credential() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_tabs_sign_in_at_the_certified_provider_and_each_lands_on_its_own_page() {
-    if left_out() {
-        return;
-    }
     let (world, provider) = world("ES256").await;
     let mut browser = world.browser();
     let mut pending = Vec::new();
@@ -400,9 +230,6 @@ async fn ten_tabs_sign_in_at_the_certified_provider_and_each_lands_on_its_own_pa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_sign_out() {
-    if left_out() {
-        return;
-    }
     let (world, provider) = world("RS256").await;
     let (mut carol, page) = sign_in(&world, &provider, "/apps/usr/", "carol").await;
     assert_eq!(page.status(), 200);
@@ -438,9 +265,6 @@ async fn people_of_the_certified_provider_are_told_who_they_are_why_not_and_can_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_out_at_the_certified_provider_ends_what_is_open_here() {
-    if left_out() {
-        return;
-    }
     let (world, provider) = world("RS256").await;
     let (mut browser, mut jar) = (world.browser(), BTreeMap::new());
     let start = browser
@@ -479,11 +303,7 @@ async fn sign_out_at_the_certified_provider_ends_what_is_open_here() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_at_recheck_do_not_trip_a_provider_that_detects_reuse()
- {
-    if left_out() {
-        return;
-    }
+async fn two_hundred_requests_at_recheck_do_not_trip_a_provider_that_detects_reuse() {
     let (world, provider) = world_with("ES256", "[session]\nrecheck = \"2s\"\n").await;
     let (mut alice, page) = sign_in(&world, &provider, "/apps/grp/x", "alice").await;
     assert_eq!(page.status(), 200);

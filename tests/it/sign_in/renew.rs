@@ -149,9 +149,6 @@ async fn the_end_of_a_renewal_is_for_who_has_a_session_there() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_page() {
-    if Chromium::left_out() {
-        return;
-    }
     let secure = Secure::start().await;
     let browser = Chromium::believing("MAP *.test 127.0.0.1", Some(&secure.key)).await;
     let click_alice = async || {
@@ -189,7 +186,7 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
         assert_eq!(
             browser.run_async(status).await,
             401,
-            "{here}: the session is over"
+            "{lookup}: the session is over"
         );
         browser
             .run("window.renewed = import('/.ludgate/renew.js').then(script => script.renew()).then(() => 'yes', String)")
@@ -200,12 +197,12 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
         assert_eq!(
             browser.run_async("return window.renewed").await,
             "yes",
-            "{here}"
+            "{lookup}"
         );
         assert_eq!(
             browser.run_async(status).await,
             200,
-            "{here}: with the page never left"
+            "{lookup}: with the page never left"
         );
         assert_eq!(browser.url().await, lookup);
     }

@@ -35,8 +35,7 @@ fn assert_refused(answer: &Message, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_handed_over_from_the_site_to_the_host_and_lands_on_the_page_they_asked_for()
- {
+async fn a_person_is_handed_over_from_the_site_to_the_host_and_lands_on_the_page_they_asked_for() {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
     let page = format!("{}/a/b%2Fc?x=1&y=%26", world.on_host("grp"));
@@ -101,8 +100,7 @@ async fn no_answer_of_the_hand_over_sets_a_domain_or_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ticket_that_is_replayed_late_or_foreign_is_refused_and_sets_no_cookie()
- {
+async fn a_ticket_that_is_replayed_late_or_foreign_is_refused_and_sets_no_cookie() {
     let world = World::new().await.ready().await;
     let mut alice = Origins::new(&world);
     let page = format!("{}/", world.on_host("grp"));

@@ -16,16 +16,6 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Whether the person who runs the tests has none and said so.
-    pub fn left_out() -> bool {
-        let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-        let skip = out.split(',').any(|name| name == "redis");
-        if skip {
-            eprintln!("left out: redis (LUDGATE_TEST_WITHOUT={out})");
-        }
-        skip
-    }
-
     pub async fn start() -> RedisServer {
         RedisServer::with(&[]).await
     }

@@ -4,16 +4,6 @@ use std::process::Command;
 
 use crate::support::{backend::Backend, process::gateway, world::free_port};
 
-/// Whether somebody does without a part; says so.
-pub fn left_out(part: &str) -> bool {
-    let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-    let skip = out.split(',').any(|name| name == part);
-    if skip {
-        eprintln!("left out: {part} (LUDGATE_TEST_WITHOUT={out})");
-    }
-    skip
-}
-
 fn curl(arguments: &[&str]) -> (i32, String) {
     let output = Command::new("curl")
         .args(["--silent", "--include", "--max-time", "10"])
@@ -28,9 +18,6 @@ fn curl(arguments: &[&str]) -> (i32, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
-    if left_out("curl") {
-        return;
-    }
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
     let port = free_port();
@@ -82,9 +69,6 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_is_served_over_tls_with_the_configured_certificate() {
-    if left_out("curl") {
-        return;
-    }
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
     let made =
@@ -125,9 +109,6 @@ async fn curl_is_served_over_tls_with_the_configured_certificate() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
-    if left_out("curl") {
-        return;
-    }
     let backend = Backend::start("app").await;
     for tls in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -20,7 +20,6 @@ use crate::{
         message::{Message, PATIENCE},
         process::{Running, gateway},
         raw::Raw,
-        redis::RedisServer,
         world::{World, free_port},
     },
 };
@@ -327,9 +326,6 @@ async fn websockets_of_one_address_or_person_leave_room_for_the_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
-    if RedisServer::left_out() {
-        return;
-    }
     let pair = Pair::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     pair.redis.quiet().await;

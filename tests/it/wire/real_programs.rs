@@ -9,16 +9,13 @@ use std::{
 
 use tokio::net::TcpStream;
 
-use crate::{
-    support::{
-        backend::Backend,
-        browser::From,
-        message::{Message, PATIENCE},
-        process::{Running, gateway},
-        raw::Raw,
-        world::{World, free_port},
-    },
-    wire::curl::left_out,
+use crate::support::{
+    backend::Backend,
+    browser::From,
+    message::{Message, PATIENCE},
+    process::{Running, gateway},
+    raw::Raw,
+    world::{World, free_port},
 };
 
 /// What a program says, whatever it ends with.
@@ -45,9 +42,6 @@ fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h2load_and_nghttp_are_served_with_and_without_tls() {
-    if left_out("http") {
-        return;
-    }
     let backend = Backend::start("app").await;
     let folder = tempfile::tempdir().expect("a folder");
     let made =
@@ -89,9 +83,6 @@ async fn h2load_and_nghttp_are_served_with_and_without_tls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_are_let_go_and_nobody_else_notices() {
-    if left_out("http") {
-        return;
-    }
     let short = Duration::from_millis(700);
     let world = World::with("", |settings| {
         settings.listen.patience.head = short;
@@ -338,9 +329,6 @@ fn files(folder: &Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nginx_says_the_same_through_the_gateway() {
-    if left_out("http") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder");
     files(folder.path());
     let (at, port) = (folder.path().display(), free_port());
@@ -356,9 +344,6 @@ async fn nginx_says_the_same_through_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn apache_says_the_same_through_the_gateway() {
-    if left_out("http") {
-        return;
-    }
     let folder = tempfile::tempdir().expect("a folder");
     files(folder.path());
     let (at, port) = (folder.path().display(), free_port());

@@ -222,8 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_holds_for_thirty_seconds_in_its_browser_and_origin_while_the_sign_in_lives()
-     {
+    fn a_ticket_holds_for_thirty_seconds_in_its_browser_and_origin_while_the_sign_in_lives() {
         let tickets = Tickets::new();
         let second = Duration::from_secs(1);
         for (vhost, bind, now, expected) in [
