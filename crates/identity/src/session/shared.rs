@@ -99,7 +99,7 @@ impl Sessions {
         };
         // Of two who bring it at once one may have read it before it changed.
         if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
-            self.policy_changes().ring();
+            self.policy_changes().notify();
         }
         sign_in.told(version);
         sign_in.window().extend(now, left.idle);
