@@ -1,5 +1,5 @@
 //! The console's own sign-in as a credential: a cookie with an access token of our issuer, verified
-//! like a bearer token and never believed for being there (behaviour rows 20 and 21).
+//! like a bearer token and never believed for being there (docs/behaviour.md#credentials).
 //!
 //! It makes a session, which carries the token's time: after `recheck` a valid token on the request
 //! proves it again. Without one it counts no longer where membership or ownership matters, and goes

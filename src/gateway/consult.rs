@@ -340,7 +340,7 @@ impl Gateway {
     }
 
     /// Who may not reach a container and may not see its record either is not told that it exists
-    /// (behaviour row 18).
+    /// (docs/behaviour.md#access).
     pub async fn veil(&self, early: Early, token: Option<&Secret>) -> Early {
         match early {
             Early::Refuse(refusal) => Early::Refuse(self.veil_refusal(refusal, token).await),

@@ -1,6 +1,6 @@
-//! Addresses whose tenant may change: a port of the range, and a registered name (behaviour row
-//! 10). What a browser keeps of the last tenant must not reach the next one, nor its scripts run
-//! under the next one's name.
+//! Addresses whose tenant may change: a port of the range, and a registered name
+//! (docs/behaviour.md#hosts). What a browser keeps of the last tenant must not reach the next one,
+//! nor its scripts run under the next one's name.
 //!
 //! A cookie of ours tells which tenant the browser knows. When it names another, the browser is
 //! told once to forget what it has, and comes back.

@@ -17,7 +17,7 @@ pub enum Caller {
         credential: Credential,
     },
     /// A token of our own issuer, or of Arvados, that does not hold: refused, never forwarded
-    /// (behaviour row 20).
+    /// (docs/behaviour.md#credentials).
     BadToken,
     /// Credentials that could not be checked now; nothing is decided on a guess.
     Unverifiable,

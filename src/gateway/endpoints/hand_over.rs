@@ -1,5 +1,5 @@
-//! From the site to another of our origins, without a cookie that both could read (behaviour row
-//! 8).
+//! From the site to another of our origins, without a cookie that both could read
+//! (docs/behaviour.md#tickets).
 //!
 //! The host sends an anonymous person to the site ([`Call::lead_to_site`]); the site, once it knows
 //! who they are and that they may, gives the browser a ticket ([`Call::hand_over`]); the host takes

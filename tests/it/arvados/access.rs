@@ -1,5 +1,5 @@
-//! Who may reach which port of which container, by whichever name (behaviour rows 18 and 46,
-//! section 9).
+//! Who may reach which port of which container, by whichever name
+//! (docs/behaviour.md#access).
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! Arvados tokens in an address (docs/behaviour.md#arvados-tokens): they leave it before anything else
-//! sees it.
+//! Arvados tokens in an address (docs/behaviour.md#arvados-tokens): they leave it before anything
+//! else sees it.
 
 use super::tokens::{HANDSHAKE, assert_unauthorised};
 use crate::support::{

@@ -1,5 +1,5 @@
 //! The configuration is read anew while the gateway runs: whole or not at all, and nobody who may
-//! go on notices (Q15).
+//! go on notices.
 
 use std::{path::Path, process::Stdio};
 

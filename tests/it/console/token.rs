@@ -1,5 +1,5 @@
 //! `identity.access_token_cookie`: the console's own token as a credential, verified like a bearer
-//! token and never believed for being there (behaviour rows 20, 21 and 31).
+//! token and never believed for being there (docs/behaviour.md#credentials).
 
 use std::time::Duration;
 

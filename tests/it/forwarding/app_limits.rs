@@ -1,5 +1,5 @@
 //! A slow app holds up nobody else: what may wait for one, and what may be connected to it, is
-//! bounded (security.md Q9). And a client that signs in without end is told to wait.
+//! bounded (docs/behaviour.md#forwarding). And a client that signs in without end is told to wait.
 
 use crate::{
     forwarding::upstreams::handshake,

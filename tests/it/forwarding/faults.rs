@@ -1,4 +1,5 @@
-//! behaviour.md rows 43-45: what a client gets when an app is not there, is slow, or breaks off.
+//! Faults (docs/behaviour.md#app-states): what a client gets when an app is not there, is slow, or
+//! breaks off.
 
 use std::time::{Duration, Instant};
 

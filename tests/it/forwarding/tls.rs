@@ -1,5 +1,5 @@
-//! behaviour.md row 38: which app is believed to be it, who we are to it, and that nothing is sent
-//! otherwise.
+//! TLS to apps (docs/behaviour.md#forwarding): which app is believed to be it, who we are to it,
+//! and that nothing is sent otherwise.
 
 use std::{net::SocketAddr, path::Path};
 

@@ -1,4 +1,4 @@
-//! behaviour.md rows 37, 38, 43 and 44 at a unix socket: nobody there, somebody new there, a queue
+//! Apps at a unix socket (docs/behaviour.md#forwarding): nobody there, somebody new there, a queue
 //! that is full.
 
 use std::{os::unix::net::UnixListener as StdListener, process::Command, time::Duration};

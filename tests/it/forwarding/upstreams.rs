@@ -1,4 +1,4 @@
-//! behaviour.md rows 36, 38 and 39: whatever an app listens on, it is spoken to in the same way.
+//! Whatever an app listens on, it is reached in the same way (docs/behaviour.md#forwarding).
 
 use crate::support::{
     backend::{Backend, accept_of},

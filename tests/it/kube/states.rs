@@ -1,4 +1,4 @@
-//! What people and programs get of an app in each of its states (behaviour rows 40 to 42).
+//! What people and programs get of an app in each of its states (docs/behaviour.md#app-states).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Lists of a Kubernetes API that goes wrong: whole or not at all (Q6).
+//! Lists of a Kubernetes API that goes wrong: whole or not at all (docs/behaviour.md#kubernetes).
 
 use std::{
     sync::{

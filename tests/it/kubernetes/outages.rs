@@ -1,5 +1,5 @@
 //! The Kubernetes API is away, or silent: the last state stays in force, its age is told, and what
-//! changed meanwhile bites right after (Q5, Q6).
+//! changed meanwhile bites right after (docs/behaviour.md#kubernetes).
 
 use std::time::{Duration, Instant};
 

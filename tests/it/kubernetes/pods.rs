@@ -1,4 +1,5 @@
-//! EndpointSlices of a Kubernetes API: which addresses are used, and which never are (V118).
+//! EndpointSlices of a Kubernetes API: which addresses are used, and which never are
+//! (docs/behaviour.md#kubernetes).
 
 use ludgate::model::app::UpstreamScheme;
 use serde_json::{Value, json};

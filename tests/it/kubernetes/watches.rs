@@ -1,5 +1,5 @@
 //! Watches of a Kubernetes API that goes wrong: an event is never skipped, the past never comes
-//! back (Q6).
+//! back (docs/behaviour.md#kubernetes).
 
 use std::time::{Duration, Instant};
 

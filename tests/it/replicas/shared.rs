@@ -1,6 +1,6 @@
-//! Two gateways that share a Redis act as one (behaviour row 29): whatever ends a session on one of
-//! them ends what is open under it on the other, within two seconds; and of both only one asks the
-//! provider.
+//! Two gateways that share a Redis act as one (docs/behaviour.md#sessions): whatever ends a session
+//! on one of them ends what is open under it on the other, within two seconds; and of both only one
+//! asks the provider.
 
 use std::time::{Duration, Instant};
 

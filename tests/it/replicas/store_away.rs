@@ -1,6 +1,6 @@
 //! The store that two gateways share is killed, hangs, is emptied, is slow, holds what is not ours
-//! (security.md Q8): sessions in memory go on, nobody is let in who may not, nobody who is signed
-//! in is asked to sign in, and it heals by itself.
+//! (docs/behaviour.md#sessions): sessions in memory go on, nobody is let in who may not, nobody who
+//! is signed in is asked to sign in, and it heals by itself.
 
 use crate::{
     replicas::shared::Pair,

@@ -1,6 +1,6 @@
 //! Two processes behind one address, under load: one is killed, then the Redis they share, then
 //! both come back. Nobody is let in who may not, and nobody who is signed in is asked to sign in
-//! (security.md Q8, Q21).
+//! (docs/behaviour.md#sessions).
 
 use std::{
     collections::BTreeMap,

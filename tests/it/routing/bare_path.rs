@@ -20,7 +20,7 @@ async fn an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that() {
         assert_eq!(
             (first.status(), first.header("location").as_deref()),
             (308, Some("/apps/nx/")),
-            "row 2"
+            "no slash"
         );
         world
             .backend("nx")

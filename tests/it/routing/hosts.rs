@@ -1,4 +1,5 @@
-//! Rows 6, 7 and 9: which host is whose, in which spelling, and what an app on its own host gets.
+//! Hosts (docs/behaviour.md#hosts): which host is whose, in which spelling, and what an app on its
+//! own host gets.
 
 use crate::support::{browser::From, origins::Origins, raw::Raw, world::World};
 
@@ -65,7 +66,7 @@ async fn a_host_is_one_authority_of_ours_at_our_port_or_it_is_refused() {
     assert_eq!(
         Raw::exchange(world.running.address, both).await.status(),
         400,
-        "V21"
+        "target and Host name different hosts"
     );
     assert_eq!(world.backend("grp").count(), 0);
     world.check_oracles().await;

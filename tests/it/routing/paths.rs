@@ -1,4 +1,4 @@
-//! behaviour.md rows 1-5 and 11: which paths lead where, and which lead nowhere.
+//! Paths (docs/behaviour.md#paths): which lead where, and which lead nowhere.
 
 use crate::support::{browser::From, message::Message, world::World};
 

@@ -1,4 +1,4 @@
-//! behaviour.md row 27: sign-out that somebody else decides: the provider (back-channel,
+//! Sign-out that another party decides (docs/behaviour.md#sessions): the provider (back-channel,
 //! front-channel), an operator; and ours that goes on to the provider. Everything that the sign-in
 //! opened ends with it.
 

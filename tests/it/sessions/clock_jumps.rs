@@ -1,6 +1,6 @@
-//! The machine's wall clock jumps under a running process (security.md Q22), by libfaketime:
-//! sessions neither end nor live on by it, what others have signed is judged by it, and nothing
-//! panics.
+//! The machine's wall clock jumps under a running process, by libfaketime
+//! (docs/behaviour.md#sessions): sessions neither end nor live on by it, what others have signed is
+//! judged by it, and nothing panics.
 
 use std::{path::PathBuf, process::Command};
 

@@ -1,4 +1,4 @@
-//! behaviour.md rows 21, 22, 24 and V37-V42: what a cookie is worth, where, and for whom.
+//! Session cookies (docs/behaviour.md#credentials): what one is worth, where, and for whom.
 
 use crate::support::{
     browser::{Browser, From, at_built_in_provider},

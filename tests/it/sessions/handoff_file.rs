@@ -1,5 +1,5 @@
-//! A restart keeps people in (security.md S8): the process that stops leaves who is signed in to
-//! the next one, in a sealed file that is good once.
+//! A restart keeps people in (docs/behaviour.md#sessions): the process that stops leaves who is
+//! signed in to the next one, in a sealed file that is good once.
 
 use std::{
     os::unix::fs::PermissionsExt,

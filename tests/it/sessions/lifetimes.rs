@@ -1,4 +1,5 @@
-//! behaviour.md row 25 through the whole gateway, on a clock by hand.
+//! How long sessions live (docs/behaviour.md#sessions), through the whole gateway, on a clock by
+//! hand.
 
 use std::time::Duration;
 

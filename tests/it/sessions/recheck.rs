@@ -1,5 +1,6 @@
-//! behaviour.md row 26: membership is read again, in the background, once for everybody who
-//! notices; what was taken away ends on what is open too; a provider that is away changes nothing.
+//! Recheck (docs/behaviour.md#sessions): membership is read again, in the background, once for
+//! everybody who notices; what was taken away ends on what is open too; a provider that is away
+//! changes nothing.
 
 use std::time::Duration;
 

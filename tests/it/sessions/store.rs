@@ -1,5 +1,5 @@
 //! What the session store keeps, and for how long: the same in memory and in Redis, where every
-//! second request goes to another gateway (behaviour rows 22 and 29).
+//! second request goes to another gateway (docs/behaviour.md#sessions).
 
 use std::time::{Duration, Instant};
 

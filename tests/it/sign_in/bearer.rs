@@ -1,4 +1,5 @@
-//! behaviour.md row 20: bearer tokens. Ours authorise or are refused; others belong to the app.
+//! Bearer tokens (docs/behaviour.md#credentials). Ours authorise or are refused; others belong to
+//! the app.
 
 use serde_json::{Value, json};
 

@@ -186,7 +186,7 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
         assert_eq!(
             browser.run_async(status).await,
             401,
-            "{lookup}: the session is over"
+            "{here}: the session is over"
         );
         browser
             .run("window.renewed = import('/.ludgate/renew.js').then(script => script.renew()).then(() => 'yes', String)")
@@ -197,12 +197,12 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
         assert_eq!(
             browser.run_async("return window.renewed").await,
             "yes",
-            "{lookup}"
+            "{here}"
         );
         assert_eq!(
             browser.run_async(status).await,
             200,
-            "{lookup}: with the page never left"
+            "{here}: with the page never left"
         );
         assert_eq!(browser.url().await, here);
     }

@@ -1,4 +1,4 @@
-//! behaviour.md row 39 and V32, V53, V86, V87, V89: the same decision as HTTP, then bytes both
+//! Opening a WebSocket (docs/behaviour.md#websockets): the same decision as HTTP, then bytes both
 //! ways.
 
 use crate::support::{backend::accept_of, message::Message, raw::Raw, world::World};

@@ -1,5 +1,5 @@
 //! Certificates towards clients: the name that is asked for chooses, and new files are shown
-//! without a restart (Q16).
+//! without a restart.
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -1,5 +1,5 @@
-//! limits of security.md 2.9 that are times: what does not come when it is due ends what waits for
-//! it, and nothing else; each is counted. Times are short configured ones; the tests wait for the
+//! Deadlines (docs/behaviour.md#limits): what does not come when it is due ends what waits for it,
+//! and nothing else; each is counted. Times are short configured ones; the tests wait for the
 //! event.
 
 use std::{net::SocketAddr, time::Duration};

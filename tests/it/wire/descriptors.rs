@@ -1,5 +1,5 @@
-//! Q17, V112: file descriptors run short. The real binary in a process of its own, with a limit of
-//! its own.
+//! File descriptors run short (docs/behaviour.md#limits). The real binary in a process of its own,
+//! with a limit of its own.
 
 use std::{
     collections::HashSet,

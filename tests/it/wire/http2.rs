@@ -1,5 +1,4 @@
-//! HTTP/2 from clients: the same line, the same decisions, and an app that cannot tell (security.md
-//! 0.2 and 2.5).
+//! HTTP/2 from clients: the same line, the same decisions, and an app that cannot tell.
 
 use crate::support::{
     http2::{END_STREAM, Frames, HEADERS, Http2, RST_STREAM, get, whole},

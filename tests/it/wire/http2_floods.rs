@@ -94,12 +94,12 @@ async fn floods_end_the_connection_and_nobody_else_notices() {
     type Round<'r> = Box<dyn Fn(u32) -> Vec<u8> + 'r>;
     let floods: [(&str, Round<'_>, u32); 2] = [
         (
-            "V101 opened and reset",
+            "opened and reset",
             Box::new(|round| [get(1 + 2 * round), reset(1 + 2 * round)].concat()),
             100_000,
         ),
         (
-            "V102 reset by us",
+            "reset by us",
             Box::new(|round| [open(1 + 2 * round), nothing(1 + 2 * round)].concat()),
             100_000,
         ),

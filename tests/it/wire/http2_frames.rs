@@ -1,6 +1,5 @@
 //! HTTP/2 frames that no client should send: each ends its stream or its connection with the code
-//! that RFC 9113 names, and never reaches an app. The sections are those of the RFC; V101-V106 are
-//! rows of security.md.
+//! that RFC 9113 names, and never reaches an app. The sections are those of the RFC.
 
 use crate::support::{
     http2::{

@@ -111,12 +111,12 @@ async fn every_wrong_head_or_body_ends_its_stream_and_reaches_no_app() {
             Stream(&[PROTOCOL]),
         ),
         (
-            "V85 two lengths",
+            "two lengths",
             with(&[("content-length", "1"), ("content-length", "2")]),
             Stream(&[PROTOCOL]),
         ),
         (
-            "V92 a length and no body",
+            "a length and no body",
             with(&[("content-length", "5")]),
             Stream(&[PROTOCOL]),
         ),
@@ -150,12 +150,12 @@ async fn every_wrong_head_or_body_ends_its_stream_and_reaches_no_app() {
     let data = |flags, bytes: &[u8]| Frame::new(DATA, flags, 1, bytes);
     for (name, frames, ends) in [
         (
-            "V92 a body shorter than its length",
+            "a body shorter than its length",
             vec![opens.clone(), data(END_STREAM, b"abc")],
             Stream(&[PROTOCOL]),
         ),
         (
-            "V92 a body longer than its length",
+            "a body longer than its length",
             vec![opens.clone(), data(0, b"abcdefg")],
             Stream(&[PROTOCOL]),
         ),
@@ -228,7 +228,7 @@ async fn a_head_in_many_pieces_is_one_head_and_an_endless_one_ends() {
     );
     pieces.last_mut().expect("pieces").flags = END_HEADERS;
     check(&world, "6.10 in pieces", &pieces, Answered).await;
-    // V103: more than any head may be, in frames that each are fine.
+    // More than any head may be, in frames that each are fine.
     for piece in [1, 1024] {
         let mut client = Frames::connect(world.running.address).await;
         client
@@ -242,9 +242,9 @@ async fn a_head_in_many_pieces_is_one_head_and_an_endless_one_ends() {
         let ended = client.until(|frame| frame.kind == GOAWAY).await;
         assert!(
             ended.is_none_or(|frame| matches!(frame.code(), PROTOCOL | CALM | COMPRESSION)),
-            "V103 {piece}"
+            "{piece}"
         );
-        assert!(sent < 4 << 20, "V103 {piece}: closed after {sent} bytes");
+        assert!(sent < 4 << 20, "{piece}: closed after {sent} bytes");
     }
     world.check_oracles().await;
 }

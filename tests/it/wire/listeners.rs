@@ -1,5 +1,5 @@
 //! Several listeners: people on one, their old links on another that leads to https; who may
-//! connect at all; and which requests may come on a connection (security.md C6, V110, row 6).
+//! connect at all; and which requests may come on a connection (docs/behaviour.md#hosts).
 
 use std::{path::Path, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! security.md 0.2, HTTP/1: what the table says must be done with bytes that no well-behaved client
-//! sends. After every case the oracles hold, and the next good request works.
+//! HTTP/1 (docs/behaviour.md#limits): bytes that no well-behaved client sends. After every case the
+//! oracles hold, and the next good request works.
 
 use crate::support::{raw::Raw, world::World};
 

@@ -1,4 +1,4 @@
-//! behaviour.md rows 36, 38 and 39 as one table: whatever a client speaks, and whatever an app
+//! docs/behaviour.md#forwarding as one table: whatever a client speaks, and whatever an app
 //! speaks over whatever it listens on, the same comes out at both ends.
 
 use http::Request;

@@ -1,5 +1,5 @@
 //! Tickets: how a person who signed in on the site gets a session on another of our origins
-//! (behaviour row 8).
+//! (docs/behaviour.md#tickets).
 //!
 //! A ticket is good once, for thirty seconds, on one origin and in one browser. What it stands for
 //! is kept here; the browser carries a random id, and the server keeps that id's SHA-256 only.

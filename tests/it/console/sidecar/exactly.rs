@@ -29,7 +29,7 @@ type Exception = (&'static str, May, u8);
 const TRAILERS: &str = "(trailers)";
 
 /// On the way to the console. Cookies are none of them: Ludgate's own are sent only where Ludgate
-/// is, and row 31 then has the console see what it sees without.
+/// is, and docs/behaviour.md#cookies then has the console see what it sees without.
 const TO_CONSOLE: [Exception; 23] = [
     ("x-forwarded-for", May::BeWritten, 32),
     ("x-forwarded-host", May::BeWritten, 32),
