@@ -112,7 +112,7 @@ pub struct Running {
     /// Where operators connect.
     pub admin: SocketAddr,
     /// What the threads share.
-    pub gateway: Arc<Gateway>,
+    pub(crate) gateway: Arc<Gateway>,
     feeds: Feeds,
     leaves: Option<Leaves>,
     process: Process,

@@ -27,7 +27,7 @@ const STEPS: &[&[&str]] = &[
     &["admin"],
     &["settings", "cli"],
     &["run"],
-    &["demo"],
+    &["demo", "testing"],
     &["commands"],
     &["main", "lib"],
 ];

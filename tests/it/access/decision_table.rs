@@ -182,7 +182,7 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
         bad_token: format!("{head}.{}", "A".repeat(86)),
         token,
     };
-    let snapshot = world.running.gateway.catalog.load();
+    let snapshot = world.running.internals().snapshot();
     let (mut cells, mut wrong) = (0, Vec::new());
     for (app, may) in APPS {
         for who in PEOPLE {

@@ -8,7 +8,7 @@ use ludgate::{catalog::snapshot::Snapshot, model::access::Access};
 use crate::support::{until::until, world::World};
 
 pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
-    let now = world.running.gateway.catalog.load();
+    let now = world.running.internals().snapshot();
     let specs = now.apps().filter_map(|published| {
         let mut spec = published.spec.clone();
         if spec.id.as_str() == app {
@@ -32,13 +32,10 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
         world.events(&world.browser(), "pub").await,
     );
     assert!(socket.carries().await && others.carries().await);
-    let sessions = &world.running.gateway.sessions;
+    let inside = world.running.internals();
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = sessions.find_sign_in(
-        [cookie.as_bytes()].into_iter(),
-        world.running.gateway.clock.now(),
-    );
-    sessions.end(&sign_in.expect("signed in"));
+    let sign_in = inside.sign_in(&cookie);
+    inside.end_sign_in(&sign_in.expect("signed in"));
     assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
     assert!(others.carries().await, "bob's goes on");
@@ -90,22 +87,19 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
     let mut public = world.events(&world.browser(), "pub").await;
     world
         .running
-        .gateway
-        .catalog
+        .internals()
         .publish(with_access(&world, "usr", Some("group:phusers")));
     assert_eq!(of_bob.farewell().await, Some(1008), "bob is not in phusers");
     assert!(of_alice.carries().await, "alice notices nothing");
     assert_eq!(bob.clone().fetch("/apps/usr/").await.status(), 403);
     world
         .running
-        .gateway
-        .catalog
+        .internals()
         .publish(with_access(&world, "pub", Some("user")));
     assert!(public.is_closed().await, "nobody is signed in there");
     world
         .running
-        .gateway
-        .catalog
+        .internals()
         .publish(with_access(&world, "usr", None));
     assert_eq!(of_alice.farewell().await, Some(1008), "the app is gone");
 }
@@ -118,22 +112,19 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
         world.websocket(&alice, "grp").await,
         world.websocket(&alice, "usr").await,
     );
-    let gateway = &world.running.gateway;
+    let gateway = world.running.internals();
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = gateway
-        .sessions
-        .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now())
-        .expect("signed in");
+    let sign_in = gateway.sign_in(&cookie).expect("signed in");
     let claims = ludgate::model::principal::PersonClaims {
         subject: "alice".into(),
         ..Default::default()
     };
-    let now = world.running.gateway.clock.now();
+    let now = world.running.internals().now();
     sign_in.describe(
         std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])),
         now,
     );
-    gateway.policy_changes.notify();
+    gateway.recheck_streams();
     assert_eq!(grp.farewell().await, Some(1008));
     assert!(usr.carries().await, "what needs no group goes on");
 }
@@ -167,7 +158,7 @@ async fn ended_streams_leave_the_table() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
     let socket = world.websocket(&alice, "grp").await;
-    let listed = || world.running.gateway.metrics.streams.get();
+    let listed = || world.running.internals().open_streams();
     // The tunnel is listed just after its 101 went out.
     until("the stream is listed", || listed() == 1).await;
     drop(socket);

@@ -74,7 +74,7 @@ async fn apps_of_the_file_change_beside_those_of_a_cluster_and_come_before_them(
     let access =
         |snapshot: &Snapshot, id: &str| snapshot.find(id).map(|app| app.spec.access.kind());
     assert_eq!(
-        access(&world.running.gateway.catalog.load(), "both"),
+        access(&world.running.internals().snapshot(), "both"),
         Some("public")
     );
     let text = "[[apps]]\nid = \"both\"\naccess = \"public\"\nupstream = \"http://127.0.0.1:9\"\n";
@@ -86,7 +86,7 @@ async fn apps_of_the_file_change_beside_those_of_a_cluster_and_come_before_them(
     world
         .until(|snapshot| access(snapshot, "both") == Some("user"))
         .await;
-    let now = world.running.gateway.catalog.load();
+    let now = world.running.internals().snapshot();
     assert_eq!(
         (access(&now, "theirs"), access(&now, "grp")),
         (Some("public"), None)

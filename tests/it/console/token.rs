@@ -23,7 +23,7 @@ async fn sidecar() -> World {
 
 /// A token that the console got for somebody: `lasts` seconds, in these groups.
 fn token(world: &World, subject: &str, groups: &[&str], lasts: i64) -> String {
-    let now = world.running.gateway.clock.wall_seconds();
+    let now = world.running.internals().wall_seconds();
     let header = json!({ "alg": "ES256", "typ": "JWT", "kid": world.provider.key_id() });
     // The id tells two of one second apart.
     let id = world.provider.sign(&header, &json!({}));
@@ -111,7 +111,7 @@ async fn a_token_that_does_not_hold_is_nobody_and_is_asked_to_sign_in() {
         assert_eq!(browser.open("/apps/grp/").await.status(), 302, "{bad:.40}");
         assert_eq!(fetch(&mut browser, "pub").await.status(), 200, "{bad:.40}");
     }
-    assert_eq!(world.running.gateway.sessions.count(), 0);
+    assert_eq!(world.running.internals().session_count(), 0);
     assert_eq!(world.backend("grp").count(), 0);
 }
 

@@ -115,16 +115,9 @@ async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
         world.host
     ))
     .await;
-    let (metrics, upstream) = (
-        &world.running.gateway.metrics,
-        &world.running.gateway.forward_metrics,
-    );
-    until("the app is connected", || {
-        upstream.upstream_connections.get() > 0
-    })
-    .await;
+    let inside = world.running.internals();
+    until("the app is connected", || inside.upstream_connections() > 0).await;
     drop(raw);
-    let is_over =
-        || upstream.upstream_connections.get() == 0 && metrics.requests.in_flight.get() == 0;
+    let is_over = || inside.upstream_connections() == 0 && inside.requests_in_flight() == 0;
     until("the request is over", is_over).await;
 }

@@ -181,15 +181,7 @@ async fn a_busy_app_whose_queue_is_full_for_a_while_is_waited_for() {
     .await;
     // Nothing is counted as open while a place in the queue is waited for.
     world.until_counted("ludgate_requests_in_flight 1").await;
-    assert_eq!(
-        world
-            .running
-            .gateway
-            .forward_metrics
-            .upstream_connections
-            .get(),
-        0
-    );
+    assert_eq!(world.running.internals().upstream_connections(), 0);
     listener.set_nonblocking(true).expect("a socket");
     let backend = accepting("full", UnixListener::from_std(listener).expect("a socket"));
     drop(waiting);

@@ -123,7 +123,7 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
             // A watch of a second: who stands still is given up after two.
             let world = api.world("watch = \"1s\"").await;
             assert_eq!(decision(&world, "flip").await, "503 starting");
-            let whole = world.running.gateway.catalog.load().len();
+            let whole = world.running.internals().snapshot().len();
             let witness = Witness::of(&world, |snapshot| {
                 let flip = snapshot.find("flip").map(|app| app.spec.access.kind());
                 (snapshot.len(), flip.unwrap_or("gone"))

@@ -277,7 +277,7 @@ async fn a_name_that_is_no_label_is_no_app_and_is_told() {
     api.put(APPS, HUB, application(&"x".repeat(64), "public", json!({})));
     api.app("well", "public", json!({}));
     let world = api.world("").await;
-    let snapshot = world.running.gateway.catalog.load();
+    let snapshot = world.running.internals().snapshot();
     let of_cluster = |name: &str| OWN.iter().all(|(own, _)| *own != name);
     let mut known: Vec<_> = snapshot
         .apps()
@@ -310,7 +310,7 @@ async fn of_two_apps_of_one_name_the_files_counts_and_then_that_of_the_first_nam
     let world = api.gateway("namespaces = [\"first\", \"second\"]").await;
     world.until(|snapshot| snapshot.is_complete()).await;
     let access = |name: &str| {
-        let snapshot = world.running.gateway.catalog.load();
+        let snapshot = world.running.internals().snapshot();
         snapshot.find(name).map(|app| app.spec.access.to_string())
     };
     assert_eq!(access("twice").as_deref(), Some("user"));

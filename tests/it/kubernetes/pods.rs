@@ -19,7 +19,7 @@ fn pod(address: &str, uid: &str) -> Value {
 
 /// Where an app's requests would go.
 fn addresses(world: &World, app: &str) -> Vec<String> {
-    let snapshot = world.running.gateway.catalog.load();
+    let snapshot = world.running.internals().snapshot();
     match snapshot.find(app).map(|app| &app.spec.upstream.scheme) {
         Some(UpstreamScheme::Pods(pods)) => pods.iter().map(ToString::to_string).collect(),
         other => panic!("{app} has no pods: {other:?}"),

@@ -15,7 +15,7 @@ use crate::support::{
 };
 
 fn access_of(world: &World, app: &str) -> String {
-    let snapshot = world.running.gateway.catalog.load();
+    let snapshot = world.running.internals().snapshot();
     snapshot.find(app).map_or_else(
         || "gone".to_owned(),
         |app| app.spec.access.kind().to_owned(),
@@ -182,9 +182,8 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
     assert!(
         world
             .running
-            .gateway
-            .catalog
-            .load()
+            .internals()
+            .snapshot()
             .find("stranger")
             .is_none()
     );

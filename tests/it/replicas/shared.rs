@@ -137,7 +137,7 @@ async fn access_that_is_narrowed_ends_what_is_open() {
     let pair = Pair::start().await;
     let (_alice, socket, events) = pair.streams("alice").await;
     let narrowed = crate::access::streams::with_access(&pair.other, "grp", Some("group:other"));
-    pair.other.running.gateway.catalog.publish(narrowed);
+    pair.other.running.internals().publish(narrowed);
     end_soon("narrowed", socket, events).await;
 }
 
@@ -216,15 +216,9 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
 
 /// How long ago somebody was proved, as a gateway knows it.
 fn proved(world: &World, browser: &Browser) -> Duration {
-    let gateway = &world.running.gateway;
-    let (cookie, now) = (
-        browser.value("ludgate").expect("a sign-in"),
-        gateway.clock.now(),
-    );
-    let sign_in = gateway
-        .sessions
-        .find_sign_in([cookie.as_bytes()].into_iter(), now)
-        .expect("signed in");
+    let gateway = world.running.internals();
+    let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.now());
+    let sign_in = gateway.sign_in(&cookie).expect("signed in");
     Duration::from_millis(now.0 - sign_in.proved().0)
 }
 

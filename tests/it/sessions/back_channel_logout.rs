@@ -16,7 +16,7 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// The claims of a good token for one person's sign-in.
 pub fn claims(world: &World, subject: Option<&str>, session: Option<&str>, id: &str) -> Value {
-    let now = world.running.gateway.clock.wall_seconds();
+    let now = world.running.internals().wall_seconds();
     let mut claims = json!({
         "iss": world.provider.issuer(), "aud": "ludgate", "iat": now, "exp": now + 120, "jti": id,
         "events": {EVENT: {}},
@@ -47,10 +47,8 @@ pub async fn tell(world: &World, token: &str) -> Message {
 /// The session that the provider has for a browser.
 pub fn session_of(world: &World, browser: &Browser) -> String {
     let cookie = browser.value("ludgate").expect("a sign-in");
-    let gateway = &world.running.gateway;
-    let sign_in = gateway
-        .sessions
-        .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
+    let gateway = world.running.internals();
+    let sign_in = gateway.sign_in(&cookie);
     sign_in
         .expect("signed in")
         .tokens
@@ -75,7 +73,7 @@ async fn a_logout_token_that_does_not_hold_ends_nothing() {
         format!("{}.", token.rsplit_once('.').expect("a signature").0)
     };
     let whole = with(&|_, _| {});
-    let old = world.running.gateway.clock.wall_seconds() - 700;
+    let old = world.running.internals().wall_seconds() - 700;
     for (name, token) in [
         ("nothing", String::new()),
         ("no JWT", "a.b.c".into()),

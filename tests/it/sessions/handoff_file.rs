@@ -19,6 +19,7 @@ use crate::support::{
     backend::Backend,
     browser::Browser,
     message::PATIENCE,
+    until::until,
     world::{Log, SECRET, client, free_port},
 };
 
@@ -81,15 +82,8 @@ impl House {
             inherited: Default::default(),
         };
         let running = run::start(settings, options).await.expect("a gateway");
-        let oidc = running.gateway.oidc.clone().expect("an identity section");
-        let known = async {
-            while !oidc.is_ready() {
-                tokio::task::yield_now().await
-            }
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("the provider is discovered");
+        let inside = running.internals();
+        until("the provider is discovered", || inside.is_provider_known()).await;
         let browser = Browser::new(running.address, &format!("127.0.0.1:{}", self.port));
         (running, browser)
     }

@@ -93,10 +93,10 @@ async fn bytes_of_an_upload_are_use() {
 /// Whether the one sign-in of the world would live a little less than an idle time from now: a
 /// number that changes when it was used.
 fn alive_until(world: &World) -> usize {
-    let gateway = &world.running.gateway;
-    let now = gateway.clock.now();
+    let gateway = world.running.internals();
+    let now = gateway.now();
     (0..40)
-        .filter(|minute| gateway.sessions.any_live_at(now.after(*minute * MINUTE)))
+        .filter(|minute| gateway.any_session_at(now.after(*minute * MINUTE)))
         .count()
 }
 

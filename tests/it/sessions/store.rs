@@ -268,16 +268,11 @@ async fn a_sign_in_that_is_told_by_many_tasks_at_once_counts_once() {
         .await;
     world.until_counted("ludgate_session_store_up 1").await;
     let alice = world.signed_in("alice").await;
-    let (sessions, clock) = (
-        &world.running.gateway.sessions,
-        &world.running.gateway.clock,
-    );
+    let inside = world.running.internals();
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = sessions
-        .find_sign_in([cookie.as_bytes()].into_iter(), clock.now())
-        .expect("signed in");
+    let sign_in = inside.sign_in(&cookie).expect("signed in");
     sign_in.window().forget_told();
-    futures_util::future::join_all((0..32).map(|_| sessions.keep(&sign_in))).await;
+    futures_util::future::join_all((0..32).map(|_| inside.store_sign_in(&sign_in))).await;
     let lists = redis.keys("ludgate:p:").await;
     assert_eq!(lists.len(), 1, "one person: {lists:?}");
     assert_eq!(redis.run::<i64>(redis::cmd("LLEN").arg(&lists[0])).await, 1);

@@ -14,7 +14,7 @@ async fn with(world: &World, target: &str, authorization: &str) -> Message {
 }
 
 fn claims(world: &World) -> Value {
-    let now = world.running.gateway.clock.wall_seconds();
+    let now = world.running.internals().wall_seconds();
     json!({"iss": world.provider.issuer(), "sub": "alice", "aud": "ludgate", "iat": now, "exp": now + 600, "groups": ["phusers"]})
 }
 
@@ -41,7 +41,7 @@ async fn a_token_of_our_issuer_authorises_is_removed_and_makes_no_session() {
             .status(),
         403
     );
-    assert_eq!(world.running.gateway.sessions.count(), 0);
+    assert_eq!(world.running.internals().session_count(), 0);
     world.check_oracles().await;
 }
 

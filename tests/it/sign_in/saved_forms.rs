@@ -192,13 +192,13 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
         "a forged cookie"
     );
     let mut alice = world.signed_in("alice").await;
-    let gateway = &world.running.gateway;
+    let gateway = world.running.internals();
     world.manual_clock.advance(WINDOW);
     // However the records go: still there, swept, and at last forgotten.
     assert!(is_parked(
         &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
     ));
-    gateway.sessions.sweep().await;
+    gateway.sweep_sessions().await;
     assert!(is_parked(
         &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
     ));
@@ -231,10 +231,8 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     );
     let mut bob = world.signed_in("bob").await;
     let cookie = bob.value("ludgate").expect("a sign-in");
-    let found = gateway
-        .sessions
-        .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
-    gateway.sessions.end(&found.expect("signed in"));
+    let found = gateway.sign_in(&cookie);
+    gateway.end_sign_in(&found.expect("signed in"));
     assert!(
         !is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
         "signed out"

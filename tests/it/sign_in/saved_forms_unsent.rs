@@ -87,7 +87,7 @@ async fn an_app_that_is_not_reached_gets_it_later() {
 async fn a_refusal_leaves_it_to_be_sent_later() {
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
-    let catalog = &world.running.gateway.catalog;
+    let catalog = world.running.internals().apps();
     let before = catalog
         .load()
         .followed_by(Vec::new(), Vec::new(), Default::default());

@@ -15,6 +15,7 @@ use crate::support::{
     backend::accept_of,
     message::{PATIENCE, Reader},
     raw::Raw,
+    until::until,
     world::World,
 };
 
@@ -129,14 +130,8 @@ async fn a_frame_under_way_comes_whole_and_nothing_behind_it() {
     );
     let ended = both.world.log.line_with("\"path\":\"/apps/own/ws\"");
     both.world.manual_clock.advance(HALF_AN_HOUR);
-    let decided = async {
-        while both.world.running.gateway.metrics.streams_cut.get() == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, decided)
-        .await
-        .expect("the end is decided");
+    let inside = both.world.running.internals();
+    until("the end is decided", || inside.streams_cut() > 0).await;
     // The rest, and more that must not come through.
     both.client.send(b"def\x81\x84\x00\x00\x00\x00late").await;
     both.app
