@@ -100,7 +100,7 @@ pub fn reachable(permit: Permit) -> Result<Permit, Early> {
     }
 }
 
-/// Rows 22 and 39: a cookie speaks for the person only where our own origin led the browser here.
+/// A cookie speaks for the person only where our own origin led the browser here.
 fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
     match (
         credential,

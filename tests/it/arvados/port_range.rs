@@ -1,4 +1,5 @@
-//! Row 10: containers on a range of ports of one host, for where no wildcard name can be had.
+//! Containers on the ports of one host (docs/behaviour.md#hosts), for where no wildcard name can be
+//! had.
 
 use std::time::Duration;
 

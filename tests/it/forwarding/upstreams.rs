@@ -107,7 +107,7 @@ async fn websocket(world: &World, id: &str) {
     }
 }
 
-/// Row 37: what dies on a kept connection is sent once more when it is safe, and never otherwise.
+/// What dies on a kept connection is sent once more when it is safe, and never otherwise.
 async fn dying(world: &World, id: &str, backend: &Backend) {
     let mut raw = world.raw().await;
     for (method, more, times) in [

@@ -1,5 +1,5 @@
-//! Row 8: how a person who signs in on the site gets a session on an app's own host, and nobody
-//! else does.
+//! Tickets (docs/behaviour.md#tickets): how a person who signs in on the site gets a session on an
+//! app's own host, and nobody else does.
 
 use std::time::Duration;
 
