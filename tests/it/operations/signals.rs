@@ -17,7 +17,9 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::{backend::Backend, message::PATIENCE, process::Running, world::free_port};
+use crate::support::{
+    backend::Backend, message::PATIENCE, process::Running, until::in_time, world::free_port,
+};
 
 fn start(folder: &tempfile::TempDir, port: u16, more: &str) -> Running {
     let text = format!(
@@ -99,7 +101,7 @@ async fn request_once(port: u16) -> Came {
         stream.write_all(request.as_bytes()).await?;
         stream.read_to_end(&mut answer).await
     };
-    match exchanged.await {
+    match in_time("an answer or the end", exchanged).await {
         Ok(_) if answer.starts_with(b"HTTP/1.1 200 ") => Came::Answered,
         Ok(_) => Came::Lost(format!("answered {:?}", String::from_utf8_lossy(&answer))),
         Err(error) => Came::Lost(error.to_string()),

@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::message::PATIENCE;
+use super::{message::PATIENCE, until::in_time};
 
 pub struct RedisServer {
     folder: tempfile::TempDir,
@@ -104,15 +104,18 @@ impl RedisServer {
                 .map(str::to_owned);
             line.and_then(|line| line.split(',').next().map(str::to_owned))
         };
-        let mut before = scripts().await;
-        loop {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            let now = scripts().await;
-            if now == before {
-                return;
+        let quiet = async {
+            let mut before = scripts().await;
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                let now = scripts().await;
+                if now == before {
+                    return;
+                }
+                before = now;
             }
-            before = now;
-        }
+        };
+        in_time("Redis is quiet", quiet).await;
     }
 
     /// As if so much time had passed for it.

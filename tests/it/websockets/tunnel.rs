@@ -19,6 +19,7 @@ use crate::{
         http2::{Http2, whole},
         http2_app::Http2App,
         message::{PATIENCE, Reader},
+        until::in_time,
         world::World,
     },
 };
@@ -81,7 +82,8 @@ async fn open(world: &World, app: &str, http2: bool) -> Box<dyn Both> {
         .expect("written");
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.expect("a head"));
+        let byte = in_time("a head", stream.read_u8()).await;
+        head.push(byte.expect("a head"));
     }
     assert!(
         head.starts_with(b"HTTP/1.1 101"),

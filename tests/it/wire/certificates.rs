@@ -14,7 +14,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::support::{message::PATIENCE, world::World};
+use crate::support::{message::PATIENCE, until::in_time, world::World};
 
 /// A certificate for these names, with its key, written as the files of that name.
 fn write(folder: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
@@ -135,7 +135,7 @@ async fn changed_files_are_shown_from_the_next_handshake_on_and_open_connections
     );
     open.write_all(request.as_bytes()).await.expect("written");
     let mut answer = Vec::new();
-    let _ = open.read_to_end(&mut answer).await;
+    let _ = in_time("an answer", open.read_to_end(&mut answer)).await;
     assert!(
         answer.starts_with(b"HTTP/1.1 200"),
         "{}",

@@ -16,6 +16,7 @@ use crate::{
         http2::{END_STREAM, Frames, GOAWAY, HEADERS, Http2, get, whole},
         message::PATIENCE,
         raw::Raw,
+        until::in_time,
         world::World,
     },
 };
@@ -157,11 +158,14 @@ async fn an_old_connection_ends_with_the_answer_under_way() {
     raw.send(world.request("/apps/pub/x")).await;
     let mut answer = raw.answer().await.expect("an answer");
     // Until it is old, answers say nothing of it.
-    while answer.header("connection").is_none() {
-        raw.send(world.request("/apps/pub/x")).await;
-        answer = raw.answer().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
-    }
+    let old = async {
+        while answer.header("connection").is_none() {
+            raw.send(world.request("/apps/pub/x")).await;
+            answer = raw.answer().await.expect("an answer");
+            assert_eq!(answer.status(), 200);
+        }
+    };
+    in_time("the connection is old", old).await;
     assert_eq!(answer.header("connection").as_deref(), Some("close"));
     assert!(raw.is_closed().await);
     let client = Http2::connect(world.running.address).await;
@@ -346,7 +350,7 @@ async fn half_a_handshake_is_no_connection() {
         .await
         .expect("written");
     let mut said = Vec::new();
-    let _ = plain.read_to_end(&mut said).await;
+    let _ = in_time("the end", plain.read_to_end(&mut said)).await;
     assert!(!said.starts_with(b"HTTP"), "no HTTP without TLS: {said:?}");
     world
         .until_counted("ludgate_connections_refused_total{reason=\"handshake\"} 1")

@@ -4,6 +4,7 @@ use super::http2::{h2c, world};
 use crate::support::{
     http2::{self, END_STREAM, Frame, Frames, GOAWAY, HEADERS, Http2, RST_STREAM, get, whole},
     message::PATIENCE,
+    until::in_time,
     world::World,
 };
 use http::Request;
@@ -61,7 +62,8 @@ async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
     let frame = [0x82, 0x83, 1, 2, 3, 4, b'a', b'b', b'c'];
     let mut echo = [0; 9];
     tunnel.write_all(&frame).await.expect("written");
-    tunnel.read_exact(&mut echo).await.expect("an echo");
+    let read = in_time("an echo", tunnel.read_exact(&mut echo)).await;
+    read.expect("an echo");
     assert_eq!(echo, frame, "byte for byte");
     // It ends with its session, politely, and takes nothing else with it.
     let stream = client

@@ -20,6 +20,7 @@ use crate::support::{
     message::Message,
     raw::Raw,
     tls_app::{Authority, Certificate},
+    until::in_time,
     world::{World, free_port},
 };
 
@@ -103,7 +104,7 @@ async fn status(stream: &mut TlsStream<TcpStream>, host: &str) -> u16 {
     let request = format!("GET /apps/pub/x HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     let _ = stream.write_all(request.as_bytes()).await;
     let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
+    let _ = in_time("an answer", stream.read_to_end(&mut answer)).await;
     let start = String::from_utf8_lossy(&answer)
         .lines()
         .next()
@@ -291,7 +292,7 @@ async fn a_second_listener_leads_to_https_and_sets_nothing() {
             format!("GET {target} HTTP/1.1\r\nHost: {host}:8443\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("written");
         let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
+        let _ = in_time("an answer", stream.read_to_end(&mut answer)).await;
         let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
         let promises: Vec<_> = answer
             .lines()

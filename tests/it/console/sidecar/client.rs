@@ -297,12 +297,16 @@ impl Visit<'_> {
         let head = raw.reader.head().await.expect("readable").expect("a head");
         let mut all = head.raw;
         while !all.ends_with(b"data: one\n\n\r\n") {
-            all.extend(raw.reader.some().await.expect("the first event"));
+            let more = raw.reader.some().await.expect("the first event");
+            assert!(!more.is_empty(), "it ended before the first event");
+            all.extend(more);
         }
         self.ask("POST /go HTTP/1.1", b"Content-Length: 0\r\n\r\n")
             .await;
         while !all.ends_with(b"0\r\n\r\n") {
-            all.extend(raw.reader.some().await.expect("the second event"));
+            let more = raw.reader.some().await.expect("the second event");
+            assert!(!more.is_empty(), "it ended before the second event");
+            all.extend(more);
         }
         let answer = Reader::new(&all[..])
             .message(false)
