@@ -13,4 +13,5 @@ mod names;
 mod report;
 mod rooms;
 mod shape;
+mod skips;
 mod tokens;
