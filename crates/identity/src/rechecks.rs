@@ -1,6 +1,6 @@
-//! Periodic checks of signed-in people at the provider (docs/behaviour.md#sessions): every
-//! `recheck`, in the background, once for all requests that find the check due. A lost group ends
-//! the access that it gave; a provider that does not answer changes nothing.
+//! Periodic checks of signed-in people at the provider (behaviour row 26): every `recheck`, in the
+//! background, once for all requests that find the check due. A lost group ends the access that it
+//! gave; a provider that does not answer changes nothing.
 
 use std::{
     sync::{

@@ -175,7 +175,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// Who stands behind an upstream: it decides which cookies pass (docs/behaviour.md#cookies).
+/// Who stands behind an upstream: it decides which cookies pass (behaviour row 31).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppKind {
     /// An app written by a stranger: no secret of ours or of the console reaches it.

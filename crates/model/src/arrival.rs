@@ -19,7 +19,7 @@ pub struct Arrival {
     pub target: PathAndQuery,
     /// What kind of client is asking.
     pub class: RequestClass,
-    /// Whether cookies on this request speak for the person (docs/behaviour.md#credentials).
+    /// Whether cookies on this request speak for the person (behaviour row 22).
     pub provenance: Provenance,
     /// What the `Origin` header says.
     pub origin: Origin,

@@ -17,7 +17,7 @@ pub enum Caller {
         credential: Credential,
     },
     /// A token of our own issuer, or of Arvados, that does not hold: refused, never forwarded
-    /// (docs/behaviour.md#credentials).
+    /// (behaviour row 20).
     BadToken,
     /// Credentials that could not be checked now; nothing is decided on a guess.
     Unverifiable,

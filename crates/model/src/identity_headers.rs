@@ -1,4 +1,4 @@
-//! How a person is written into the headers that an app reads (docs/behaviour.md#headers).
+//! How a person is written into the headers that an app reads (behaviour row 33).
 //!
 //! Values are computed once per person, not per request. A missing claim gives no header.
 

@@ -1,5 +1,5 @@
 //! Tickets: how a person who signed in on the site gets a session on another of our origins
-//! (docs/behaviour.md#tickets).
+//! (behaviour row 8).
 //!
 //! A ticket is good once, for thirty seconds, on one origin and in one browser. What it stands for
 //! is kept here; the browser carries a random id, and the server keeps that id's SHA-256 only.
@@ -222,7 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_holds_for_thirty_seconds_in_its_browser_and_origin_while_the_sign_in_lives() {
+    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in()
+     {
         let tickets = Tickets::new();
         let second = Duration::from_secs(1);
         for (vhost, bind, now, expected) in [

@@ -1,5 +1,5 @@
 //! Redis, where replicas keep what they all must know: sign-ins, app sessions, tickets, and what
-//! was ended (docs/behaviour.md#sessions).
+//! was ended (behaviour row 29).
 //!
 //! What is kept is sealed; its key is in the sealed text too, so that no record can stand in for
 //! another. Who may write to Redis can sign people out, and nobody in. How a record is used is told

@@ -1,4 +1,4 @@
-//! Sessions that replicas share: memory in front, Redis behind (docs/behaviour.md#sessions).
+//! Sessions that replicas share: memory in front, Redis behind (behaviour row 29).
 //!
 //! Whoever is in memory costs no round trip. What is presented and not in memory is brought from
 //! the store; what begins here is written there before the browser hears of it; what ends here is
