@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::{
     catalog::{Catalog, snapshot::Snapshot},
     gateway::Gateway,
-    model::clock::Moment,
+    model::{clock::Moment, principal::Principal},
     run::Running,
     session::record::SignIn,
 };
@@ -19,6 +19,12 @@ use crate::{
 /// The inside of a running gateway. Clones lead to the same one.
 #[derive(Clone)]
 pub struct Internals(Arc<Gateway>);
+
+/// A live sign-in.
+pub struct FoundSignIn {
+    sign_in: Arc<SignIn>,
+    gateway: Arc<Gateway>,
+}
 
 /// The published apps. Clones lead to the same ones.
 #[derive(Clone)]
@@ -96,19 +102,13 @@ impl Internals {
     }
 
     /// The live sign-in that a cookie value stands for.
-    pub fn sign_in(&self, cookie: &str) -> Option<Arc<SignIn>> {
+    pub fn sign_in(&self, cookie: &str) -> Option<FoundSignIn> {
         let presented = [cookie.as_bytes()].into_iter();
-        self.0.sessions.find_sign_in(presented, self.now())
-    }
-
-    /// Ends a sign-in with its app sessions and streams.
-    pub fn end_sign_in(&self, sign_in: &Arc<SignIn>) {
-        self.0.sessions.end(sign_in);
-    }
-
-    /// Writes a sign-in to the shared store.
-    pub async fn store_sign_in(&self, sign_in: &Arc<SignIn>) {
-        self.0.sessions.keep(sign_in).await;
+        let sign_in = self.0.sessions.find_sign_in(presented, self.now())?;
+        Some(FoundSignIn {
+            sign_in,
+            gateway: self.0.clone(),
+        })
     }
 
     /// Removes expired sessions from memory, as the gateway does every few seconds.
@@ -134,5 +134,38 @@ impl Internals {
     /// Open connections to apps.
     pub fn upstream_connections(&self) -> i64 {
         self.0.forward_metrics.upstream_connections.get()
+    }
+}
+
+impl FoundSignIn {
+    /// Ends it with its app sessions and streams.
+    pub fn end(&self) {
+        self.gateway.sessions.end(&self.sign_in);
+    }
+
+    /// When its groups were last read.
+    pub fn confirmed_at(&self) -> Moment {
+        self.sign_in.proved()
+    }
+
+    /// The provider's id of the session (`sid`).
+    pub fn provider_session(&self) -> Option<String> {
+        self.sign_in.tokens.session_id.clone().map(Into::into)
+    }
+
+    /// Replaces what is known of the person, as a recheck does.
+    pub fn set_principal(&self, principal: Principal) {
+        let now = self.gateway.clock.now();
+        self.sign_in.describe(Arc::new(principal), now);
+    }
+
+    /// Has it count as not stored yet.
+    pub fn forget_stored(&self) {
+        self.sign_in.window().forget_told();
+    }
+
+    /// Writes it to the shared store.
+    pub async fn store(&self) {
+        self.gateway.sessions.keep(&self.sign_in).await;
     }
 }

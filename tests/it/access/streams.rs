@@ -35,7 +35,7 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
     let inside = world.running.internals();
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = inside.sign_in(&cookie);
-    inside.end_sign_in(&sign_in.expect("signed in"));
+    sign_in.expect("signed in").end();
     assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
     assert!(others.carries().await, "bob's goes on");
@@ -119,11 +119,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
         subject: "alice".into(),
         ..Default::default()
     };
-    let now = world.running.internals().now();
-    sign_in.describe(
-        std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])),
-        now,
-    );
+    sign_in.set_principal(ludgate::model::principal::Principal::new(claims, &[]));
     gateway.recheck_streams();
     assert_eq!(grp.farewell().await, Some(1008));
     assert!(usr.carries().await, "what needs no group goes on");

@@ -219,7 +219,7 @@ fn proved(world: &World, browser: &Browser) -> Duration {
     let gateway = world.running.internals();
     let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.now());
     let sign_in = gateway.sign_in(&cookie).expect("signed in");
-    Duration::from_millis(now.0 - sign_in.proved().0)
+    Duration::from_millis(now.0 - sign_in.confirmed_at().0)
 }
 
 #[tokio::test(flavor = "multi_thread")]

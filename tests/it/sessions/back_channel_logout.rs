@@ -49,13 +49,8 @@ pub fn session_of(world: &World, browser: &Browser) -> String {
     let cookie = browser.value("ludgate").expect("a sign-in");
     let gateway = world.running.internals();
     let sign_in = gateway.sign_in(&cookie);
-    sign_in
-        .expect("signed in")
-        .tokens
-        .session_id
-        .clone()
-        .expect("a sid")
-        .into()
+    let sign_in = sign_in.expect("signed in");
+    sign_in.provider_session().expect("a sid")
 }
 
 #[tokio::test(flavor = "multi_thread")]

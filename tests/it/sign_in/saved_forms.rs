@@ -232,7 +232,7 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let mut bob = world.signed_in("bob").await;
     let cookie = bob.value("ludgate").expect("a sign-in");
     let found = gateway.sign_in(&cookie);
-    gateway.end_sign_in(&found.expect("signed in"));
+    found.expect("signed in").end();
     assert!(
         !is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
         "signed out"

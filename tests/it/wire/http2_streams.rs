@@ -77,7 +77,7 @@ async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
     let sign_in = alice.value("ludgate").expect("a sign-in");
     let inside = world.running.internals();
     let sign_in = inside.sign_in(&sign_in);
-    inside.end_sign_in(&sign_in.expect("signed in"));
+    sign_in.expect("signed in").end();
     let mut rest = Vec::new();
     tokio::time::timeout(PATIENCE, tunnel.read_to_end(&mut rest))
         .await
