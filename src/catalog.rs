@@ -1,10 +1,10 @@
-//! Which apps there are: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole, and what can
-//! only be looked up when somebody asks for it.
+//! The apps: an immutable [`Snapshot`](snapshot::Snapshot), swapped whole, and a
+//! [`Resolver`] for apps that cannot be listed.
 
-pub mod from_arvados;
 pub mod from_kubernetes;
 pub mod lookup;
 pub mod metrics;
+pub mod resolver;
 pub mod snapshot;
 
 use std::{net::IpAddr, sync::Arc};
@@ -12,21 +12,22 @@ use std::{net::IpAddr, sync::Arc};
 use arc_swap::ArcSwap;
 
 use crate::model::{
-    app::{App, AppState, UpstreamScheme},
+    app::{App, UpstreamScheme},
+    arrival::Arrival,
     policy_changes::PolicyChanges,
     vhost::VirtualHost,
 };
-use from_arvados::Containers;
 use lookup::Lookup;
 use metrics::CatalogMetrics;
+use resolver::Resolver;
 use snapshot::Snapshot;
 
 /// The snapshot in force. Cloning gives the same catalogue.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     current: Arc<ArcSwap<Snapshot>>,
-    /// What cannot be listed.
-    containers: Option<Arc<Containers>>,
+    /// Apps that cannot be listed.
+    resolver: Option<Arc<dyn Resolver>>,
     policy_changes: PolicyChanges,
     metrics: Arc<CatalogMetrics>,
 }
@@ -35,18 +36,18 @@ impl Catalog {
     /// A catalogue that begins with this snapshot.
     pub fn new(
         first: Snapshot,
-        containers: Option<Arc<Containers>>,
+        resolver: Option<Arc<dyn Resolver>>,
         policy_changes: PolicyChanges,
         metrics: Arc<CatalogMetrics>,
     ) -> Catalog {
         let current = Arc::new(ArcSwap::from_pointee(first));
         let catalog = Catalog {
             current,
-            containers,
+            resolver,
             policy_changes,
             metrics,
         };
-        catalog.count();
+        catalog.update_count();
         catalog
     }
 
@@ -63,31 +64,42 @@ impl Catalog {
     /// Puts another snapshot in force, all at once, and has every stream judged by it.
     pub fn publish(&self, next: Snapshot) {
         self.current.store(Arc::new(next));
-        self.count();
+        self.update_count();
         self.policy_changes.notify();
     }
 
-    /// What is at a place. Waits only for what must be looked up and is not known yet; `client` is
-    /// who asks.
-    ///
-    /// Cancel safety: a look-up under way goes on, and what it finds is kept.
-    pub async fn at(&self, vhost: &VirtualHost, snapshot: &Snapshot, client: IpAddr) -> Lookup {
-        let lookup = snapshot.at(vhost);
-        match &self.containers {
-            Some(containers) => Box::pin(containers.beside(vhost, lookup, client)).await,
-            None => lookup,
+    /// What is at the virtual host of a request. Waits only for an app that must be looked up and
+    /// is not cached. A credential in the address moves to `address_token`.
+    pub async fn look_up(
+        &self,
+        arrival: &mut Arrival,
+        snapshot: &Snapshot,
+        client: IpAddr,
+    ) -> Lookup {
+        let lookup = self.find(&arrival.vhost, snapshot, client).await;
+        if let Some(resolver) = &self.resolver {
+            arrival.address_token = resolver.strip_credential(&mut arrival.target, &lookup);
+        }
+        lookup
+    }
+
+    /// What is at a virtual host.
+    pub async fn find(&self, vhost: &VirtualHost, snapshot: &Snapshot, client: IpAddr) -> Lookup {
+        let listed = snapshot.at(vhost);
+        let is_open_question = matches!(listed, Lookup::Unknown | Lookup::Unassigned);
+        match &self.resolver {
+            Some(resolver) if is_open_question => resolver.resolve(vhost, listed, client).await,
+            Some(_) | None => listed,
         }
     }
 
-    /// An app as it is published now at the place where it was reached; `None` when it is there no
-    /// longer. Never waits.
-    pub fn still(&self, app: &Arc<App>, vhost: &VirtualHost) -> Option<Arc<App>> {
-        if let (Some(gateway), Some(containers)) = (app.container(), &self.containers) {
-            return match containers.last_known(&gateway.container, app.id()) {
-                Some(now) => now.filter(|now| now.spec.state == AppState::Running),
-                // Forgotten for others that are asked for more often: nothing says that it changed.
-                None => Some(app.clone()),
-            };
+    /// An app as it is published now at the origin where it was reached; `None` when it is gone.
+    /// Never waits.
+    pub fn still_published(&self, app: &Arc<App>, vhost: &VirtualHost) -> Option<Arc<App>> {
+        if let Some(resolver) = &self.resolver
+            && let Some(now) = resolver.still_published(app)
+        {
+            return now;
         }
         let snapshot = self.load();
         let found = match vhost {
@@ -100,7 +112,7 @@ impl Catalog {
             .cloned()
     }
 
-    fn count(&self) {
+    fn update_count(&self) {
         self.metrics
             .apps
             .set(i64::try_from(self.load().len()).unwrap_or(i64::MAX));

@@ -14,6 +14,7 @@ pub mod frames;
 pub mod interim;
 pub mod lease;
 pub mod metrics;
+pub mod outgoing;
 pub mod pace;
 pub mod pool;
 pub mod proof;
@@ -24,33 +25,27 @@ pub mod standing_headers;
 pub mod tunnel;
 pub mod upgrade;
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    net::{IpAddr, SocketAddr},
-    rc::Rc,
-    sync::Arc,
-    time::Duration,
-};
+use std::{rc::Rc, time::Duration};
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version, header, uri::Scheme};
+use http::{HeaderMap, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
+use tokio::time::Instant;
 
 use crate::{
-    authorize::Permit,
     model::{
-        app::{App, Protocol, UpstreamScheme},
-        arrival::{Arrival, Framing, RequestClass},
+        app::Protocol,
+        arrival::{Framing, RequestClass},
         grpc::Grpc,
-        load::{Holder, Limit, Slot},
+        load::{Limit, Slot},
     },
     session::usage::Usage,
 };
 use body::{Download, Source, Terms, Upload, UploadProgress, UploadState};
 use fault::Fault;
 use lease::{Failed, Lease};
+pub use outgoing::Outgoing;
 use pace::Pace;
-use pool::{Near, Pool};
-use tokio::time::Instant;
+use pool::Pool;
 
 /// However long a client says that it waits for a call, in the end it is over.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -110,7 +105,7 @@ impl Default for ForwardSettings {
     }
 }
 
-/// What came of a forwarded request.
+/// What the app answered.
 pub enum Forwarded {
     /// An answer of the app, to be relayed.
     Answer(Response<Download>),
@@ -125,51 +120,12 @@ pub enum Forwarded {
     },
 }
 
-/// One request on its way out.
-pub struct Outgoing<'r> {
-    /// The right to send it.
-    pub permit: &'r Permit,
-    /// The request as it was judged.
-    pub arrival: &'r Arrival,
-    /// Writes its headers, as `request_headers` does: called again only for a second try.
-    pub headers: &'r dyn Fn() -> HeaderMap,
-    /// Keeps the session alive while bytes move.
-    pub usage: Option<Usage>,
-    /// Who sends it; the port is that of the connection, 0 when it is somebody else's.
-    pub client: SocketAddr,
-    /// What limits of this client are counted under.
-    pub limit_key: Option<IpAddr>,
-    /// When it was found good.
-    pub asked: std::time::Instant,
-}
-
-impl Outgoing<'_> {
-    /// Which of an app's pods it goes to, if that one takes it: a person keeps to one, wherever
-    /// they are, and who is nobody in particular goes by their address.
-    fn near(&self) -> Near {
-        let told = self.permit.app().spec.proxy_protocol;
-        Near {
-            pod: self.pod(),
-            client: told.then_some(self.client),
+impl Forwarded {
+    fn head_mut(&mut self) -> (StatusCode, &mut HeaderMap) {
+        match self {
+            Forwarded::Answer(response) => (response.status(), response.headers_mut()),
+            Forwarded::Switched { head, .. } => (head.status(), head.headers_mut()),
         }
-    }
-
-    fn pod(&self) -> usize {
-        let UpstreamScheme::Pods(pods) = &self.permit.app().spec.upstream.scheme else {
-            return 0;
-        };
-        if pods.len() < 2 {
-            return 0;
-        }
-        // Not keyed: all threads and replicas must come to the same, and nobody gains by knowing
-        // it.
-        let mut hasher = DefaultHasher::new();
-        match self.permit.principal() {
-            Some(person) => person.subject.hash(&mut hasher),
-            None => self.client.ip().hash(&mut hasher),
-        }
-        // Smaller than the number of pods, which is a usize.
-        (hasher.finish() % pods.len() as u64) as usize
     }
 }
 
@@ -194,159 +150,174 @@ impl Forwarder {
     /// A [`Fault`] says whose fault it was; no byte of an answer has then reached the client.
     ///
     /// Cancel safety: dropping the future closes the connection to the app.
-    pub async fn send(&self, outgoing: &Outgoing<'_>, body: Source) -> Result<Forwarded, Fault> {
-        let near = outgoing.near();
-        let Outgoing {
-            permit,
-            arrival,
-            headers,
-            usage,
-            asked,
-            ..
-        } = outgoing;
-        let asked = *asked;
-        let app = permit.app();
-        let settings = &self.pool.settings;
-        let target = permit
-            .destination()
-            .upstream_target()
-            .ok_or(Fault::Unsendable)?;
+    pub async fn send(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        body: Source,
+    ) -> Result<Forwarded, Fault> {
+        let mut forwarded = self.exchange(outgoing, body).await?;
+        let (status, headers) = forwarded.head_mut();
+        let (app, site) = (outgoing.permit.app(), outgoing.site);
+        if status.is_redirection() {
+            bare_path::learn(outgoing.permit, headers, &outgoing.origin());
+        }
+        response_headers::rewrite(headers, app, site);
+        Ok(forwarded)
+    }
+
+    async fn exchange(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        body: Source,
+    ) -> Result<Forwarded, Fault> {
+        let app = outgoing.permit.app();
+        let arrival = &outgoing.request.arrival;
+        let target = outgoing.target()?;
         let limit = app.spec.max_body;
         if let (Some(limit), Framing::Length(length)) = (limit, arrival.framing)
             && length > limit
         {
             return Err(Fault::TooLarge);
         }
-        let assemble = |headers, upload| {
-            assemble(app, arrival.method.clone(), target.clone(), headers, upload)
-        };
-        let holder = Holder::new(permit.principal().map(Arc::as_ref), outgoing.limit_key);
         let has_body = !matches!(arrival.framing, Framing::None | Framing::Length(0));
         let slot = if has_body {
             Slot::Uploading
         } else {
             Slot::Waiting
         };
+        let holder = outgoing.holder();
         let waiting = self.pool.wait(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
-            let request = assemble(headers(), Upload::empty())?;
-            let handshake =
-                upgrade::handshake(&self.pool, app, (near, holder), request, usage.clone());
+            let request = outgoing.assemble(target, Upload::empty())?;
+            let usage = outgoing.usage.clone();
+            let near = (outgoing.near(), holder);
+            let handshake = upgrade::handshake(&self.pool, app, near, request, usage);
             return Box::pin(handshake).await;
         }
-        let may_use_kept = arrival.is_safe_to_repeat() || !self.pool.is_fickle(app);
-        let kept = if may_use_kept {
-            self.pool.take(app, near, asked, holder)
+        let lease = self.connection(outgoing).await?;
+        let deadlines = Deadlines::new(outgoing, &self.pool.settings);
+        let (upload, state) = if has_body {
+            Upload::new(body, self.terms(outgoing, deadlines.is_call))
         } else {
-            None
+            (Upload::empty(), UploadState::none())
         };
-        let lease = match kept {
-            Some(lease) => lease,
-            None => Box::pin(self.pool.lease(app, near, holder)).await?,
-        };
-        // What only says so is no call: an app that cannot take one has its usual deadlines.
-        let call = arrival
-            .grpc
-            .filter(|_| app.spec.protocol == Protocol::Http2);
-        let (upload, state) = match has_body {
-            false => (Upload::empty(), UploadState::none()),
-            true => {
-                // A call of gRPC may say nothing for as long as it likes, in both directions.
-                let pace = || Pace::new(settings.body_gap, settings.body_rate);
-                let terms = Terms {
-                    limit,
-                    usage: usage.clone(),
-                    pace: call.is_none().then(pace),
-                    keeps_trailers: call.is_some(),
-                    metrics: self.pool.metrics.clone(),
-                };
-                Upload::new(body, terms)
-            }
-        };
-        let patience = match call {
-            None => app.spec.timeout,
-            Some(Grpc { timeout }) => timeout
-                .unwrap_or(settings.stream_idle)
-                .min(settings.stream_idle),
-        };
-        // Of the whole call, where its client says one.
-        let deadline = call.and_then(|call| Some(Instant::now() + call.timeout?.min(LONGEST_CALL)));
-        let request = assemble(headers(), upload)?;
-        let sent = match lease.send(request, &state, patience).await {
+        let request = outgoing.assemble(target, upload)?;
+        let mut sent = match lease.send(request, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
-                let once_more = match failed {
-                    // Not a byte of it was written: whatever it is, it was not sent.
-                    Failed {
-                        unsent: Some(request),
-                        ..
-                    } => *request,
-                    Failed {
-                        fault: Fault::DiedUnanswered,
-                        unsent: None,
-                    } if arrival.is_safe_to_repeat() => assemble(headers(), Upload::empty())?,
-                    Failed {
-                        fault,
-                        unsent: None,
-                    } => return Err(fault),
-                };
-                let again = async {
-                    let lease = self.pool.lease(app, near, holder).await?;
-                    lease
-                        .send(once_more, &state, patience)
-                        .await
-                        .map_err(|failed| failed.fault)
-                };
-                Box::pin(again).await?
+                Box::pin(self.send_again(outgoing, failed, &state, deadlines.head)).await?
             }
         };
         drop(waiting);
         state.answered();
-        let mut sent = sent;
         if state.progress() == UploadProgress::Running {
-            // The app may read on whether or not its answer is taken.
+            // The app may go on reading, whether or not its answer is read.
             sent.1.connection.sender.go_on();
         }
-        relay(sent, usage.clone(), state, settings, deadline)
+        let settings = &self.pool.settings;
+        relay(
+            sent,
+            outgoing.usage.clone(),
+            state,
+            settings,
+            deadlines.call,
+        )
+    }
+
+    /// A kept connection, else a new one. A request that must not be sent twice gets no kept
+    /// connection of an app that closes them without notice.
+    async fn connection(&self, outgoing: &Outgoing<'_, '_>) -> Result<Lease, Fault> {
+        let app = outgoing.permit.app();
+        let (near, holder) = (outgoing.near(), outgoing.holder());
+        let is_safe = outgoing.request.arrival.is_safe_to_repeat();
+        let kept = if is_safe || !self.pool.is_fickle(app) {
+            self.pool.take(app, near, outgoing.started, holder)
+        } else {
+            None
+        };
+        match kept {
+            Some(lease) => Ok(lease),
+            None => Box::pin(self.pool.lease(app, near, holder)).await,
+        }
+    }
+
+    /// A gRPC call may pause for as long as it likes, in both directions.
+    fn terms(&self, outgoing: &Outgoing<'_, '_>, is_call: bool) -> Terms {
+        let settings = &self.pool.settings;
+        let pace = || Pace::new(settings.body_gap, settings.body_rate);
+        Terms {
+            limit: outgoing.permit.app().spec.max_body,
+            usage: outgoing.usage.clone(),
+            pace: (!is_call).then(pace),
+            keeps_trailers: is_call,
+            metrics: self.pool.metrics.clone(),
+        }
+    }
+
+    /// Sends the request once more, on a new connection, where that is allowed.
+    async fn send_again(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        failed: Failed,
+        state: &UploadState,
+        patience: Duration,
+    ) -> Result<(Response<Incoming>, Lease), Fault> {
+        let request = match failed {
+            // Not a byte of it was written.
+            Failed {
+                unsent: Some(request),
+                ..
+            } => *request,
+            Failed {
+                fault: Fault::DiedUnanswered,
+                unsent: None,
+            } if outgoing.request.arrival.is_safe_to_repeat() => {
+                outgoing.assemble(outgoing.target()?, Upload::empty())?
+            }
+            Failed {
+                fault,
+                unsent: None,
+            } => return Err(fault),
+        };
+        let app = outgoing.permit.app();
+        let lease = self
+            .pool
+            .lease(app, outgoing.near(), outgoing.holder())
+            .await?;
+        let sent = lease.send(request, state, patience).await;
+        sent.map_err(|failed| failed.fault)
     }
 }
 
-/// The request as it is sent: on HTTP/2 the host is part of the address, and the message frames
-/// itself.
-fn assemble(
-    app: &App,
-    method: Method,
-    target: http::uri::PathAndQuery,
-    mut headers: HeaderMap,
-    body: Upload,
-) -> Result<Request<Upload>, Fault> {
-    let mut request = Request::new(body);
-    let (version, uri) = match app.spec.protocol {
-        Protocol::Http1 => (Version::HTTP_11, Uri::from(target)),
-        Protocol::Http2 => {
-            let host = headers.remove(header::HOST).ok_or(Fault::Unsendable)?;
-            headers.remove(header::TRANSFER_ENCODING);
-            let scheme = match app.spec.upstream.scheme {
-                UpstreamScheme::Https | UpstreamScheme::Container(_) => Scheme::HTTPS,
-                UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => {
-                    Scheme::HTTP
-                }
+/// How long the app may take.
+struct Deadlines {
+    /// For the head of its answer.
+    head: Duration,
+    /// For the whole of a gRPC call, where its client sets a deadline; `None`: no call, or no
+    /// deadline.
+    call: Option<Instant>,
+    is_call: bool,
+}
+
+impl Deadlines {
+    fn new(outgoing: &Outgoing<'_, '_>, settings: &ForwardSettings) -> Deadlines {
+        let app = outgoing.permit.app();
+        let is_http2 = app.spec.protocol == Protocol::Http2;
+        // An app that cannot take a call has its usual deadlines.
+        let Some(Grpc { timeout }) = outgoing.request.arrival.grpc.filter(|_| is_http2) else {
+            return Deadlines {
+                head: app.spec.timeout,
+                call: None,
+                is_call: false,
             };
-            let whole = Uri::builder()
-                .scheme(scheme)
-                .authority(host.as_bytes())
-                .path_and_query(target);
-            (
-                Version::HTTP_2,
-                whole.build().map_err(|_| Fault::Unsendable)?,
-            )
+        };
+        let longest = settings.stream_idle;
+        Deadlines {
+            head: timeout.unwrap_or(longest).min(longest),
+            call: timeout.map(|timeout| Instant::now() + timeout.min(LONGEST_CALL)),
+            is_call: true,
         }
-    };
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = headers;
-    *request.version_mut() = version;
-    Ok(request)
+    }
 }
 
 /// Checks that the answer is one that may be relayed.

@@ -1,82 +1,68 @@
-//! The straight line: peer → incoming → route → catalog → caller → authorize → forward.
-//!
-//! A [`Gateway`] is what all threads share; a [`DataThread`](thread::DataThread) walks the line.
-//! Any early end is a [`Decision`](decision::Decision); `respond` alone makes responses of
-//! decisions, and the line logs once.
+//! What all data threads share.
 
-pub mod access_log;
-pub mod address_token;
-pub mod answer;
-pub mod connection;
-pub mod console_token;
-pub mod consult;
-pub mod decide;
-pub mod decision;
-pub mod endpoints;
-pub mod form_budget;
-pub mod locate;
 pub mod metrics;
-pub mod pages;
-pub mod parked;
-pub mod recognised;
-pub mod request_id;
-pub mod respond;
-pub mod return_to;
 pub mod sign_in_rate;
-pub mod still_allowed;
-pub mod tenant;
-pub mod thread;
-pub mod tunnel;
 
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
 
 use crate::{
-    arvados::tokens::ArvadosTokens,
+    caller::Callers,
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
-    forward::{self, metrics::ForwardMetrics},
+    form_budget::FormBudget,
+    forward::{ForwardSettings, metrics::ForwardMetrics},
     identity::{oidc::Oidc, rechecks::Rechecks},
     model::{clock::Clock, policy_changes::PolicyChanges},
     ops::line_sink::LineSink,
     session::store::Sessions,
 };
-use form_budget::FormBudget;
 use metrics::GatewayMetrics;
 use sign_in_rate::SignInRate;
 
-/// What every data thread shares.
+/// The state of the gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// Which apps there are.
+    /// The apps.
     pub catalog: Catalog,
-    /// Who is signed in.
+    /// Identifies callers.
+    pub callers: Callers,
+    /// The sessions of signed-in people.
     pub sessions: Arc<Sessions>,
-    /// The provider's client; `None`: nobody can sign in, public apps only.
+    /// The client of the identity provider; `None`: public apps only.
     pub oidc: Option<Arc<Oidc>>,
-    /// Asks the provider again about who is signed in; `None`: nobody can sign in.
+    /// Reads group membership again in the background; `None`: nobody can sign in.
     pub rechecks: Option<Arc<Rechecks>>,
-    /// Tokens of Arvados; `None`: they are no credentials.
-    pub arvados: Option<Arc<ArvadosTokens>>,
-    /// The logs of apps' pods; `None`: they are not served.
+    /// The logs of apps' pods; `None`: not served.
     pub logs: Option<PodLogs>,
-    /// What may be collected before anybody is authorised.
+    /// Bounds the bodies that are collected before anybody is authorized.
     pub forms: FormBudget,
-    /// How often one client may sign in.
+    /// Limits how often one client may sign in.
     pub sign_in_rate: SignInRate,
     /// Time.
     pub clock: Clock,
-    /// What is counted.
+    /// Metrics of requests, decisions and streams.
     pub metrics: Arc<GatewayMetrics>,
-    /// What the forwarder counts.
+    /// Metrics of the forwarder.
     pub forward_metrics: Arc<ForwardMetrics>,
-    /// Rings when streams must be judged again.
+    /// Notifies when streams must be checked again.
     pub policy_changes: PolicyChanges,
-    /// Where request lines go.
+    /// Where access-log lines go.
     pub log: LineSink,
-    /// Deadlines towards apps.
-    pub forward: forward::ForwardSettings,
+    /// Deadlines and limits towards apps.
+    pub forward: ForwardSettings,
     /// The runtime for everything that is not a request.
     pub control: Handle,
+}
+
+impl Gateway {
+    /// Revokes the refresh token of an ended sign-in at the provider, in the background.
+    pub fn revoke_at_provider(&self, sign_in: &Arc<crate::session::record::SignIn>) {
+        if let Some(oidc) = &self.oidc {
+            let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
+            self.control
+                .spawn(async move { oidc.revoke(&sign_in).await });
+        }
+    }
 }

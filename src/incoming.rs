@@ -1,18 +1,22 @@
-//! From bytes that a parser accepted to one validated [`Arrival`], or a reason for refusing them.
+//! From bytes that a parser accepted to one validated [`IncomingRequest`], or a reason to refuse
+//! them.
 //!
-//! Ambiguous input is refused, never repaired; what is made here is the only thing later stages
-//! read.
+//! Invariant: ambiguous input is refused, never repaired. Later stages read what is parsed here;
+//! the header map itself is for `forward` alone, which copies it.
 
 pub mod class;
 pub mod cookies;
+pub mod form;
 pub mod framing;
 pub mod host;
 pub mod http2;
 pub mod names;
 pub mod path;
+pub mod public_port;
 pub mod query;
+pub mod request;
 
-use http::{HeaderMap, Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, header, request::Parts, uri::PathAndQuery};
 
 use crate::model::{
     arrival::{Arrival, Origin, RequestClass},
@@ -20,6 +24,7 @@ use crate::model::{
     site::Site,
 };
 use names::Names;
+pub use request::IncomingRequest;
 
 /// Longest method we pass on; the grammar has no limit, apps need none longer.
 const MAX_METHOD: usize = 32;
@@ -138,10 +143,10 @@ fn passed_here(headers: &HeaderMap, site: &Site) -> bool {
         .any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
 }
 
-/// Reads a request head; `ends`: nothing follows it.
+/// Parses a request head; `ends`: no body follows it.
 ///
 /// # Errors
-/// The first reason for refusing it; nothing of it may then be forwarded.
+/// The first reason to refuse it; nothing of it may then be forwarded.
 pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malformed> {
     let method = parts.method.clone();
     if method == Method::CONNECT || method == Method::TRACE || method.as_str().len() > MAX_METHOD {
@@ -153,14 +158,15 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         return Err(Malformed::TooLong);
     }
     path::check(target.as_str())?;
-    let names = Names::of(&parts.headers);
-    let framing = match names.framing {
-        true => framing::read(&parts.headers, parts.version, ends)?,
-        false => framing::unsaid(parts.version, ends),
+    let headers = &parts.headers;
+    let names = Names::of(headers);
+    let framing = if names.framing {
+        framing::read(headers, parts.version, ends)?
+    } else {
+        framing::unsaid(parts.version, ends)
     };
     if names.authorization
-        && parts
-            .headers
+        && headers
             .get_all(header::AUTHORIZATION)
             .iter()
             .nth(1)
@@ -168,30 +174,43 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     {
         return Err(Malformed::Authorization);
     }
-    if names.via && passed_here(&parts.headers, site) {
+    if names.via && passed_here(headers, site) {
         return Err(Malformed::Loop);
     }
     let origin = if names.origin {
-        class::origin(&parts.headers, &vhost, site)
+        class::origin(headers, &vhost, site)
     } else {
         Origin::Absent
     };
-    let fetch = class::FetchMetadata::read(&parts.headers, names);
+    let fetch = class::FetchMetadata::read(headers, names);
     let class = class::classify(parts, names, &fetch, framing)?;
     let provenance = class::provenance(class, &fetch, origin);
-    let calls = names.content_type && class == RequestClass::Program;
+    let is_page = class == RequestClass::Navigation || class == RequestClass::Frame;
+    let may_be_call = names.content_type && class == RequestClass::Program;
+    let sends_form = origin == Origin::Own && class::sends_form(parts, &fetch);
+    let unmarked = without_mark(target).filter(|_| sends_form && site.signs_in);
     Ok(Arrival {
-        wants_html: class == RequestClass::Navigation
-            || class == RequestClass::Frame
-            || class::prefers_html(&parts.headers),
+        wants_html: is_page || class::prefers_html(headers),
         method,
         vhost,
-        target: target.clone(),
-        grpc: calls.then(|| Grpc::of(&parts.headers)).flatten(),
+        resends_form: unmarked.is_some(),
+        target: unmarked.unwrap_or_else(|| target.clone()),
+        grpc: may_be_call.then(|| Grpc::of(headers)).flatten(),
         class,
         provenance,
-        sends_form: origin == Origin::Own && class::sends_form(parts, &fetch),
+        sends_form,
         origin,
         framing,
+        address_token: None,
     })
+}
+
+/// The end of the query by which our page marks a form that it sends again. The form goes to its
+/// own address, so that the app's cookies come along and relative links in the answer hold.
+pub const RESEND_MARK: &str = "ludgate-resume";
+
+/// The target without the mark; `None` where there is none.
+fn without_mark(target: &PathAndQuery) -> Option<PathAndQuery> {
+    let text = target.as_str().strip_suffix(RESEND_MARK)?;
+    PathAndQuery::try_from(text.strip_suffix(['?', '&'])?).ok()
 }

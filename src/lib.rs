@@ -12,17 +12,34 @@ pub use ludgate_ops as ops;
 
 pub mod streams;
 
-pub mod arvados;
 pub mod authorize;
 pub mod incoming;
 pub mod listener;
 pub mod peer;
 pub mod route;
 
+pub mod caller;
 pub mod catalog;
 pub mod forward;
 
+pub mod decide;
+pub mod integrations;
+
+pub mod form_budget;
+
 pub mod gateway;
+
+pub mod access_log;
+pub mod pages;
+pub mod return_to;
+pub mod saved_form;
+pub mod stream_policy;
+
+pub mod respond;
+
+pub mod endpoints;
+
+pub mod handler;
 
 pub mod admin;
 

@@ -20,22 +20,28 @@ use tokio::{
 
 use crate::{
     admin,
-    arvados::{client::Api, tokens::ArvadosTokens},
+    caller::{Callers, bearer::BearerTokens, source::CredentialSource},
     catalog::{
-        Catalog, from_arvados::Containers, from_kubernetes::Feeder, metrics::CatalogMetrics,
+        Catalog, from_kubernetes::Feeder, metrics::CatalogMetrics, resolver::Resolver,
         snapshot::Snapshot,
     },
     cluster::{Cluster, NoCluster, pod_logs::PodLogs},
+    form_budget::FormBudget,
     forward::metrics::ForwardMetrics,
     gateway::{
         Gateway,
-        connection::Service,
-        form_budget::FormBudget,
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
-        thread::DataThread,
     },
+    handler::{Handler, service::Service},
     identity::{oidc::Oidc, rechecks::Rechecks},
+    integrations::{
+        arvados::{
+            client::Api, containers::Containers, credentials::ArvadosCredentials,
+            tokens::ArvadosTokens,
+        },
+        console::ConsoleTokens,
+    },
     listener::{
         self, ListenError, accept, descriptors, inherited::Inherited, metrics::ListenerMetrics,
         seats::Seats, tls,
@@ -236,28 +242,28 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             control,
         ))
     });
-    let (containers, tokens) = match &arvados {
-        Some(arvados) => {
-            let calls = CallCounter::register(
-                registry,
-                "arvados_requests",
-                "Calls to the Arvados API server",
-            );
-            let (api, control) = (Api::new(arvados, calls)?, Handle::current());
-            let system = api.as_system(arvados);
-            let containers = Containers::new(
-                arvados,
-                system,
-                forward.response_head,
-                clock.clone(),
-                control.clone(),
-            );
-            let accept = arvados.accept_sign_in;
-            let tokens = ArvadosTokens::new(api, accept, sessions.clone(), clock.clone(), control);
-            (Some(Arc::new(containers)), Some(Arc::new(tokens)))
-        }
-        None => (None, None),
-    };
+    let bearer = oidc
+        .clone()
+        .map(|oidc| Arc::new(BearerTokens::new(oidc, Handle::current())));
+    let mut sources: Vec<Arc<dyn CredentialSource>> = Vec::new();
+    if let Some(bearer) = &bearer {
+        let console = ConsoleTokens::new(bearer.clone(), sessions.clone(), clock.clone());
+        sources.push(Arc::new(console));
+    }
+    let mut resolver: Option<Arc<dyn Resolver>> = None;
+    if let Some(arvados) = &arvados {
+        let help = "Calls to the Arvados API server";
+        let calls = CallCounter::register(registry, "arvados_requests", help);
+        let api = Api::new(arvados, calls)?;
+        let system = api.as_system(arvados);
+        let timeout = forward.response_head;
+        let control = Handle::current();
+        let containers = Containers::new(arvados, system, timeout, clock.clone(), control.clone());
+        resolver = Some(Arc::new(containers));
+        let accept = arvados.accept_sign_in;
+        let tokens = ArvadosTokens::new(api, accept, sessions.clone(), clock.clone(), control);
+        sources.push(Arc::new(ArvadosCredentials::new(Arc::new(tokens))));
+    }
     let serves_logs = kubernetes
         .as_ref()
         .is_some_and(|kubernetes| kubernetes.logs);
@@ -277,7 +283,7 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let metrics = CatalogMetrics::register(registry);
     let catalog = Catalog::new(
         snapshot,
-        containers,
+        resolver,
         policy_changes.clone(),
         Arc::new(metrics),
     );
@@ -298,8 +304,14 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
     let requests = RequestMetrics::register(registry, CLASSES);
     let gateway = Arc::new(Gateway {
         catalog,
-        rechecks,
-        arvados: tokens,
+        rechecks: rechecks.clone(),
+        callers: Callers::new(
+            sessions.clone(),
+            rechecks.clone(),
+            bearer,
+            sources,
+            clock.clone(),
+        ),
         logs: cluster
             .filter(|_| serves_logs)
             .map(|(cluster, _)| PodLogs::new(cluster)),
@@ -536,7 +548,7 @@ impl Plan {
             drain,
             mut finished,
         } = self;
-        let thread = DataThread::start(gateway);
+        let thread = Handler::start(gateway);
         for Door {
             socket,
             is_shared,
@@ -553,7 +565,7 @@ impl Plan {
                 }
             };
             let service = Rc::new(Service {
-                thread: thread.clone(),
+                handler: thread.clone(),
                 peers,
                 redirects: listen.redirects,
             });

@@ -20,8 +20,9 @@ pub mod values;
 use std::{fmt, num::NonZeroU32, path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    arvados, forward,
+    forward,
     identity::oidc,
+    integrations::arvados,
     listener,
     model::{
         app::AppSpec,

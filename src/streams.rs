@@ -1,9 +1,8 @@
 //! Streams end with the session: WebSockets and lasting responses are judged again while they live.
 //!
-//! Each data thread has its own table; nothing in it is shared or locked. An entry is a question,
-//! "may this stream go on?", put by the gateway; the table asks it again when something changed
-//! (sign-out, access rule, catalogue) and at least twice a second, for expiry. A stream that may
-//! not go on is told to end.
+//! Each data thread has its own table; nothing in it is shared or locked. An entry holds a
+//! [`StreamPolicy`]; the table checks it again when something changed (sign-out, access rule,
+//! catalogue) and at least twice a second, for expiry. A stream whose policy says no is revoked.
 //!
 //! Invariant: no index from sessions to streams exists that could be forgotten to be updated.
 
@@ -18,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::model::{clock::Clock, policy_changes::PolicyChanges};
 
-/// How often every stream is asked, whatever happens; half of what is promised, twice over.
+/// Every stream is checked this often, whatever happens: a quarter of the promised two seconds.
 const ROUND: Duration = Duration::from_millis(500);
 
 /// Why a stream was ended.
@@ -43,7 +42,7 @@ impl RevocationReason {
     }
 }
 
-/// What a stream waits on beside its bytes.
+/// A signal to one stream that it must end.
 #[derive(Debug, Default)]
 pub struct Revocation {
     reason: Cell<Option<RevocationReason>>,
@@ -61,7 +60,7 @@ impl Revocation {
         }
     }
 
-    /// Why, when it was told.
+    /// Why the stream was revoked; `None` while it may go on.
     pub fn reason(&self) -> Option<RevocationReason> {
         self.reason.get()
     }
@@ -72,10 +71,17 @@ impl Revocation {
     }
 }
 
-type Question = Box<dyn Fn() -> Result<(), RevocationReason>>;
+/// Whether a stream may go on: the same rule as for a new request.
+pub trait StreamPolicy {
+    /// Checks it by the apps, the session and the groups of this moment.
+    ///
+    /// # Errors
+    /// Why the stream must end.
+    fn check(&self) -> Result<(), RevocationReason>;
+}
 
 struct Entry {
-    may_go_on: Question,
+    policy: Rc<dyn StreamPolicy>,
     revocation: Rc<Revocation>,
 }
 
@@ -88,14 +94,14 @@ pub struct Streams {
     ended: Counter,
 }
 
-/// Keeps a stream in the table; dropping it takes it out.
+/// Keeps a stream in the table; dropping it removes the stream.
 pub struct StreamGuard {
     streams: Rc<Streams>,
     index: usize,
 }
 
 impl Streams {
-    /// An empty table; `registered` counts its entries, `ended` those that were revocation.
+    /// An empty table; `registered` counts its entries, `ended` revoked ones.
     pub fn new(registered: Gauge, ended: Counter) -> Rc<Streams> {
         Rc::new(Streams {
             entries: RefCell::default(),
@@ -106,16 +112,13 @@ impl Streams {
         })
     }
 
-    /// Lists a stream; `revocation` is told when `may_go_on` says no.
+    /// Registers a stream; `revocation` is set when the policy says no.
     pub fn register(
         self: &Rc<Self>,
         revocation: Rc<Revocation>,
-        may_go_on: impl Fn() -> Result<(), RevocationReason> + 'static,
+        policy: Rc<dyn StreamPolicy>,
     ) -> StreamGuard {
-        let entry = Some(Entry {
-            may_go_on: Box::new(may_go_on),
-            revocation,
-        });
+        let entry = Some(Entry { policy, revocation });
         let mut entries = self.entries.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
             Some(index) => {
@@ -135,17 +138,17 @@ impl Streams {
         }
     }
 
-    /// How many streams are listed.
+    /// Number of registered streams.
     pub fn len(&self) -> usize {
         self.entries.borrow().len() - self.free.borrow().len()
     }
 
-    /// Whether none is listed.
+    /// Whether no stream is registered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Asks every stream; never ends. Costs nothing while no stream is listed.
+    /// Checks every stream, again and again. Costs nothing while no stream is registered.
     pub async fn watch(self: Rc<Self>, clock: Clock, policy_changes: PolicyChanges) {
         let mut changed = policy_changes.subscribe();
         loop {
@@ -153,22 +156,22 @@ impl Streams {
                 self.first.notified().await;
                 continue;
             }
-            // Read before they are asked: time that passes meanwhile is not waited for once more.
-            let asked = clock.now();
-            self.ask_all();
+            // Read before the checks: the time that they take is not waited for once more.
+            let checked = clock.now();
+            self.check_all();
             tokio::select! {
                 _ = changed.changed() => {}
-                () = clock.sleep_until(asked.after(ROUND)) => {}
+                () = clock.sleep_until(checked.after(ROUND)) => {}
             }
         }
     }
 
-    fn ask_all(&self) {
+    fn check_all(&self) {
         for entry in self.entries.borrow().iter().flatten() {
             if entry.revocation.reason().is_some() {
                 continue;
             }
-            if let Err(reason) = (entry.may_go_on)() {
+            if let Err(reason) = entry.policy.check() {
                 self.ended.inc();
                 entry.revocation.revoke(reason);
             }

@@ -1,44 +1,37 @@
-//! `ludgate explain`: what a request would get, by the same functions that judge requests.
+//! `ludgate explain`: what a request would get, by the functions that a request runs through.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+mod sources;
+
+use std::{net::Ipv4Addr, sync::Arc};
 
 use http::{HeaderName, HeaderValue, Request, header, request::Parts};
 
 use super::{BAD_CONFIGURATION, DONE};
 use crate::{
-    arvados::{self, client::Api},
+    authorize::Permit,
+    caller::Identified,
     catalog::{
-        from_arvados::Containers,
-        from_kubernetes::Feeder,
         lookup::Lookup,
         snapshot::{Problem, Snapshot},
     },
     cli::{Explain, Kind},
-    cluster::Cluster,
-    forward,
-    gateway::{
-        decide,
-        decision::{Decision, Early},
-        locate::locate,
-    },
-    incoming,
+    decide::{self, Decision, Target, head::Ingress, labels::DecisionLabel},
+    incoming::IncomingRequest,
     model::{
         access::GroupName,
-        app::{AppSpec, AppState},
+        app::AppState,
         arrival::Arrival,
         caller::{Caller, Credential},
-        clock::Clock,
+        client::Client,
         principal::{PersonClaims, Principal},
         site::Site,
         vhost::VirtualHost,
     },
-    ops::{http_client::CallCounter, logging},
+    ops::logging,
     route::{Route, host::parse_label, path::route},
-    settings::{self, resolve_kubernetes::Kubernetes},
+    settings,
 };
-
-/// The API of a cluster has this long for the list of its apps.
-const PATIENCE: Duration = Duration::from_secs(10);
+use sources::{Lookups, of_cluster};
 
 /// Runs it.
 pub fn run(args: &Explain) -> u8 {
@@ -49,33 +42,21 @@ pub fn run(args: &Explain) -> u8 {
             return BAD_CONFIGURATION;
         }
     };
-    let admin_groups = settings
-        .identity
-        .as_ref()
-        .map(|identity| identity.admin_groups.clone())
-        .unwrap_or_default();
     logging::start(&settings.log);
-    let containers = settings
-        .arvados
-        .as_ref()
-        .map(|arvados| Lookups::new(arvados, &settings.forward));
+    let identity = settings.identity.as_ref();
+    let admin_groups = identity.map(|identity| identity.admin_groups.clone());
+    let admin_groups = admin_groups.unwrap_or_default();
+    let timeout = settings.forward.response_head;
+    let arvados = settings.arvados.as_ref();
+    let lookups = arvados.map(|arvados| Lookups::new(arvados, timeout));
+    let site = settings.site.clone();
+    let apps = settings.apps.clone();
     let snapshot = match settings.kubernetes {
         None => Snapshot::new(settings.site, settings.apps),
-        Some(kubernetes) => {
-            let timeout = settings.forward.response_head;
-            match of_cluster(
-                kubernetes,
-                settings.site.clone(),
-                settings.apps.clone(),
-                timeout,
-            ) {
-                Ok(snapshot) => snapshot,
-                Err(error) => {
-                    eprintln!("kubernetes: {error:#}");
-                    Snapshot::incomplete(settings.site, settings.apps)
-                }
-            }
-        }
+        Some(kubernetes) => of_cluster(kubernetes, site, apps, timeout).unwrap_or_else(|error| {
+            eprintln!("kubernetes: {error:#}");
+            Snapshot::incomplete(settings.site, settings.apps)
+        }),
     };
     let parts = match request(args, snapshot.site()) {
         Ok(parts) => parts,
@@ -84,82 +65,18 @@ pub fn run(args: &Explain) -> u8 {
             return BAD_CONFIGURATION;
         }
     };
-    let caller = caller(args, &admin_groups);
-    let look = |vhost: &VirtualHost| match &containers {
-        Some(Ok(containers)) => containers.look(vhost, &snapshot),
-        // Without its source nothing is known of what cannot be listed.
-        Some(Err(_)) => Lookup::Unavailable,
-        None => snapshot.at(vhost),
-    };
-    if let Some(Err(error)) = &containers {
+    if let Some(Err(error)) = &lookups {
         eprintln!("arvados: {error:#}");
     }
-    print!("{}", explain(&parts, &caller, &snapshot, look).text);
+    let caller = caller(args, &admin_groups);
+    let look_up = |arrival: &mut Arrival| match &lookups {
+        Some(Ok(lookups)) => lookups.look_up(arrival, &snapshot),
+        // Without the source nothing is known of apps that cannot be listed.
+        Some(Err(_)) => Lookup::Unavailable,
+        None => snapshot.at(&arrival.vhost),
+    };
+    print!("{}", explain(&parts, caller, &snapshot, look_up).text);
     DONE
-}
-
-/// The apps of the cluster as they are now. A gateway that runs may know more: the last good form
-/// of what is broken.
-fn of_cluster(
-    Kubernetes {
-        cluster,
-        isolation,
-        logs: _,
-    }: Kubernetes,
-    site: Arc<Site>,
-    own: Vec<AppSpec>,
-    timeout: Duration,
-) -> anyhow::Result<Snapshot> {
-    let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(async {
-        let cluster = Cluster::new(cluster, Clock::system()).await?;
-        let (_, own) = tokio::sync::watch::channel(own);
-        let feeder = Feeder::new(
-            site,
-            own,
-            timeout,
-            isolation,
-            &cluster.settings().namespaces,
-        );
-        let listed = tokio::time::timeout(PATIENCE, feeder.once(&cluster)).await;
-        listed.map_err(|_| {
-            anyhow::anyhow!("the API gave no whole list within {} s", PATIENCE.as_secs())
-        })
-    })
-}
-
-/// Asks the source of what cannot be listed, as the gateway would.
-struct Lookups {
-    runtime: tokio::runtime::Runtime,
-    containers: Arc<Containers>,
-}
-
-impl Lookups {
-    fn new(
-        arvados: &arvados::ArvadosSettings,
-        forward: &forward::ForwardSettings,
-    ) -> anyhow::Result<Lookups> {
-        let runtime = tokio::runtime::Runtime::new()?;
-        let api = Api::new(arvados, CallCounter::default())?;
-        let (system, clock, control) = (
-            api.as_system(arvados),
-            Clock::system(),
-            runtime.handle().clone(),
-        );
-        let containers = Containers::new(arvados, system, forward.response_head, clock, control);
-        Ok(Lookups {
-            runtime,
-            containers: Arc::new(containers),
-        })
-    }
-
-    fn look(&self, vhost: &VirtualHost, snapshot: &Snapshot) -> Lookup {
-        self.runtime.block_on(self.containers.beside(
-            vhost,
-            snapshot.at(vhost),
-            Ipv4Addr::LOCALHOST.into(),
-        ))
-    }
 }
 
 /// What a request would get.
@@ -174,88 +91,109 @@ pub struct Explanation {
     pub text: String,
 }
 
-/// Explains a request, step by step; `look` says what is at the place it arrived at.
+/// Explains a request, step by step; `look_up` says what is at the origin that it arrived at.
 pub fn explain(
     parts: &Parts,
-    caller: &Caller,
+    caller: Caller,
     snapshot: &Snapshot,
-    look: impl FnOnce(&VirtualHost) -> Lookup,
+    look_up: impl FnOnce(&mut Arrival) -> Lookup,
 ) -> Explanation {
-    let site = snapshot.site();
     let mut text = format!("request   {} {}\n", parts.method, parts.uri);
-    match parts.headers.get(header::ORIGIN) {
-        Some(origin) => {
-            text += &format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes()))
+    text += &origin(parts, snapshot.site());
+    let handled = handle(parts, caller, snapshot, look_up, &mut text);
+    // A person whom no token of an integration shows the app does not learn that it exists.
+    let handled = handled.map_err(|decision| match decision {
+        Decision::Refuse(refusal) => {
+            let is_private = refusal.hideable().is_some_and(|app| app.tenant().is_some());
+            Decision::Refuse(refusal.hidden_unless(!is_private))
         }
-        // The gate treats it as the program that it is: a browser always says where it opened a
-        // WebSocket from.
-        None if parts.headers.contains_key(header::UPGRADE) => {
-            let host = parts
-                .headers
-                .get(header::HOST)
-                .and_then(|host| host.to_str().ok())
-                .unwrap_or_default();
-            let own = format!("{}://{host}", site.origin.scheme());
-            text += &format!("origin    none; a browser sends one: --origin {own}\n");
-        }
-        None => {}
-    }
-    let arrival = match incoming::parse(parts, true, site) {
-        Ok(arrival) => arrival,
-        Err(malformed) => {
-            let status = malformed.status().as_u16();
-            text += &format!(
-                "incoming  refused: {malformed}\ndecision  malformed ({})\n",
-                malformed.reason()
-            );
-            text += &format!("answer    {status}\n");
-            return Explanation {
-                decision: "malformed",
-                reason: malformed.reason(),
-                status: Some(status),
-                text,
-            };
-        }
+        other => other,
+    });
+    let (decision, reason, status, answer) = match &handled {
+        Ok(permit) => (
+            DecisionLabel::Allow,
+            permit.grounds().as_str(),
+            None,
+            forwarded(permit),
+        ),
+        Err(decision) => (
+            decision.label(),
+            decision.reason().as_str(),
+            decision.status().map(|status| status.as_u16()),
+            answer(decision),
+        ),
     };
-    let lookup = look(&arrival.vhost);
-    text += &steps(&arrival, caller, snapshot, &lookup);
-    let decision = decide::decide(&arrival, caller, snapshot, &lookup);
-    text += &format!("decision  {} ({})\n", decision.as_str(), decision.reason());
-    text += &format!("answer    {}\n", answer(&decision));
+    let decision = decision.as_str();
+    text += &format!("decision  {decision} ({reason})\nanswer    {answer}\n");
     Explanation {
-        decision: decision.as_str(),
-        reason: decision.reason(),
-        status: decision.status().map(|status| status.as_u16()),
+        decision,
+        reason,
+        status,
         text,
     }
 }
 
-fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, lookup: &Lookup) -> String {
+/// The steps of a request, up to the permit.
+fn handle(
+    parts: &Parts,
+    caller: Caller,
+    snapshot: &Snapshot,
+    look_up: impl FnOnce(&mut Arrival) -> Lookup,
+    text: &mut String,
+) -> Result<Permit, Decision> {
+    let site = snapshot.site();
+    let ingress = Ingress {
+        redirects: false,
+        certificate_fits: true,
+    };
+    let arrival = decide::head(parts, true, site, ingress).inspect_err(|decision| {
+        if let Decision::Refuse(refusal) = decision {
+            *text += &format!("incoming  {}\n", refusal.reason.sentence());
+        }
+    })?;
+    let client = Client::at(Ipv4Addr::LOCALHOST.into());
+    let id = HeaderValue::from_static("explain");
+    let mut request = IncomingRequest::new(arrival, &parts.headers, site, id, client);
+    let lookup = look_up(&mut request.arrival);
+    *text += &routed(&request.arrival, snapshot);
+    let target = decide::locate(&request, snapshot, &lookup)?;
+    *text += &found(&target, &caller);
+    let identified = Identified::without_session(caller);
+    decide::authorize(target, &identified, &request.arrival, site)
+}
+
+fn origin(parts: &Parts, site: &Site) -> String {
+    match parts.headers.get(header::ORIGIN) {
+        Some(origin) => format!("origin    {}\n", String::from_utf8_lossy(origin.as_bytes())),
+        // The request counts as a program's: a browser always sends an Origin with a WebSocket.
+        None if parts.headers.contains_key(header::UPGRADE) => {
+            let host = parts.headers.get(header::HOST);
+            let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+            let own = format!("{}://{host}", site.origin.scheme());
+            format!("origin    none; a browser sends one: --origin {own}\n")
+        }
+        None => String::new(),
+    }
+}
+
+fn routed(arrival: &Arrival, snapshot: &Snapshot) -> String {
     let mut text = format!("class     {}\n", arrival.class.as_str());
+    let route = route(arrival.target.path(), snapshot.site());
     text += &match &arrival.vhost {
-        VirtualHost::Site => format!(
-            "route     {}\n",
-            route(arrival.target.path(), snapshot.site())
-        ),
+        VirtualHost::Site => format!("route     {route}\n"),
         VirtualHost::Host(label) => format!("route     host {label}: {}\n", parse_label(label)),
         VirtualHost::Port(port) => format!("route     port {port}\n"),
     };
-    let asked_for = match (
-        route(arrival.target.path(), snapshot.site()),
-        &arrival.vhost,
-    ) {
+    let asked_for = match (route, &arrival.vhost) {
         (Route::App { id, .. } | Route::AppWithoutSlash { id }, VirtualHost::Site) => Some(id),
         (_, VirtualHost::Host(label)) => Some(label.as_str()),
         (_, VirtualHost::Site | VirtualHost::Port(_)) => None,
     };
-    let problems = snapshot
-        .problems()
-        .iter()
-        .filter(|problem| Some(&*problem.id) == asked_for);
-    for Problem {
-        object, what, kept, ..
-    } in problems
-    {
+    let is_asked_for = |problem: &&Problem| Some(&*problem.id) == asked_for;
+    for problem in snapshot.problems().iter().filter(is_asked_for) {
+        let Problem {
+            object, what, kept, ..
+        } = problem;
         let kept = if *kept {
             "; published in its last good form"
         } else {
@@ -263,55 +201,58 @@ fn steps(arrival: &Arrival, caller: &Caller, snapshot: &Snapshot, lookup: &Looku
         };
         text += &format!("problem   {object}: {what}{kept}\n");
     }
-    if let Ok(destination) = locate(arrival, snapshot, lookup) {
-        let app = &destination.app;
-        text += &format!("app       {} at {}\n", app.id(), app.spec.upstream);
-        text += &format!("access    {}\n", app.spec.access);
-        if app.spec.state != AppState::Running {
-            let why = app.spec.message.as_deref().unwrap_or("no reason given");
-            // On one line, whatever its author wrote.
-            text += &format!(
-                "state     {}: {}\n",
-                app.spec.state.as_str(),
-                why.escape_debug()
-            );
-        }
-        text += &match caller.principal() {
-            _ if decide::is_open(&destination) => {
-                "caller    not asked: the app is open to everybody\n".to_owned()
-            }
-            None => "caller    nobody is signed in\n".to_owned(),
-            Some(person) => {
-                let groups: Vec<&str> =
-                    person.groups().iter().map(|group| group.as_str()).collect();
-                format!("caller    {} in [{}]\n", person.subject, groups.join(", "))
-            }
-        };
-    }
     text
 }
 
+fn found(target: &Target, caller: &Caller) -> String {
+    let app = &target.destination.app;
+    let mut text = format!("app       {} at {}\n", app.id(), app.spec.upstream);
+    text += &format!("access    {}\n", app.spec.access);
+    if app.spec.state != AppState::Running {
+        let why = app.spec.message.as_deref().unwrap_or("no reason given");
+        // On one line, whatever its author wrote.
+        let why = why.escape_debug();
+        text += &format!("state     {}: {why}\n", app.spec.state.as_str());
+    }
+    text += &match caller.principal() {
+        _ if app.is_open() => "caller    not identified: the app is open to everyone\n".to_owned(),
+        None => "caller    not signed in\n".to_owned(),
+        Some(person) => {
+            let groups: Vec<&str> = person.groups().iter().map(|group| group.as_str()).collect();
+            format!("caller    {} in [{}]\n", person.subject, groups.join(", "))
+        }
+    };
+    text
+}
+
+fn forwarded(permit: &Permit) -> String {
+    match permit.destination().upstream_target() {
+        Some(target) => format!("what {} answers to {target}", permit.app().spec.upstream),
+        None => "400".to_owned(),
+    }
+}
+
 fn answer(decision: &Decision) -> String {
+    let status = decision.status().map(|status| status.as_u16().to_string());
+    let status = status.unwrap_or_default();
     match decision {
-        Decision::Forward(permit) => match permit.destination().upstream_target() {
-            Some(target) => format!("what {} answers to {target}", permit.app().spec.upstream),
-            None => "400".to_owned(),
-        },
-        Decision::Early(Early::Endpoint(endpoint)) => format!("our endpoint {}", endpoint.as_str()),
-        Decision::Early(Early::Launcher) => "200, the launcher".to_owned(),
-        Decision::Early(Early::Redirect { status, location }) => {
-            format!("{} to {location}", status.as_u16())
+        Decision::Endpoint(endpoint) => format!("our endpoint {}", endpoint.as_str()),
+        Decision::Launcher => format!("{status}, the launcher"),
+        Decision::Redirect(redirect) => format!("{status} to {}", redirect.location),
+        Decision::SignIn { return_to } => format!("{status} to sign in, and back to {return_to}"),
+        Decision::Refuse(refusal) => format!("{status}: {}", refusal.reason.sentence()),
+        Decision::SaveForm(refusal) => {
+            let sentence = refusal.reason.sentence();
+            format!("{status}: {sentence} If the session expired lately, the form is saved.")
         }
-        Decision::Early(Early::SignIn { return_to }) => {
-            format!("302 to sign in, and back to {return_to}")
+        Decision::ForgetTenant { .. } => {
+            format!("{status} to the same address, after the browser cleared what it stored")
         }
-        Decision::Early(Early::Refuse(refusal)) => {
-            format!(
-                "{}: {}",
-                refusal.reason.status().as_u16(),
-                refusal.reason.sentence()
-            )
+        Decision::DropToken { .. } => {
+            format!("{status} to the same address without the token, with a session")
         }
+        Decision::ResendForm(_) => "the saved form, sent to the app".to_owned(),
+        Decision::Fault(fault, _) => format!("{status}: {fault}"),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Learns from the redirects of an app whether it serves its path without a slash at the end (see
 //! `model::bare_path`).
 
-use http::{HeaderValue, header, response::Parts};
+use http::{HeaderMap, HeaderValue, header};
 
 use crate::{authorize::Permit, model::site::WebOrigin};
 
 /// An app that redirects its root to the same without the slash serves that.
-pub fn learn(permit: &Permit, head: &Parts, origin: &WebOrigin) {
+pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
     let (app, destination) = (permit.app(), permit.destination());
     let target = destination.public_target();
     // A query may choose where the app redirects to, and anybody can write a link with one.
@@ -14,7 +14,7 @@ pub fn learn(permit: &Permit, head: &Parts, origin: &WebOrigin) {
     if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
         return;
     }
-    let Some(Ok(location)) = head.headers.get(header::LOCATION).map(HeaderValue::to_str) else {
+    let Some(Ok(location)) = headers.get(header::LOCATION).map(HeaderValue::to_str) else {
         return;
     };
     let path = location

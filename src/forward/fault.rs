@@ -100,6 +100,24 @@ impl Fault {
         }
     }
 
+    /// Whether the request never reached the app.
+    pub fn is_unsent(self) -> bool {
+        match self {
+            Fault::Refused | Fault::ConnectTimeout | Fault::Busy | Fault::NoHttp2 => true,
+            Fault::Tls(_)
+            | Fault::WrongProof
+            | Fault::Died
+            | Fault::DiedUnanswered
+            | Fault::HeadTimeout
+            | Fault::BadAnswer
+            | Fault::ClientBody
+            | Fault::UploadStalled
+            | Fault::TooLarge
+            | Fault::NoWebSockets
+            | Fault::Unsendable => false,
+        }
+    }
+
     /// Whether the client's connection is of no further use: the rest of its body is still on it.
     pub fn must_close(self) -> bool {
         match self {

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::fault::Fault;
 use crate::{
-    arvados::proof,
+    integrations::arvados::proof,
     model::{container::ContainerGateway, secret::Secret},
 };
 

@@ -3,65 +3,43 @@
 //! What the client's `Connection` nominates and every spelling of what we set is never taken over.
 //! Cookies and bodies aside, all other values pass byte for byte, in order.
 
-use std::{net::IpAddr, sync::Arc};
-
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::standing_headers::StandingHeaders;
+use super::outgoing::Outgoing;
 use crate::{
-    authorize::Permit,
     incoming::{cookies, query},
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
-        site::{Site, WebOrigin},
+        site::WebOrigin,
     },
-    peer::{Peer, X_FORWARDED_FOR},
+    peer::X_FORWARDED_FOR,
 };
 
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What is needed beside the client's headers.
-pub struct Context<'r> {
-    /// The site.
-    pub site: &'r Arc<Site>,
-    /// Of the connection.
-    pub standing: &'r StandingHeaders,
-    /// The right to send, with the app and the person.
-    pub permit: &'r Permit,
-    /// The request as judged.
-    pub arrival: &'r Arrival,
-    /// Who is connected.
-    pub peer: &'r Peer,
-    /// Who is behind them.
-    pub client: IpAddr,
-    /// The id of this request.
-    pub request_id: &'r HeaderValue,
-    /// Whether the Authorization header is for us: a token of our issuer, or of Arvados.
-    pub authorization_is_ours: bool,
-}
-
 /// Builds the headers for the app.
-pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
-    let app = context.permit.app();
+pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
+    let app = outgoing.permit.app();
+    let incoming = outgoing.request.headers();
     let nominated = Nominated::by(incoming);
     let host = match (&app.upstream_host, app.spec.rewrite_host) {
         (Some(host), true) => Some(host),
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
-    let mut out = context.standing.of(context, host);
-    let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(context));
+    let mut out = outgoing.cached.copy_for(outgoing, host);
+    let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match fate(name.as_str()) {
             Fate::Ours | Fate::Hop => {}
             Fate::Cookie => {
-                if let Some(value) = filter_cookies(value, context) {
+                if let Some(value) = filter_cookies(value, outgoing) {
                     out.append(header::COOKIE, value);
                 }
             }
             Fate::Authorization => {
-                if !context.authorization_is_ours || app.spec.keep_authorization {
+                if !outgoing.authorization_is_ours || app.spec.keep_authorization {
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
@@ -78,16 +56,16 @@ pub fn build(incoming: &HeaderMap, context: &Context<'_>) -> HeaderMap {
             }
         }
     }
-    if context.arrival.grpc.is_some() && app.spec.protocol == Protocol::Http2 {
+    if outgoing.request.arrival.grpc.is_some() && app.spec.protocol == Protocol::Http2 {
         // The one word about transfer codings that a call needs, and the one that HTTP/2 knows.
         out.insert(header::TE, HeaderValue::from_static("trailers"));
     }
-    out.append(header::VIA, context.site.via.clone());
-    if let Some(chain) = context.peer.continued_chain(incoming) {
+    out.append(header::VIA, outgoing.site.via.clone());
+    if let Some(chain) = outgoing.peer.continued_chain(incoming) {
         out.insert(X_FORWARDED_FOR, chain);
     }
-    out.insert(X_REQUEST_ID, context.request_id.clone());
-    set_framing(&mut out, context.arrival);
+    out.insert(X_REQUEST_ID, outgoing.request.id.clone());
+    set_framing(&mut out, &outgoing.request.arrival);
     out
 }
 
@@ -100,11 +78,11 @@ struct OwnOrigin<'r> {
 }
 
 impl<'r> OwnOrigin<'r> {
-    fn new(context: &Context<'r>) -> OwnOrigin<'r> {
-        let public = context.site.origin_of(&context.arrival.vhost);
+    fn new(outgoing: &Outgoing<'r, '_>) -> OwnOrigin<'r> {
+        let public = outgoing.origin();
         OwnOrigin {
             public,
-            app: context.permit.app(),
+            app: outgoing.permit.app(),
         }
     }
 
@@ -247,9 +225,9 @@ impl Nominated {
 
 /// Removes the cookies that this app must not see; every other byte and the order stay. `None`:
 /// nothing is left.
-fn filter_cookies(line: &HeaderValue, context: &Context<'_>) -> Option<HeaderValue> {
-    let names = &context.site.cookies;
-    let kind = context.permit.app().kind;
+fn filter_cookies(line: &HeaderValue, outgoing: &Outgoing<'_, '_>) -> Option<HeaderValue> {
+    let names = &outgoing.site.cookies;
+    let kind = outgoing.permit.app().kind;
     let withheld =
         |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
     let bytes = line.as_bytes();

@@ -12,8 +12,8 @@ use std::{
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
+    outgoing::Outgoing,
     proof::{GATEWAY_UUID, TARGET_PORT},
-    request_headers::Context,
 };
 use crate::{
     model::{
@@ -41,13 +41,13 @@ const X_FORWARDED_PREFERRED_USERNAME: HeaderName =
 /// Room for what a client sends beside, so that a copy seldom grows.
 const ROOM: usize = 32;
 
-/// What was said last on a connection.
+/// What was last last on a connection.
 #[derive(Default)]
-pub struct StandingHeaders(RefCell<Option<Said>>);
+pub struct CachedHeaders(RefCell<Option<LastHeaders>>);
 
 /// The headers, and everything they were made of. Who is behind a proxy of ours changes with every
 /// request, and is not in them.
-struct Said {
+struct LastHeaders {
     headers: HeaderMap,
     origin: WebOrigin,
     site: Arc<Site>,
@@ -58,46 +58,51 @@ struct Said {
     host: Option<HeaderValue>,
 }
 
-impl Said {
-    fn new(context: &Context<'_>, host: Option<&HeaderValue>) -> Said {
-        let origin = context.site.origin_of(&context.arrival.vhost);
-        Said {
-            headers: make(context, host, &origin),
+impl LastHeaders {
+    fn new(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>) -> LastHeaders {
+        let origin = outgoing.origin();
+        LastHeaders {
+            headers: make(outgoing, host, &origin),
             origin,
-            site: context.site.clone(),
-            vhost: context.arrival.vhost,
-            app: Arc::downgrade(context.permit.app()),
-            person: context.permit.principal().cloned(),
+            site: outgoing.site.clone(),
+            vhost: outgoing.request.arrival.vhost,
+            app: Arc::downgrade(outgoing.permit.app()),
+            person: outgoing.permit.principal().cloned(),
             host: host.cloned(),
         }
     }
 
-    fn fits(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> bool {
-        let same_person = match (&self.person, context.permit.principal()) {
+    fn fits(&self, outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>) -> bool {
+        let same_person = match (&self.person, outgoing.permit.principal()) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (Some(_), None) | (None, Some(_)) => false,
         };
         same_person
-            && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(context.permit.app()))
-            && Arc::ptr_eq(&self.site, context.site)
-            && self.vhost == context.arrival.vhost
+            && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(outgoing.permit.app()))
+            && Arc::ptr_eq(&self.site, outgoing.site)
+            && self.vhost == outgoing.request.arrival.vhost
             && self.host.as_ref() == host
     }
 }
 
-impl StandingHeaders {
-    /// A copy of what is said for a request; `host` is the one that the app gets.
-    pub fn of(&self, context: &Context<'_>, host: Option<&HeaderValue>) -> HeaderMap {
-        let mut said = self.0.borrow_mut();
-        if !said.as_ref().is_some_and(|said| said.fits(context, host)) {
-            *said = None;
+impl CachedHeaders {
+    /// A copy of what is last for a request; `host` is the one that the app gets.
+    pub(super) fn copy_for(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        host: Option<&HeaderValue>,
+    ) -> HeaderMap {
+        let mut last = self.0.borrow_mut();
+        if !last.as_ref().is_some_and(|last| last.fits(outgoing, host)) {
+            *last = None;
         }
-        let said = said.get_or_insert_with(|| Said::new(context, host));
-        let mut headers = said.headers.clone();
-        if context.client != context.peer.address {
-            headers.insert(X_REAL_IP, address_value(context.client));
-            if let Some(forwarded) = forwarded_value(context.client, &said.origin) {
+        let last = last.get_or_insert_with(|| LastHeaders::new(outgoing, host));
+        let mut headers = last.headers.clone();
+        if outgoing.request.client.address != outgoing.peer.address {
+            headers.insert(X_REAL_IP, address_value(outgoing.request.client.address));
+            if let Some(forwarded) = forwarded_value(outgoing.request.client.address, &last.origin)
+            {
                 headers.insert(header::FORWARDED, forwarded);
             }
         }
@@ -105,13 +110,13 @@ impl StandingHeaders {
     }
 }
 
-fn make(context: &Context<'_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
+fn make(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(ROOM);
-    let app = context.permit.app();
+    let app = outgoing.permit.app();
     if let Some(host) = host {
         out.insert(header::HOST, host.clone());
     }
-    set_forwarded(&mut out, context.peer, origin);
+    set_forwarded(&mut out, outgoing.peer, origin);
     if let Some(prefix) = &app.mount_header {
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
@@ -119,7 +124,7 @@ fn make(context: &Context<'_>, host: Option<&HeaderValue>, origin: &WebOrigin) -
         out.insert(GATEWAY_UUID, gateway.uuid.clone());
         out.insert(TARGET_PORT, gateway.port.clone());
     }
-    set_identity(&mut out, context);
+    set_identity(&mut out, outgoing);
     out
 }
 
@@ -146,9 +151,9 @@ fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
-    let app = context.permit.app();
-    let Some(person) = context.permit.principal() else {
+fn set_identity(out: &mut HeaderMap, outgoing: &Outgoing<'_, '_>) {
+    let app = outgoing.permit.app();
+    let Some(person) = outgoing.permit.principal() else {
         return;
     };
     if !app.spec.identity_headers || app.kind == AppKind::Console {
@@ -171,7 +176,7 @@ fn set_identity(out: &mut HeaderMap, context: &Context<'_>) {
         GroupsHeader::TooLong => {
             set(
                 X_FORWARDED_GROUPS,
-                context
+                outgoing
                     .permit
                     .admitting_group()
                     .and_then(group_value)

@@ -5,6 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
 };
 
+use crate::decide::labels::{DecisionLabel, LogReason};
 use crate::ops::{metrics::Registry, request_metrics::RequestMetrics};
 
 /// The classes of requests.
@@ -68,11 +69,11 @@ impl GatewayMetrics {
     }
 
     /// Counts a decision.
-    pub fn decision(&self, decision: &'static str, reason: &'static str) {
-        let known = self
-            .allowed
-            .iter()
-            .find(|(name, _)| decision == "allow" && *name == reason);
+    pub fn decision(&self, decision: DecisionLabel, reason: LogReason) {
+        let is_allowed = decision == DecisionLabel::Allow;
+        let (decision, reason) = (decision.as_str(), reason.as_str());
+        let mut known = self.allowed.iter();
+        let known = known.find(|(name, _)| is_allowed && *name == reason);
         match known {
             Some((_, counter)) => counter.inc(),
             None => self

@@ -93,6 +93,19 @@ fn is_origin(host: &[u8], origin: &WebOrigin) -> bool {
     })
 }
 
+/// The authority without its port; the brackets of an IPv6 address stay.
+pub fn without_port(authority: &[u8]) -> &[u8] {
+    split_port(authority).0
+}
+
+/// The name and the text of the port, empty where there is none.
+fn split_port(authority: &[u8]) -> (&[u8], &[u8]) {
+    match authority.iter().rposition(|b| *b == b':') {
+        Some(colon) if !authority.ends_with(b"]") => (&authority[..colon], &authority[colon + 1..]),
+        Some(_) | None => (authority, &b""[..]),
+    }
+}
+
 /// A `host[:port]` that could be somebody's.
 struct Authority<'h> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
@@ -103,10 +116,7 @@ struct Authority<'h> {
 
 impl<'h> Authority<'h> {
     fn read(host: &'h [u8]) -> Option<Authority<'h>> {
-        let (name, port) = match host.iter().rposition(|b| *b == b':') {
-            Some(colon) if !host.ends_with(b"]") => (&host[..colon], &host[colon + 1..]),
-            Some(_) | None => (host, &b""[..]),
-        };
+        let (name, port) = split_port(host);
         let port = if port.is_empty() {
             None
         } else {

@@ -10,7 +10,7 @@ use super::{
     values::{ca_file, origin, secret_file},
 };
 use crate::{
-    arvados,
+    integrations::arvados,
     model::{
         app::{AppSpec, Isolation},
         site::{PortRange, Site, WebOrigin, is_loopback_host},

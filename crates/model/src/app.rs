@@ -404,6 +404,26 @@ impl App {
         !self.spec.strip_prefix && (self.spec.serves_bare_path || self.bare_path.is_served())
     }
 
+    /// Whether everybody is let in, so that no credential is read.
+    pub fn is_open(&self) -> bool {
+        match (self.kind, &self.spec.access) {
+            (AppKind::Console, _) | (AppKind::Hosted, Access::Public) => true,
+            (
+                AppKind::Hosted,
+                Access::User
+                | Access::Group(_)
+                | Access::Owner(_)
+                | Access::Admins
+                | Access::Unknown(_),
+            ) => false,
+        }
+    }
+
+    /// Who has the address now, where that changes over time.
+    pub fn tenant(&self) -> Option<&str> {
+        self.container().map(|gateway| gateway.container.as_str())
+    }
+
     /// The container whose port it is, when it is one.
     pub fn container(&self) -> Option<&ContainerGateway> {
         match &self.spec.upstream.scheme {

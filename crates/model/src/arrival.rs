@@ -3,7 +3,7 @@
 
 use http::{Method, uri::PathAndQuery};
 
-use super::{grpc::Grpc, vhost::VirtualHost};
+use super::{grpc::Grpc, secret::Secret, vhost::VirtualHost};
 
 /// A longer upload is judged again while it runs, in bytes.
 const LONG_UPLOAD: u64 = 64 * 1024;
@@ -29,8 +29,21 @@ pub struct Arrival {
     pub wants_html: bool,
     /// A person sends a form of a page of the same origin, and the answer will be the next page.
     pub sends_form: bool,
+    /// The address was marked by our page that sends a saved form again; the mark is removed.
+    pub resends_form: bool,
     /// A call of gRPC, whose refusals are said in its own way.
     pub grpc: Option<Grpc>,
+    /// A credential that was removed from the query of the address.
+    pub address_token: Option<AddressToken>,
+}
+
+/// A credential in the query of an address.
+#[derive(Clone, Debug)]
+pub enum AddressToken {
+    /// One token, perhaps repeated.
+    One(Secret),
+    /// Two tokens that differ: neither counts.
+    Conflicting,
 }
 
 impl Arrival {
@@ -47,7 +60,9 @@ impl Arrival {
             framing: Framing::None,
             wants_html: true,
             sends_form: false,
+            resends_form: false,
             grpc: None,
+            address_token: None,
         }
     }
 
@@ -66,6 +81,11 @@ impl Arrival {
             RequestClass::Frame => self.provenance == Provenance::Own,
             RequestClass::WebSocket | RequestClass::Program => false,
         }
+    }
+
+    /// Whether the token of the address must be removed by a redirect before the app answers.
+    pub fn sheds_token(&self) -> bool {
+        self.address_token.is_some() && self.shows_address()
     }
 
     /// Whether the body may take long enough to outlive the session.

@@ -202,8 +202,8 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
                 let answer = ask(&world, &format!("{lines}\r\n"), method).await;
                 let got = (answer.status(), world.reached() > before);
                 let wanted = expected(app, may, who, how, method);
-                let explained = explain(&parts(&lines), &caller(who), &snapshot, |vhost| {
-                    snapshot.at(vhost)
+                let explained = explain(&parts(&lines), caller(who), &snapshot, |arrival| {
+                    snapshot.at(&arrival.vhost)
                 });
                 let agrees = match explained.decision {
                     "allow" => wanted.1,

@@ -1,0 +1,291 @@
+//! One JSON line per request, written when the last byte was sent or the client went away.
+//!
+//! Invariant: no query, cookie or token is ever in a line. Nothing decides by what is logged.
+
+use std::{
+    cell::{Cell, RefCell},
+    fmt::Write,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
+use tokio::sync::Notify;
+
+use crate::{
+    decide::labels::{DecisionLabel, LogReason, Outcome},
+    gateway::metrics::GatewayMetrics,
+    model::{
+        app::App, arrival::RequestClass, client::Client, clock::system_wall_millis,
+        principal::Principal,
+    },
+    ops::line_sink::LineSink,
+    streams::RevocationReason,
+};
+
+/// A line never holds more of one field than this, in bytes.
+const MAX_FIELD: usize = 1024;
+/// A batch is flushed when it has this many bytes, or after [`FLUSH_AFTER`].
+const BATCH: usize = 32 * 1024;
+const FLUSH_AFTER: Duration = Duration::from_millis(50);
+
+/// The access log of one data thread: lines are batched, then sent to the sink.
+pub struct AccessLog {
+    sink: LineSink,
+    batch: RefCell<String>,
+    lines: Cell<u64>,
+    waiting: Notify,
+}
+
+impl AccessLog {
+    /// An empty batch.
+    pub fn new(sink: LineSink) -> Rc<AccessLog> {
+        Rc::new(AccessLog {
+            sink,
+            batch: RefCell::default(),
+            lines: Cell::new(0),
+            waiting: Notify::new(),
+        })
+    }
+
+    /// Flushes soon after each write; never ends.
+    pub async fn keep_flushing(self: Rc<Self>) {
+        loop {
+            self.waiting.notified().await;
+            tokio::time::sleep(FLUSH_AFTER).await;
+            self.flush();
+        }
+    }
+
+    /// Sends the batch to the sink.
+    pub fn flush(&self) {
+        let batch = self.batch.take();
+        let lines = self.lines.replace(0);
+        if !batch.is_empty() {
+            self.sink.send(batch.into_bytes(), lines);
+        }
+    }
+
+    fn write(&self, line: impl FnOnce(&mut String)) {
+        if !self.sink.is_on() {
+            return;
+        }
+        let length = {
+            let mut batch = self.batch.borrow_mut();
+            line(&mut batch);
+            batch.push('\n');
+            batch.len()
+        };
+        self.lines.set(self.lines.get() + 1);
+        if length >= BATCH {
+            self.flush()
+        } else {
+            self.waiting.notify_one()
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// A request that was begun and is not finished yet; counts as in flight.
+pub struct RequestStart {
+    metrics: Arc<GatewayMetrics>,
+    at: Instant,
+}
+
+impl RequestStart {
+    /// A request whose head was just read.
+    pub fn now(metrics: Arc<GatewayMetrics>) -> RequestStart {
+        metrics.requests.in_flight.inc();
+        let at = Instant::now();
+        RequestStart { metrics, at }
+    }
+}
+
+impl Drop for RequestStart {
+    fn drop(&mut self) {
+        self.metrics.requests.in_flight.dec();
+    }
+}
+
+/// One request and its answer: a value, made once the head of the answer is known. What the
+/// transfer of the body adds is counted in [`Transfer`]. Dropping the entry writes the line.
+pub struct Entry {
+    /// The thread's log.
+    pub log: Rc<AccessLog>,
+    /// When the request began.
+    pub start: RequestStart,
+    /// The request id.
+    pub id: HeaderValue,
+    /// The class of the request; `None` for a malformed head.
+    pub class: Option<RequestClass>,
+    /// The method.
+    pub method: Method,
+    /// The target; only its path is logged.
+    pub target: Option<PathAndQuery>,
+    /// The Host header.
+    pub host: Option<HeaderValue>,
+    /// The `traceparent` header.
+    pub traceparent: Option<HeaderValue>,
+    /// The client.
+    pub client: Client,
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The app that was asked for.
+    pub app: Option<Arc<App>>,
+    /// The caller, where it is a person.
+    pub person: Option<Arc<Principal>>,
+    /// What was decided.
+    pub decision: DecisionLabel,
+    /// Why.
+    pub reason: LogReason,
+    /// The time until the head of the app's answer.
+    pub upstream: Option<Duration>,
+    /// How it ended so far, other than decided.
+    pub outcome: Option<Outcome>,
+    /// What was sent of the body.
+    pub transfer: Transfer,
+}
+
+/// The transfer of an answer's body.
+#[derive(Debug, Default)]
+pub struct Transfer {
+    /// Bytes of the body.
+    pub bytes: u64,
+    /// The app's answer broke off.
+    pub broken: bool,
+    /// The stream was closed because access ended.
+    pub revoked: Option<RevocationReason>,
+}
+
+impl Entry {
+    fn class(&self) -> &'static str {
+        self.class.map_or("malformed", RequestClass::as_str)
+    }
+
+    fn write(&self, line: &mut String) {
+        let now = chrono::DateTime::from_timestamp_millis(system_wall_millis()).unwrap_or_default();
+        let now = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
+        let id = self.id.to_str().unwrap_or_default();
+        // Writing to a String cannot fail.
+        let _ = write!(line, "{{\"time\":\"{now}\",\"request_id\":\"{id}\"");
+        let trace = self
+            .traceparent
+            .as_ref()
+            .and_then(|value| trace_id(value.to_str().ok()?));
+        field(line, "trace_id", trace.unwrap_or_default());
+        field(line, "class", self.class());
+        field(line, "client", &self.client.to_string());
+        let host = self.host.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
+        field(line, "host", &String::from_utf8_lossy(host));
+        field(line, "method", self.method.as_str());
+        let path = self.target.as_ref().map_or("", PathAndQuery::path);
+        field(line, "path", path);
+        let status = self.status.as_u16();
+        let bytes = self.transfer.bytes;
+        let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes}");
+        milliseconds(line, "duration_ms", self.start.at.elapsed());
+        if let Some(upstream) = self.upstream {
+            milliseconds(line, "upstream_ms", upstream);
+        }
+        field(
+            line,
+            "app",
+            self.app.as_ref().map_or("", |app| app.id().as_str()),
+        );
+        let subject = self.person.as_ref().map_or("", |person| &person.subject);
+        field(line, "subject", subject);
+        field(line, "decision", self.decision.as_str());
+        field(line, "reason", self.reason.as_str());
+        let outcome = self.transfer.revoked.map(Outcome::Revoked).or(self.outcome);
+        field(line, "outcome", outcome.map_or("", Outcome::as_str));
+        if self.transfer.broken {
+            line.push_str(",\"broken\":true");
+        }
+        line.push('}');
+    }
+}
+
+fn milliseconds(line: &mut String, name: &str, duration: Duration) {
+    let _ = write!(line, ",\"{name}\":{:.3}", duration.as_secs_f64() * 1e3);
+}
+
+/// The header that carries the trace id.
+pub const TRACEPARENT: http::HeaderName = http::HeaderName::from_static("traceparent");
+
+/// W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`.
+fn trace_id(traceparent: &str) -> Option<&str> {
+    let id = traceparent.split('-').nth(1)?;
+    (id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit())).then_some(id)
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let metrics = &self.start.metrics;
+        metrics.requests.count(self.class(), self.status.as_u16());
+        metrics.decision(self.decision, self.reason);
+        metrics
+            .requests
+            .duration
+            .observe(self.start.at.elapsed().as_secs_f64());
+        self.log.write(|line| self.write(line));
+    }
+}
+
+/// Adds a field, escaped: control characters, quotes, and the characters that turn the text
+/// direction.
+fn field(line: &mut String, name: &str, value: &str) {
+    if value.is_empty() {
+        return;
+    }
+    let _ = write!(line, ",\"{name}\":\"");
+    let before = line.len();
+    for character in value.chars() {
+        if line.len() - before >= MAX_FIELD {
+            line.push('…');
+            break;
+        }
+        match character {
+            '"' | '\\' => {
+                line.push('\\');
+                line.push(character);
+            }
+            c if c.is_control() || is_directional(c) => {
+                let _ = write!(line, "\\u{:04x}", c as u32);
+            }
+            c => line.push(c),
+        }
+    }
+    line.push('"');
+}
+
+fn is_directional(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_can_break_out_of_its_field() {
+        let mut line = String::from("{\"a\":1");
+        field(&mut line, "path", "/a\"b\\c\r\n\u{1b}[31m\u{202e}\0");
+        line.push('}');
+        let parsed: serde_json::Value = serde_json::from_str(&line).expect("one JSON object");
+        assert_eq!(parsed["path"], "/a\"b\\c\r\n\u{1b}[31m\u{202e}\0");
+        assert!(!line.contains(['\r', '\n', '\u{1b}', '\u{202e}']));
+    }
+
+    #[test]
+    fn a_field_is_cut_before_it_fills_the_line() {
+        let mut line = String::new();
+        field(&mut line, "path", &"\u{1}".repeat(300_000));
+        assert!(line.len() < MAX_FIELD + 32, "{}", line.len());
+    }
+}

@@ -1,0 +1,292 @@
+//! Who sends a request: the session cookie, else one of the credential sources in their order, else
+//! an anonymous caller.
+//!
+//! Invariant: a warm request makes no call out and waits for nothing. A caller says who, never may.
+
+pub mod bearer;
+pub mod identified;
+pub mod session_memo;
+pub mod source;
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::{
+    identity::{oidc::Oidc, rechecks::Rechecks},
+    incoming::{IncomingRequest, Malformed, cookies::Presented},
+    model::{
+        access::Access,
+        app::App,
+        arrival::{Provenance, RequestClass},
+        caller::{Caller, Credential},
+        clock::Clock,
+        principal::Principal,
+        secret::Secret,
+    },
+    session::{
+        cookie::RecordKey,
+        load::NotLoaded,
+        record::SignIn,
+        store::{Live, Sessions},
+    },
+};
+use bearer::BearerTokens;
+pub use identified::Identified;
+use session_memo::SessionMemo;
+use source::{CredentialSource, Evidence};
+
+/// Identifies callers. Shared by all data threads.
+#[derive(Debug)]
+pub struct Callers {
+    /// The sessions of signed-in people.
+    sessions: Arc<Sessions>,
+    /// Renews the proof behind sessions; `None`: nobody can sign in.
+    rechecks: Option<Arc<Rechecks>>,
+    /// Bearer tokens of our issuer; `None`: nobody can sign in.
+    bearer: Option<Arc<BearerTokens>>,
+    /// Asked in this order where no session identifies the caller.
+    sources: Vec<Arc<dyn CredentialSource>>,
+    clock: Clock,
+}
+
+impl Callers {
+    /// Callers by session and bearer token; `sources` come after those.
+    pub fn new(
+        sessions: Arc<Sessions>,
+        rechecks: Option<Arc<Rechecks>>,
+        bearer: Option<Arc<BearerTokens>>,
+        sources: Vec<Arc<dyn CredentialSource>>,
+        clock: Clock,
+    ) -> Callers {
+        Callers {
+            sessions,
+            rechecks,
+            bearer,
+            sources,
+            clock,
+        }
+    }
+
+    /// Identifies the caller of a request to this app. An open app needs no caller.
+    ///
+    /// # Errors
+    /// [`Malformed::Cookies`].
+    pub async fn identify(
+        &self,
+        request: &IncomingRequest<'_>,
+        app: &Arc<App>,
+        memo: &SessionMemo,
+    ) -> Result<Identified, Malformed> {
+        if app.is_open() {
+            return Ok(Identified::anonymous());
+        }
+        let arrival = &request.arrival;
+        // Cookies of a foreign page's request do not count. A WebSocket with them is refused later
+        // instead of being anonymous.
+        let cookies_count =
+            arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
+        if cookies_count
+            && let Some(session) = memo.find(request, app.id(), self.clock.now())
+            && !session.sign_in().needs_proof()
+        {
+            self.sessions.metrics().lookup("app");
+            let live = Live::App(session);
+            self.recheck(&live);
+            return Ok(Identified::by_session(live, Credential::Cookie));
+        }
+        Box::pin(self.identify_unknown(request, app, memo, cookies_count)).await
+    }
+
+    /// The caller of a request whose session the connection does not remember.
+    async fn identify_unknown(
+        &self,
+        request: &IncomingRequest<'_>,
+        app: &Arc<App>,
+        memo: &SessionMemo,
+        cookies_count: bool,
+    ) -> Result<Identified, Malformed> {
+        let cookies = request.cookies()?;
+        let evidence = Evidence::new(request, Some(app), cookies_count.then_some(cookies));
+        let found = if cookies_count {
+            self.find_session(cookies, request, app).await
+        } else {
+            Ok(None)
+        };
+        if let Ok(Some(live)) = &found
+            && self.confirms(live, &evidence).await
+        {
+            memo.note(request, live);
+            return Ok(self.by_live(live, app).await);
+        }
+        let identified = self.by_source(&evidence).await;
+        // Another replica may know this session: ask the client to retry, not to sign in.
+        if matches!((&found, &identified.caller), (Err(_), Caller::Anonymous)) {
+            return Ok(Identified::without_session(Caller::Unverifiable));
+        }
+        Ok(identified)
+    }
+
+    /// The session that the cookies prove, from memory, else from the shared store.
+    async fn find_session(
+        &self,
+        cookies: &Presented<'_>,
+        request: &IncomingRequest<'_>,
+        app: &Arc<App>,
+    ) -> Result<Option<Live>, NotLoaded> {
+        let vhost = &request.arrival.vhost;
+        let now = self.clock.now();
+        let find = || {
+            let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
+            self.sessions.find(apps, sign_ins, app.id(), vhost, now)
+        };
+        let found = find();
+        if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
+            return Ok(found);
+        }
+        let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
+        let loaded = self.sessions.bring(apps, sign_ins, request.client).await;
+        match (find(), loaded) {
+            (None, Err(error)) => Err(error),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Whether a session counts at this app: the source that began it may ask for its credential.
+    async fn confirms(&self, live: &Live, evidence: &Evidence<'_>) -> bool {
+        match self.source_of(live.sign_in()) {
+            Some(source) => source.confirms(live.sign_in(), evidence).await,
+            None => true,
+        }
+    }
+
+    /// The caller of a session. A session that another replica began, with a proof older than
+    /// `recheck`, is proved again first where groups or ownership matter.
+    async fn by_live(&self, live: &Live, app: &App) -> Identified {
+        let sign_in = live.sign_in();
+        if app.spec.access == Access::User && sign_in.needs_proof() {
+            self.recheck(live);
+            // Apps may authorize by the groups header: unproved groups are left out.
+            let principal = Arc::new(sign_in.principal().without_groups());
+            let identified = Identified::by_session(live.clone(), Credential::Cookie);
+            let caller = Caller::Person {
+                principal,
+                credential: Credential::Cookie,
+            };
+            return Identified {
+                caller,
+                ..identified
+            };
+        }
+        if !sign_in.needs_proof() || self.proves(sign_in).await {
+            self.recheck(live);
+            return Identified::by_session(live.clone(), Credential::Cookie);
+        }
+        // If the provider cannot prove the person again, the person may sign in again.
+        let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
+        Identified::without_session(if is_over {
+            Caller::Anonymous
+        } else {
+            Caller::Unverifiable
+        })
+    }
+
+    /// The caller by the first source that finds its credential on the request.
+    pub async fn by_source(&self, evidence: &Evidence<'_>) -> Identified {
+        if let Some(identified) = self.by_bearer(evidence.authorization).await {
+            return identified;
+        }
+        for source in &self.sources {
+            if let Some(identified) = source.identify(evidence).await {
+                return identified;
+            }
+        }
+        Identified::anonymous()
+    }
+
+    /// The caller by a bearer token of our issuer; `None`: there is none.
+    pub async fn by_bearer(&self, authorization: Option<&HeaderValue>) -> Option<Identified> {
+        let bearer = self.bearer.as_ref()?;
+        bearer.identify(authorization?).await
+    }
+
+    /// Whether the person of a sign-in can be proved now.
+    pub async fn proves(&self, sign_in: &Arc<SignIn>) -> bool {
+        match &self.rechecks {
+            Some(rechecks) => Box::pin(rechecks.prove(sign_in)).await,
+            None => false,
+        }
+    }
+
+    /// Renews the proof behind a session in the background, when that is due.
+    pub fn recheck(&self, live: &Live) {
+        let sign_in = live.sign_in();
+        match (self.source_of(sign_in), &self.rechecks) {
+            (Some(source), _) => source.recheck(sign_in),
+            (None, Some(rechecks)) => rechecks.when_due(sign_in),
+            (None, None) => {}
+        }
+    }
+
+    /// Whether the proof behind a session is good enough for a stream to go on, where membership
+    /// or ownership matters.
+    pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+        let by_source = || {
+            self.source_of(sign_in)
+                .is_none_or(|source| source.is_proof_good(sign_in))
+        };
+        !sign_in.needs_proof() && by_source()
+    }
+
+    /// The person of a source's token, as last verified; `None`: the token is no longer valid.
+    pub fn person_of_token(&self, token: &Secret) -> Option<Arc<Principal>> {
+        self.sources
+            .iter()
+            .find_map(|source| source.person_of_token(token))
+    }
+
+    /// Whether the Authorization header is a credential of ours, which no app may see.
+    pub fn owns_authorization(&self, authorization: &HeaderValue, app: &App) -> bool {
+        let by_issuer = |bearer: &Arc<BearerTokens>| bearer.owns(authorization);
+        self.bearer.as_ref().is_some_and(by_issuer)
+            || self
+                .sources
+                .iter()
+                .any(|source| source.owns_authorization(authorization, app))
+    }
+
+    /// Whether the caller may learn that the app exists, although they may not reach it.
+    pub async fn may_learn_of(&self, app: &App, token: Option<&Secret>) -> bool {
+        for source in &self.sources {
+            if let Some(may) = source.may_learn_of(app, token).await {
+                return may;
+            }
+        }
+        true
+    }
+
+    /// The person that another sign-in on this site proves, and what a sign-out form is bound to.
+    pub fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
+        self.sources
+            .iter()
+            .find_map(|source| source.person_beside(cookies))
+    }
+
+    /// The sources, for sign-in and sign-out.
+    pub fn sources(&self) -> &[Arc<dyn CredentialSource>] {
+        &self.sources
+    }
+
+    /// The client of the identity provider behind the bearer tokens.
+    pub fn oidc(&self) -> Option<&Arc<Oidc>> {
+        self.bearer.as_ref().map(|bearer| bearer.oidc())
+    }
+
+    fn source_of(&self, sign_in: &SignIn) -> Option<&Arc<dyn CredentialSource>> {
+        // Nearly every sign-in is the provider's own.
+        if !sign_in.tokens.is_for_token() {
+            return None;
+        }
+        self.sources.iter().find(|source| source.began(sign_in))
+    }
+}

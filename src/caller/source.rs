@@ -1,0 +1,126 @@
+//! What an integration adds to the credentials that identify a caller.
+
+use std::{fmt, sync::Arc};
+
+use futures_util::future::{FutureExt, LocalBoxFuture};
+use http::HeaderValue;
+
+use super::Identified;
+use crate::{
+    identity::oidc::sign_in::SignedIn,
+    incoming::{IncomingRequest, cookies::Presented},
+    model::{
+        app::{App, AppId},
+        arrival::Arrival,
+        client::Client,
+        principal::Principal,
+        secret::Secret,
+    },
+    session::{cookie::RecordKey, record::SignIn},
+};
+
+/// The credentials on one request.
+#[derive(Debug)]
+pub struct Evidence<'r> {
+    /// The validated head.
+    pub arrival: &'r Arrival,
+    /// The Authorization header.
+    pub authorization: Option<&'r HeaderValue>,
+    /// Our cookies and those of the sources; `None`: they do not count on this request.
+    pub cookies: Option<&'r Presented<'r>>,
+    /// The app that is asked for; `None`: one of our own endpoints.
+    pub app: Option<&'r App>,
+    /// The client, as far as look-ups are rate-limited.
+    pub client: Client,
+    /// Whether people can sign in here.
+    pub signs_in: bool,
+}
+
+impl<'r> Evidence<'r> {
+    /// The credentials of a request to this app.
+    pub fn new(
+        request: &'r IncomingRequest<'_>,
+        app: Option<&'r App>,
+        cookies: Option<&'r Presented<'r>>,
+    ) -> Evidence<'r> {
+        Evidence {
+            arrival: &request.arrival,
+            authorization: request.authorization(),
+            cookies,
+            app,
+            client: request.client,
+            signs_in: request.site().signs_in,
+        }
+    }
+}
+
+/// A kind of credential beside our session cookie and the bearer tokens of our issuer.
+///
+/// Futures run on a data thread. One that waits for a server must be bounded in time.
+pub trait CredentialSource: fmt::Debug + Send + Sync {
+    /// The caller that this kind of credential proves; `None`: the request has none of it.
+    fn identify<'r>(&'r self, evidence: &'r Evidence<'_>)
+    -> LocalBoxFuture<'r, Option<Identified>>;
+
+    /// Whether this source began the sign-in.
+    fn began(&self, sign_in: &SignIn) -> bool;
+
+    /// Whether a session of a sign-in that this source began counts on this request.
+    fn confirms<'r>(
+        &'r self,
+        sign_in: &'r Arc<SignIn>,
+        evidence: &'r Evidence<'_>,
+    ) -> LocalBoxFuture<'r, bool> {
+        let _ = (sign_in, evidence);
+        async { true }.boxed_local()
+    }
+
+    /// Renews the proof behind a sign-in of this source in the background, when that is due.
+    fn recheck(&self, sign_in: &Arc<SignIn>);
+
+    /// Whether the proof behind a sign-in of this source is good enough for a stream to go on.
+    fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+        let _ = sign_in;
+        true
+    }
+
+    /// Whether an Authorization header for this app is a credential of this source.
+    fn owns_authorization(&self, authorization: &HeaderValue, app: &App) -> bool {
+        let _ = (authorization, app);
+        false
+    }
+
+    /// Whether a caller with this token may learn that the app exists; `None`: the app is none of
+    /// this source's.
+    fn may_learn_of<'r>(
+        &'r self,
+        app: &'r App,
+        token: Option<&'r Secret>,
+    ) -> LocalBoxFuture<'r, Option<bool>> {
+        let _ = (app, token);
+        async { None }.boxed_local()
+    }
+
+    /// The person of a token, as last verified, without waiting.
+    fn person_of_token(&self, token: &Secret) -> Option<Arc<Principal>> {
+        let _ = token;
+        None
+    }
+
+    /// The person whom a cookie of this source proves on the site, without waiting, and the key
+    /// that a sign-out form is bound to.
+    fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
+        let _ = cookies;
+        None
+    }
+
+    /// Adds what this source knows of a person who just signed in at the identity provider.
+    fn describe<'r>(&'r self, signed_in: &'r mut SignedIn) -> LocalBoxFuture<'r, ()> {
+        let _ = signed_in;
+        async {}.boxed_local()
+    }
+
+    /// Revokes the sessions that this source began for the person. Returns the apps on paths, whose
+    /// cookies the site can expire.
+    fn sign_out<'r>(&'r self, person: &'r Principal) -> LocalBoxFuture<'r, Vec<AppId>>;
+}

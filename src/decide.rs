@@ -1,0 +1,19 @@
+//! What a request gets, as pure functions: requests, `ludgate explain` and the tests call the same.
+//!
+//! In order: [`head`](head::head) accepts the head, [`locate`](locate::locate) finds the app,
+//! [`authorize`](authorize::authorize) gives a permit. Each ends the request early with a
+//! [`Decision`](decision::Decision), which is a value; `respond` renders it.
+
+pub mod authorize;
+pub mod decision;
+pub mod head;
+pub mod labels;
+pub mod locate;
+pub mod reason;
+pub mod tenant;
+
+pub use authorize::authorize;
+pub use decision::{Decision, Redirect, RedirectReason, Refusal};
+pub use head::head;
+pub use locate::{Target, locate};
+pub use reason::Reason;

@@ -1,0 +1,148 @@
+//! Whether the caller may reach the app: the access rule first, then the app's state. Pure.
+
+use std::sync::Arc;
+
+use super::{
+    decision::{Decision, Refusal},
+    locate::Target,
+    reason::Reason,
+};
+use crate::{
+    authorize::{self, Denied, Permit},
+    caller::Identified,
+    model::{
+        app::AppState,
+        arrival::{Arrival, Origin, Provenance, RequestClass},
+        caller::{Caller, Credential},
+        destination::Destination,
+        principal::Principal,
+        site::Site,
+    },
+};
+
+/// The right to send the request to the app.
+///
+/// The state is checked after the rule, so that a person who may not reach an app does not learn
+/// its state.
+///
+/// # Errors
+/// What the caller gets instead of the app.
+pub fn authorize(
+    target: Target,
+    caller: &Identified,
+    arrival: &Arrival,
+    site: &Site,
+) -> Result<Permit, Decision> {
+    let permit = admit(target.destination, caller, arrival, site)?;
+    if arrival.sheds_token() {
+        return Err(Decision::DropToken {
+            permit: Box::new(permit),
+            tenant: target.tenant.into_changed(),
+        });
+    }
+    check_state(permit)
+}
+
+/// The rule alone. A refusal that a neighbour's cookie may have caused counts as anonymous: pages
+/// below the same domain can set a token for all hosts, and must lock nobody out. The person is
+/// then asked to sign in, and the session of that sign-in takes precedence.
+fn admit(
+    destination: Destination,
+    caller: &Identified,
+    arrival: &Arrival,
+    site: &Site,
+) -> Result<Permit, Decision> {
+    let may_be_planted =
+        caller.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in;
+    if !may_be_planted {
+        return judge(arrival, &caller.caller, destination);
+    }
+    judge(arrival, &caller.caller, destination.clone())
+        .or_else(|_| judge(arrival, &Caller::Anonymous, destination))
+}
+
+/// Whether this caller may reach the destination, by its access rule.
+///
+/// # Errors
+/// What the caller gets instead of the app.
+pub fn judge(
+    arrival: &Arrival,
+    caller: &Caller,
+    destination: Destination,
+) -> Result<Permit, Decision> {
+    if destination.app.is_open() {
+        return apply_rule(arrival, None, destination);
+    }
+    match caller {
+        Caller::BadToken => refuse(Reason::BadToken, destination),
+        Caller::Unverifiable => refuse(Reason::Unverifiable, destination),
+        Caller::Anonymous => apply_rule(arrival, None, destination),
+        Caller::Person {
+            principal,
+            credential,
+        } => match cookie_counts(arrival, *credential) {
+            Ok(true) => apply_rule(arrival, Some(principal), destination),
+            Ok(false) => apply_rule(arrival, None, destination),
+            Err(reason) => refuse(reason, destination),
+        },
+    }
+}
+
+fn refuse<T>(reason: Reason, destination: Destination) -> Result<T, Decision> {
+    let app = Some(destination.app);
+    Err(Refusal { reason, app }.into())
+}
+
+/// A cookie counts only where our own origin led the browser to the request.
+fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
+    match (
+        credential,
+        arrival.class,
+        arrival.origin,
+        arrival.provenance,
+    ) {
+        (Credential::Bearer | Credential::Address, _, _, _) => Ok(true),
+        (Credential::Cookie, RequestClass::WebSocket, Origin::Own, Provenance::Own) => Ok(true),
+        (Credential::Cookie, RequestClass::WebSocket, _, _) => Err(Reason::ForeignOrigin),
+        (Credential::Cookie, _, _, Provenance::Own) => Ok(true),
+        (Credential::Cookie, _, _, Provenance::Foreign) => Ok(false),
+    }
+}
+
+fn apply_rule(
+    arrival: &Arrival,
+    person: Option<&Arc<Principal>>,
+    destination: Destination,
+) -> Result<Permit, Decision> {
+    let (destination, denied) = match authorize::authorize(destination, person) {
+        Ok(permit) => return Ok(permit),
+        Err(refused) => refused,
+    };
+    let refusal = Refusal {
+        reason: Reason::Denied(denied),
+        app: Some(destination.app.clone()),
+    };
+    Err(match denied {
+        Denied::Anonymous if arrival.class == RequestClass::Navigation => Decision::SignIn {
+            return_to: destination.public_target().as_str().to_owned(),
+        },
+        Denied::Anonymous if arrival.sends_form => Decision::SaveForm(refusal),
+        Denied::Anonymous | Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess => {
+            Decision::Refuse(refusal)
+        }
+    })
+}
+
+/// Whether the app can be reached now.
+fn check_state(permit: Permit) -> Result<Permit, Decision> {
+    let reason = match permit.app().spec.state {
+        AppState::Running => return Ok(permit),
+        AppState::Starting => Reason::Starting,
+        AppState::Stopping => Reason::Stopping,
+        AppState::Stopped => Reason::Stopped,
+        AppState::Failed => Reason::Failed,
+        AppState::Ended => Reason::Ended,
+    };
+    let app = Some(permit.app().clone());
+    Err(Refusal { reason, app }.into())
+}

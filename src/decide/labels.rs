@@ -1,0 +1,123 @@
+//! The words of the access log and the metrics. Nothing decides by them.
+
+use super::{decision::RedirectReason, reason::Reason};
+use crate::{
+    authorize::Grounds, forward::fault::Fault, route::Endpoint, streams::RevocationReason,
+};
+
+/// The `decision` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecisionLabel {
+    /// The request was permitted.
+    Allow,
+    /// One of our endpoints, or the launcher, answered.
+    Ours,
+    /// A redirect to an address of ours.
+    Redirect,
+    /// A redirect to sign in.
+    SignIn,
+    /// A refusal.
+    Deny,
+    /// The head was refused before routing.
+    Malformed,
+}
+
+impl DecisionLabel {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DecisionLabel::Allow => "allow",
+            DecisionLabel::Ours => "ours",
+            DecisionLabel::Redirect => "redirect",
+            DecisionLabel::SignIn => "sign_in",
+            DecisionLabel::Deny => "deny",
+            DecisionLabel::Malformed => "malformed",
+        }
+    }
+}
+
+/// The `reason` label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogReason {
+    /// The clause of the access rule that admitted the request.
+    Grounds(Grounds),
+    /// The endpoint that answered.
+    Endpoint(Endpoint),
+    /// The launcher answered.
+    Launcher,
+    /// Why the browser was redirected.
+    Redirect(RedirectReason),
+    /// Why the request was refused.
+    Refused(Reason),
+    /// A token in the address became a session.
+    TokenInAddress,
+    /// A form was saved in the answer.
+    SavedForm,
+    /// A sign-in did not succeed.
+    SignIn(SignInProblem),
+    /// A logout token was not valid.
+    BadLogoutToken,
+}
+
+/// Why a sign-in did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignInProblem {
+    /// The callback, or the address that begins a sign-in, is not valid.
+    BadCallback,
+    /// The provider did not sign the person in.
+    Declined,
+    /// The provider refuses our client id or secret.
+    ClientRefused,
+    /// The provider cannot be reached.
+    Unavailable,
+}
+
+impl LogReason {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogReason::Grounds(grounds) => grounds.as_str(),
+            LogReason::Endpoint(endpoint) => endpoint.as_str(),
+            LogReason::Launcher => "launcher",
+            LogReason::Redirect(RedirectReason::Path) => "path",
+            LogReason::Redirect(RedirectReason::Alias) => "alias",
+            LogReason::Redirect(RedirectReason::ToHttps) => "to_https",
+            LogReason::Refused(reason) => reason.as_str(),
+            LogReason::TokenInAddress => "token_in_address",
+            LogReason::SavedForm => "parked",
+            LogReason::SignIn(problem) => problem.as_str(),
+            LogReason::BadLogoutToken => "bad_logout_token",
+        }
+    }
+}
+
+impl SignInProblem {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SignInProblem::BadCallback => "bad_callback",
+            SignInProblem::Declined => "sign_in_declined",
+            SignInProblem::ClientRefused => "client_refused_by_provider",
+            SignInProblem::Unavailable => "provider_unavailable",
+        }
+    }
+}
+
+/// The `outcome` field of the access log: how a permitted request ended other than by an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The app gave no answer.
+    Fault(Fault),
+    /// The stream was closed because access ended.
+    Revoked(RevocationReason),
+}
+
+impl Outcome {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Fault(fault) => fault.reason(),
+            Outcome::Revoked(reason) => reason.as_str(),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Which app a request is for: by the virtual host it arrived at, then by its path. Pure.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+
+use super::{
+    decision::{Decision, Redirect, RedirectReason, Refusal},
+    reason::Reason,
+    tenant::{self, TenantCookie},
+};
+use crate::{
+    catalog::{lookup::Lookup, snapshot::Snapshot},
+    incoming::{IncomingRequest, Malformed, path},
+    model::{
+        app::{App, AppKind, Isolation},
+        arrival::{Arrival, Framing},
+        destination::Destination,
+        site::Site,
+        vhost::VirtualHost,
+    },
+    route::{
+        Endpoint, Route,
+        path::{on_host, route},
+    },
+};
+
+/// Largest body in which a saved form comes again, in bytes: 64 KiB sealed, as base64 of JSON.
+pub const MAX_SEALED_FORM: usize = 256 * 1024;
+
+/// The app that a request is for, and what its browser knows of the address.
+#[derive(Debug)]
+pub struct Target {
+    /// The app and the target within it.
+    pub destination: Destination,
+    /// Whether the browser knows the app as the tenant of this address.
+    pub tenant: TenantCookie,
+}
+
+impl Target {
+    /// The target, unless the browser has to forget the last tenant of the address first.
+    ///
+    /// # Errors
+    /// [`Decision::ForgetTenant`] where the request can be sent again, else a refusal.
+    pub fn check_tenant(self, arrival: &Arrival) -> Result<Target, Decision> {
+        match self.tenant {
+            TenantCookie::Changed(cookie) if !arrival.sheds_token() => {
+                let app = self.destination.app;
+                if tenant::can_be_repeated(arrival) {
+                    Err(Decision::ForgetTenant { app, cookie })
+                } else {
+                    let reason = Reason::OtherTenant;
+                    Err(Refusal {
+                        reason,
+                        app: Some(app),
+                    }
+                    .into())
+                }
+            }
+            TenantCookie::Unchanged | TenantCookie::First(_) | TenantCookie::Changed(_) => Ok(self),
+        }
+    }
+}
+
+/// The app that the request is for; `lookup` says what is at its virtual host.
+///
+/// # Errors
+/// What the request gets instead of an app.
+pub fn locate(
+    request: &IncomingRequest<'_>,
+    snapshot: &Snapshot,
+    lookup: &Lookup,
+) -> Result<Target, Decision> {
+    let arrival = &request.arrival;
+    let destination = destination(arrival, snapshot, lookup)?;
+    let tenant = TenantCookie::compare(request, &destination.app);
+    let is_form = destination.app.kind == AppKind::Hosted && may_hold_saved_form(request);
+    let target = Target {
+        destination,
+        tenant,
+    };
+    if is_form {
+        return Err(Decision::ResendForm(Box::new(target)));
+    }
+    target.check_tenant(arrival)
+}
+
+/// Whether the body may be a saved form. A marked request that is none is the app's own: a page
+/// behind the marked address sent it.
+fn may_hold_saved_form(request: &IncomingRequest<'_>) -> bool {
+    let fits = |length| length <= MAX_SEALED_FORM as u64;
+    request.arrival.resends_form
+        && matches!(request.arrival.framing, Framing::Length(length) if fits(length))
+        && request.is_url_encoded()
+}
+
+/// The app that a validated head is for, and the target within it.
+///
+/// # Errors
+/// What the request gets instead of an app.
+pub fn destination(
+    arrival: &Arrival,
+    snapshot: &Snapshot,
+    lookup: &Lookup,
+) -> Result<Destination, Decision> {
+    match lookup {
+        Lookup::Site => on_the_site(arrival, snapshot),
+        Lookup::App(app) => on_its_host(arrival, app),
+        Lookup::Unknown => refuse(absent(snapshot)),
+        Lookup::Malformed => refuse(Reason::Malformed(Malformed::Host)),
+        Lookup::Unassigned => refuse(Reason::Unassigned),
+        Lookup::Unavailable => refuse(Reason::CatalogUnavailable),
+    }
+}
+
+fn refuse<T>(reason: Reason) -> Result<T, Decision> {
+    Err(reason.into())
+}
+
+fn redirect<T>(status: StatusCode, location: String) -> Result<T, Decision> {
+    let reason = RedirectReason::Path;
+    Err(Decision::Redirect(Redirect {
+        status,
+        location,
+        reason,
+    }))
+}
+
+/// An app that is not in the snapshot does not exist, unless its source is not complete yet.
+fn absent(snapshot: &Snapshot) -> Reason {
+    if snapshot.is_complete() {
+        Reason::UnknownApp
+    } else {
+        Reason::CatalogUnavailable
+    }
+}
+
+fn on_its_host(arrival: &Arrival, app: &Arc<App>) -> Result<Destination, Decision> {
+    let path = arrival.target.path();
+    match on_host(path) {
+        Some(Route::Endpoint(endpoint)) => to_endpoint(endpoint, arrival),
+        Some(_) => refuse(Reason::NotFound),
+        None => {
+            path::check_below_root(&path[1..])?;
+            Ok(Destination::new(app.clone(), arrival.target.clone(), 0))
+        }
+    }
+}
+
+fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, Decision> {
+    let site = snapshot.site();
+    let path = arrival.target.path();
+    match route(path, site) {
+        Route::App { id, root } => match snapshot.find(id) {
+            Some(app) => on_its_path(arrival, app, root, site),
+            None => refuse(absent(snapshot)),
+        },
+        Route::AppWithoutSlash { id } => match snapshot.find(id) {
+            Some(app) if app.serves_bare_path() && app.spec.isolation == Isolation::Path => {
+                Ok(Destination::bare(app.clone(), arrival.target.clone()))
+            }
+            Some(app) => redirect(
+                StatusCode::PERMANENT_REDIRECT,
+                with_query(&format!("{}/", app.mount), arrival),
+            ),
+            None => refuse(absent(snapshot)),
+        },
+        Route::Launcher => match arrival.method {
+            Method::GET | Method::HEAD => Err(Decision::Launcher),
+            _ => refuse(Reason::MethodNotAllowed),
+        },
+        Route::ToLauncher => redirect(StatusCode::FOUND, with_query(&site.launcher(), arrival)),
+        Route::Endpoint(endpoint) => to_endpoint(endpoint, arrival),
+        Route::Console => match &site.console {
+            Some(console) => Ok(Destination::new(console.clone(), arrival.target.clone(), 0)),
+            None => refuse(Reason::NotFound),
+        },
+        // Inside our prefix, bytes that no id has are an attempt to be read differently.
+        Route::NotAnId
+            if path.bytes().any(|byte| matches!(byte, b'%' | b';')) || path.contains("/.") =>
+        {
+            refuse(Reason::Malformed(Malformed::Path))
+        }
+        Route::NotAnId => refuse(Reason::UnknownApp),
+        Route::Nowhere => refuse(Reason::NotFound),
+    }
+}
+
+fn on_its_path(
+    arrival: &Arrival,
+    app: &Arc<App>,
+    root: usize,
+    site: &Site,
+) -> Result<Destination, Decision> {
+    let path = arrival.target.path();
+    path::check_below_root(&path[root + 1..])?;
+    match (app.spec.isolation, app.host) {
+        (Isolation::Host, Some(label)) => {
+            let target = with_query(&path[root..], arrival);
+            redirect(
+                StatusCode::TEMPORARY_REDIRECT,
+                site.url(&VirtualHost::Host(label), &target),
+            )
+        }
+        // Another app has its host. On the path it would share an origin that it must not share.
+        (Isolation::Host, None) => refuse(Reason::UnknownApp),
+        (Isolation::Path, _) => Ok(Destination::new(app.clone(), arrival.target.clone(), root)),
+    }
+}
+
+fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> {
+    let method = &arrival.method;
+    let reads = method == Method::GET || method == Method::HEAD;
+    let takes = match endpoint {
+        Endpoint::Start
+        | Endpoint::Callback
+        | Endpoint::SignIn
+        | Endpoint::Userinfo
+        | Endpoint::Renewed
+        | Endpoint::RenewScript => reads,
+        Endpoint::SignOut => reads || method == Method::POST,
+        Endpoint::BackchannelLogout => method == Method::POST,
+        Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
+        // A ticket is good once; a HEAD would spend it for nothing.
+        Endpoint::Enter => method == Method::GET,
+    };
+    if takes {
+        Err(Decision::Endpoint(endpoint))
+    } else {
+        refuse(Reason::MethodNotAllowed)
+    }
+}
+
+fn with_query(path: &str, arrival: &Arrival) -> String {
+    match arrival.target.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    }
+}

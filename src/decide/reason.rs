@@ -1,0 +1,142 @@
+//! Why a request is refused: its status, its stable word, and its sentence for the client.
+
+use http::StatusCode;
+
+use crate::{authorize::Denied, incoming::Malformed};
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The request itself is not acceptable.
+    Malformed(Malformed),
+    /// No app of that id.
+    UnknownApp,
+    /// Nothing at this path.
+    NotFound,
+    /// Our endpoint does not take this method.
+    MethodNotAllowed,
+    /// A WebSocket with a cookie, from a page that is not the app's.
+    ForeignOrigin,
+    /// A form of ours that is too large, too slow, or out of date.
+    BadForm,
+    /// The query asks for something that has no meaning.
+    BadQuery,
+    /// As much as may be goes on at once.
+    Busy,
+    /// This client signs in too often.
+    TooOften,
+    /// A token of our issuer, or of an integration, that is not valid.
+    BadToken,
+    /// The credential cannot be checked now.
+    Unverifiable,
+    /// The catalogue's source cannot be asked about an address that nobody has asked for lately.
+    CatalogUnavailable,
+    /// A port that nobody has now.
+    Unassigned,
+    /// The address has another tenant than the one this browser knows.
+    OtherTenant,
+    /// What is to run there does not run yet.
+    Starting,
+    /// What runs there is about to stop.
+    Stopping,
+    /// Somebody stopped what ran there.
+    Stopped,
+    /// What is to run there does not come up.
+    Failed,
+    /// What ran there has ended.
+    Ended,
+    /// A ticket of the site that is not good here and now.
+    BadTicket,
+    /// The access rule said no.
+    Denied(Denied),
+}
+
+impl Reason {
+    /// The status of the answer.
+    pub fn status(self) -> StatusCode {
+        match self {
+            Reason::Malformed(malformed) => malformed.status(),
+            Reason::BadForm | Reason::BadQuery | Reason::BadTicket => StatusCode::BAD_REQUEST,
+            Reason::UnknownApp | Reason::NotFound => StatusCode::NOT_FOUND,
+            Reason::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Reason::TooOften => StatusCode::TOO_MANY_REQUESTS,
+            Reason::BadToken | Reason::Denied(Denied::Anonymous) => StatusCode::UNAUTHORIZED,
+            Reason::Unverifiable
+            | Reason::CatalogUnavailable
+            | Reason::Busy
+            | Reason::Starting
+            | Reason::Stopping
+            | Reason::Stopped
+            | Reason::Failed => StatusCode::SERVICE_UNAVAILABLE,
+            Reason::Unassigned | Reason::OtherTenant | Reason::Ended => StatusCode::GONE,
+            Reason::ForeignOrigin
+            | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => {
+                StatusCode::FORBIDDEN
+            }
+        }
+    }
+
+    /// One word for logs, metrics and problem+json.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Malformed(malformed) => malformed.reason(),
+            Reason::UnknownApp => "unknown_app",
+            Reason::NotFound => "not_found",
+            Reason::MethodNotAllowed => "method_not_allowed",
+            Reason::ForeignOrigin => "foreign_origin",
+            Reason::BadForm => "bad_form",
+            Reason::BadQuery => "bad_query",
+            Reason::Busy => "busy",
+            Reason::TooOften => "too_often",
+            Reason::BadToken => "bad_token",
+            Reason::Unverifiable => "unverifiable",
+            Reason::CatalogUnavailable => "catalog_unavailable",
+            Reason::Unassigned => "unassigned",
+            Reason::OtherTenant => "other_tenant",
+            Reason::Starting => "starting",
+            Reason::Stopping => "stopping",
+            Reason::Stopped => "stopped",
+            Reason::Failed => "failed",
+            Reason::Ended => "ended",
+            Reason::BadTicket => "bad_ticket",
+            Reason::Denied(Denied::Anonymous) => "anonymous",
+            Reason::Denied(Denied::NotInGroup) => "not_in_group",
+            Reason::Denied(Denied::NotOwner) => "not_owner",
+            Reason::Denied(Denied::UnknownAccess) => "unknown_access",
+        }
+    }
+
+    /// One sentence for the client; says nothing that the client could not know.
+    pub fn sentence(self) -> String {
+        match self {
+            Reason::Malformed(malformed) => format!("The request was refused: {malformed}."),
+            Reason::UnknownApp => "There is no app at this address.".into(),
+            Reason::NotFound => "There is nothing at this address.".into(),
+            Reason::MethodNotAllowed => "This address does not accept that method.".into(),
+            Reason::ForeignOrigin => "Only pages of this site may make this request.".into(),
+            Reason::BadForm => "The form is too large, too slow or out of date. Open the page again.".into(),
+            Reason::BadQuery => "The address has an unknown or invalid parameter.".into(),
+            Reason::Busy => "The service is busy. Please try again.".into(),
+            Reason::TooOften => {
+                "There were too many sign-ins from your address. Please wait a moment and try again.".into()
+            }
+            Reason::BadToken => "The token is not valid.".into(),
+            Reason::Unverifiable => "We can't check your access right now. Please try again.".into(),
+            Reason::CatalogUnavailable => "We can't check this address right now. Please try again.".into(),
+            Reason::Unassigned => "No app is running at this address.".into(),
+            Reason::OtherTenant => "Another app is running at this address now. Open the page again.".into(),
+            Reason::Starting => "It will be available shortly.".into(),
+            Reason::Stopping => "It can be used again after its next start.".into(),
+            Reason::Stopped => "Its owner can start it again.".into(),
+            Reason::Failed => "Its owner can find the cause in its status and logs.".into(),
+            Reason::Ended => "The app that ran here has ended.".into(),
+            Reason::BadTicket => "A link like this works once. Open the app again.".into(),
+            Reason::Denied(Denied::Anonymous) => "Sign in to reach this app.".into(),
+            Reason::Denied(Denied::NotInGroup) => "This app is for members of another group.".into(),
+            Reason::Denied(Denied::NotOwner) => "This app belongs to another person.".into(),
+            Reason::Denied(Denied::UnknownAccess) => {
+                "The access rule of this app is not valid, so access is denied.".into()
+            }
+        }
+    }
+}

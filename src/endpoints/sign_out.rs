@@ -1,0 +1,175 @@
+//! `/oauth2/sign_out`: asks on a page that no app can read, then revokes everything that this
+//! sign-in opened.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+
+use super::EndpointCall;
+use crate::{
+    decide::Reason,
+    forward::body::Source,
+    incoming::form::form_value,
+    model::{
+        app::AppId,
+        arrival::{Origin, RequestClass},
+        load::Holder,
+        principal::Principal,
+        vhost::VirtualHost,
+    },
+    pages::{Page, SignOutPage, SignedOutPage},
+    respond::endpoint::EndpointReply,
+    return_to,
+    session::cookie::{self, RecordKey},
+};
+
+/// Largest form, in bytes.
+const MAX_FORM: usize = 16 * 1024;
+
+/// Asks. Only a document navigation gets the page: a script of an app on this origin must not read
+/// its token.
+pub(super) fn ask(call: EndpointCall<'_, '_>) -> EndpointReply {
+    if call.request.arrival.class != RequestClass::Navigation {
+        return EndpointReply::refuse(Reason::ForeignOrigin);
+    }
+    let site = call.site();
+    let asked = call.query("rd").ok().flatten();
+    let target = target_after(call, asked.as_deref());
+    let (Some((person, key)), Some(oidc)) = (signed_in(call), &call.gateway.oidc) else {
+        return EndpointReply::redirect(StatusCode::SEE_OTHER, target);
+    };
+    let page = SignOutPage {
+        person: &person.display_name,
+        action: site.endpoint("sign_out"),
+        token: oidc.keys().form_token(&key.0),
+        return_to: target,
+        home: site.launcher(),
+    };
+    let page = Page::plain(&page);
+    EndpointReply::page(page).with_person(person)
+}
+
+/// Signs out. Needs the token of the page, and that our own origin sent the form.
+pub(super) async fn sign_out(call: EndpointCall<'_, '_>, body: Source) -> EndpointReply {
+    let request = call.request;
+    if request.arrival.origin == Origin::Foreign {
+        return EndpointReply::refuse(Reason::ForeignOrigin);
+    }
+    let cookies = request.cookies_or_none();
+    if cookies.sign_in.is_empty() && cookies.access_token.is_empty() {
+        // Without a session the form has no effect, so its body is not read.
+        return redirect_signed_out(call, target_after(call, None));
+    }
+    let known = call.sign_in().map(|sign_in| sign_in.principal().clone());
+    let holder = Holder::new(known.as_deref(), request.client.limit_key);
+    let collected = match call.gateway.forms.collect(holder, body, MAX_FORM).await {
+        Ok(collected) => collected,
+        Err(error) => return EndpointReply::refuse(error.into()),
+    };
+    let form = &collected.bytes;
+    let asked = form_value(form, "rd").ok().flatten();
+    let target = target_after(call, asked.as_deref());
+    let token = form_value(form, "token").ok().flatten().unwrap_or_default();
+    let (Some((person, key)), Some(oidc)) = (signed_in(call), &call.gateway.oidc) else {
+        // No sign-in is known here, which is what was asked for.
+        revoke_unknown(call, &token);
+        return redirect_signed_out(call, target);
+    };
+    if !oidc.keys().is_form_token(&key.0, &token) {
+        return EndpointReply::refuse(Reason::BadForm);
+    }
+    let Revoked { apps, onward } = revoke(call, &person).await;
+    tracing::info!(
+        target: "audit", event = "sign_out", subject = %person.subject, session = key.short(),
+        client = %request.client, request_id = request.id_text(),
+    );
+    let reply = match onward {
+        Some(onward) => EndpointReply::page(Page::plain(&SignedOutPage { onward })),
+        None => EndpointReply::redirect(StatusCode::SEE_OTHER, target),
+    };
+    without_cookies(call, reply, &apps).with_person(person)
+}
+
+/// What a sign-out has revoked.
+struct Revoked {
+    /// Apps on paths, whose cookies are expired.
+    apps: Vec<AppId>,
+    /// Where the provider ends its own session.
+    onward: Option<String>,
+}
+
+async fn revoke(call: EndpointCall<'_, '_>, person: &Principal) -> Revoked {
+    let gateway = call.gateway;
+    let mut apps = Vec::new();
+    let mut onward = None;
+    if let Some(sign_in) = call.sign_in() {
+        // Here first, whatever becomes of the rest.
+        gateway.sessions.end(&sign_in);
+        gateway.sessions.tell_ending_of(&sign_in).await;
+        apps.extend(sign_in.apps());
+        gateway.revoke_at_provider(&sign_in);
+        let site = call.site();
+        let back = site.url(&VirtualHost::Site, &site.launcher());
+        let oidc = gateway.oidc.as_ref();
+        onward = oidc.and_then(|oidc| oidc.end_session_url(&sign_in, &back));
+    }
+    for source in gateway.callers.sources() {
+        apps.extend(source.sign_out(person).await);
+    }
+    Revoked { apps, onward }
+}
+
+/// Another replica may have made the page, and its sign-in cannot be loaded now: it is revoked by
+/// its key.
+fn revoke_unknown(call: EndpointCall<'_, '_>, token: &str) {
+    let (Ok(cookies), Some(oidc)) = (call.request.cookies(), &call.gateway.oidc) else {
+        return;
+    };
+    for key in cookies.sign_in.iter().filter_map(RecordKey::of) {
+        if !call.is_foreign() && oidc.keys().is_form_token(&key.0, token) {
+            call.gateway.sessions.end_by_key(key);
+        }
+    }
+}
+
+/// The person, and the key that the form is bound to.
+fn signed_in(call: EndpointCall<'_, '_>) -> Option<(Arc<Principal>, RecordKey)> {
+    let sign_in = call
+        .sign_in()
+        .map(|sign_in| (sign_in.principal().clone(), sign_in.key()));
+    sign_in.or_else(|| call.person_beside())
+}
+
+fn redirect_signed_out(call: EndpointCall<'_, '_>, target: String) -> EndpointReply {
+    let reply = EndpointReply::redirect(StatusCode::SEE_OTHER, target);
+    without_cookies(call, reply, &[])
+}
+
+/// Leaves the browser without any cookie of ours.
+fn without_cookies(
+    call: EndpointCall<'_, '_>,
+    mut reply: EndpointReply,
+    apps: &[AppId],
+) -> EndpointReply {
+    let site = call.site();
+    let secure = site.origin.secure;
+    reply.clears_cache = true;
+    for name in [&site.cookies.sign_in, &site.cookies.bind] {
+        reply.cookies.extend(cookie::clear(name, "/", secure));
+    }
+    let name = site.cookies.app_at(&VirtualHost::Site);
+    for app in apps {
+        let path = format!("{}/{app}/", site.apps_prefix);
+        reply.cookies.extend(cookie::clear(&name, &path, secure));
+    }
+    reply
+}
+
+/// Where people go afterwards: to the launcher, unless they asked for another address.
+fn target_after(call: EndpointCall<'_, '_>, asked: Option<&str>) -> String {
+    let site = call.site();
+    match asked {
+        None | Some("") => site.launcher(),
+        Some(_) => return_to::clean(asked, site),
+    }
+}

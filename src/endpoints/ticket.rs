@@ -1,0 +1,246 @@
+//! Tickets: how a sign-in on the site becomes a session on an app's own host, without a cookie that
+//! both could read.
+//!
+//! The host sends an anonymous person to the site ([`lead_to_site`]). The site, once the person is
+//! signed in and may reach the target, gives the browser a ticket ([`give`]). The host takes the
+//! ticket and sets its own cookie ([`enter`]).
+
+use std::sync::Arc;
+
+use http::{HeaderValue, StatusCode, uri::PathAndQuery};
+
+use super::EndpointCall;
+use crate::{
+    authorize::{Denied, Permit},
+    decide::{Decision, Reason, Refusal, authorize::judge, labels::LogReason, locate::destination},
+    model::{
+        arrival::Arrival,
+        caller::{Caller, Credential},
+        principal::Principal,
+        vhost::VirtualHost,
+    },
+    pages,
+    respond::endpoint::{Content, EndpointReply},
+    return_to,
+    route::path::{ENTER, RENEWED},
+    session::{
+        bind::{BindHash, is_bind, new_bind},
+        cookie::{self, NoRandomness},
+        handover::Ticket,
+        record::SignIn,
+        store::Live,
+    },
+};
+
+/// The bind cookie of this browser at this origin.
+pub(super) struct Bind {
+    /// Its value.
+    pub(super) value: String,
+    /// Set on the answer when the browser had none.
+    pub(super) line: Option<HeaderValue>,
+}
+
+/// The browser's bind cookie, made when it has none.
+///
+/// # Errors
+/// When the system has no random bytes.
+pub(super) fn bind(call: EndpointCall<'_, '_>) -> Result<Bind, NoRandomness> {
+    let site = call.site();
+    let cookies = call.request.cookies_or_none();
+    let presented = cookies.bind.iter().find(|value| is_bind(value));
+    if let Some(value) = presented.and_then(|value| std::str::from_utf8(value).ok()) {
+        return Ok(Bind {
+            value: value.to_owned(),
+            line: None,
+        });
+    }
+    let value = new_bind()?;
+    let line = cookie::set(&site.cookies.bind, &value, "/", site.origin.secure);
+    Ok(Bind { value, line })
+}
+
+/// On an app's host: sends an anonymous person, who opens a page there, to the site to sign in.
+pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
+    let site = call.site();
+    if call.gateway.oidc.is_none() {
+        // Signing in is not possible there; a page that says what is needed helps more.
+        return EndpointReply::refuse(Reason::Denied(Denied::Anonymous));
+    }
+    let Ok(bind) = bind(call) else {
+        return EndpointReply::refuse(Reason::Unverifiable);
+    };
+    let vhost = &call.request.arrival.vhost;
+    let back = return_to::address(vhost, target, site);
+    let start = site.url(&VirtualHost::Site, &pages::start(site, &back));
+    let hash = BindHash::of(bind.value.as_bytes());
+    let location = format!("{start}&bind={}", hash.as_str());
+    let reply = EndpointReply::redirect(StatusCode::FOUND, location).with_cookie(bind.line);
+    if call.request.cookies_or_none().app.is_empty() {
+        return reply;
+    }
+    // The cookie of an expired session is removed here: the site cannot remove it.
+    let name = site.cookies.app_at(vhost);
+    reply.with_cookie(cookie::clear(&name, "/", site.origin.secure))
+}
+
+/// On the site: the person is signed in. If they may reach the target, the browser gets a ticket
+/// for it.
+pub(super) async fn give(
+    call: EndpointCall<'_, '_>,
+    sign_in: &Arc<SignIn>,
+    (vhost, target): (VirtualHost, &str),
+    bind: BindHash,
+) -> EndpointReply {
+    let gateway = call.gateway;
+    let principal = sign_in.principal().clone();
+    let permit = match authorize_at(call, &vhost, target, &principal).await {
+        Ok(permit) => permit,
+        Err(refusal) => {
+            return refuse_at(call, refusal, vhost, target)
+                .await
+                .with_person(principal);
+        }
+    };
+    let app = permit.app().clone();
+    let now = gateway.clock.now();
+    let reply = if permit.principal().is_none() {
+        EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
+    } else {
+        gateway.sessions.touch(&Live::SignIn(sign_in.clone()), now);
+        let ticket = Ticket {
+            vhost,
+            app: app.id().clone(),
+            bind,
+            sign_in: sign_in.clone(),
+            target: target.to_owned(),
+            made: now,
+        };
+        match gateway.sessions.give_ticket(ticket).await {
+            Ok(id) => {
+                let enter = format!("{ENTER}?ticket={}", id.as_str());
+                EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, &enter))
+            }
+            Err(_) => EndpointReply::refuse(Reason::Unverifiable),
+        }
+    };
+    EndpointReply {
+        app: Some(app),
+        ..reply.with_person(principal)
+    }
+}
+
+async fn refuse_at(
+    call: EndpointCall<'_, '_>,
+    refusal: Refusal,
+    vhost: VirtualHost,
+    target: &str,
+) -> EndpointReply {
+    let decision = Some(refusal.label());
+    let reason = Some(LogReason::Refused(refusal.reason));
+    let app = refusal.app.clone();
+    // A sign-in of the provider comes with no token that shows what the person may know of.
+    let refusal = hide_existence(call, refusal).await;
+    let target = target.to_owned();
+    let content = Content::RefusalAt {
+        refusal,
+        vhost,
+        target,
+    };
+    EndpointReply {
+        decision,
+        reason,
+        app,
+        ..EndpointReply::new(content)
+    }
+}
+
+async fn hide_existence(call: EndpointCall<'_, '_>, refusal: Refusal) -> Refusal {
+    let Some(app) = refusal.hideable() else {
+        return refusal;
+    };
+    let may_learn = call.gateway.callers.may_learn_of(app, None).await;
+    refusal.hidden_unless(may_learn)
+}
+
+/// What the person would get who opens the target there, by the rule that a request is judged by.
+async fn authorize_at(
+    call: EndpointCall<'_, '_>,
+    vhost: &VirtualHost,
+    target: &str,
+    principal: &Arc<Principal>,
+) -> Result<Permit, Refusal> {
+    let not_found = || Refusal::new(Reason::NotFound);
+    // A window that renews a session needs what the app's first page needs.
+    let target = if target == RENEWED { "/" } else { target };
+    let target = PathAndQuery::try_from(target).map_err(|_| not_found())?;
+    let arrival = Arrival::of_navigation(*vhost, target);
+    let client = call.request.client.address;
+    let lookup = call
+        .gateway
+        .catalog
+        .find(vhost, call.snapshot, client)
+        .await;
+    let caller = Caller::Person {
+        principal: principal.clone(),
+        credential: Credential::Cookie,
+    };
+    let judged = destination(&arrival, call.snapshot, &lookup)
+        .and_then(|destination| judge(&arrival, &caller, destination));
+    match judged {
+        Ok(permit) => Ok(permit),
+        Err(Decision::Refuse(refusal) | Decision::SaveForm(refusal)) => Err(refusal),
+        Err(
+            Decision::Endpoint(_)
+            | Decision::Launcher
+            | Decision::Redirect(_)
+            | Decision::SignIn { .. }
+            | Decision::ForgetTenant { .. }
+            | Decision::DropToken { .. }
+            | Decision::ResendForm(_)
+            | Decision::Fault(..),
+        ) => Err(not_found()),
+    }
+}
+
+/// On an app's host: takes the ticket, sets this origin's own cookie, and goes on to the target.
+pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
+    let gateway = call.gateway;
+    let site = call.site();
+    let vhost = &call.request.arrival.vhost;
+    let cookies = call.request.cookies_or_none();
+    let ticket = call.query("ticket").ok().flatten().unwrap_or_default();
+    let taken = gateway
+        .sessions
+        .take_ticket(&ticket, vhost, cookies.bind.iter())
+        .await;
+    let ticket = match taken {
+        Ok(ticket) => ticket,
+        Err(why) => {
+            tracing::info!(
+                target: "audit", event = "ticket_refused", %why, client = %call.request.client,
+                request_id = call.request.id_text(),
+            );
+            let refusal = Refusal::new(Reason::BadTicket);
+            let target = "/".to_owned();
+            return EndpointReply {
+                reason: Some(LogReason::Refused(refusal.reason)),
+                ..EndpointReply::new(Content::RefusalAt {
+                    refusal,
+                    vhost: *vhost,
+                    target,
+                })
+            };
+        }
+    };
+    let person = ticket.sign_in.principal().clone();
+    let minted = gateway.sessions.mint(&ticket.sign_in, &ticket.app, vhost);
+    let Some((id, session)) = minted else {
+        return EndpointReply::refuse(Reason::Unverifiable).with_person(person);
+    };
+    gateway.sessions.keep_app(&session).await;
+    let name = site.cookies.app_at(vhost);
+    let line = cookie::set(&name, id.as_str(), "/", site.origin.secure);
+    EndpointReply::redirect(StatusCode::SEE_OTHER, site.url(vhost, &ticket.target))
+        .with_cookie(line)
+        .with_person(person)
+}

@@ -1,0 +1,185 @@
+//! What a data thread knows of one client connection, and of one request and answer on it.
+
+use std::{
+    cell::{Cell, RefCell},
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+};
+
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request, response};
+
+use crate::{
+    caller::session_memo::SessionMemo,
+    decide::head::Ingress,
+    forward::standing_headers::CachedHeaders,
+    incoming::host::without_port,
+    listener::connection::{Busy, Exchange, Exchanges, Newcomer, Pulse, Seat, Shown},
+    model::client::Client,
+    ops::drain::DrainWatcher,
+    peer::{self, Peer},
+    respond::body::ReplyBody,
+};
+
+/// One client connection.
+pub struct ClientConnection {
+    /// The peer.
+    pub peer: Peer,
+    /// The headers that the last request had for its app.
+    pub cached_headers: CachedHeaders,
+    /// The session of the last request.
+    pub session_memo: SessionMemo,
+    /// Its place among the connections that may be open.
+    pub seat: Rc<Seat>,
+    /// Tells that the process stops.
+    pub drain: DrainWatcher,
+    /// Whether everything on it is redirected to https.
+    pub redirects: bool,
+    /// Most header fields of a request.
+    pub head_fields: usize,
+    /// The client's port.
+    port: u16,
+    certificate: Option<Shown>,
+    /// The host for which the certificate was last found valid.
+    valid_host: RefCell<Option<HeaderValue>>,
+    pulse: Arc<Pulse>,
+    exchanges: Exchanges,
+}
+
+impl ClientConnection {
+    /// A connection that the listener accepted.
+    pub fn new(
+        newcomer: Newcomer,
+        peers: &peer::PeerSettings,
+        redirects: bool,
+    ) -> ClientConnection {
+        ClientConnection {
+            peer: Peer::new(newcomer.address, peers),
+            cached_headers: CachedHeaders::default(),
+            session_memo: SessionMemo::default(),
+            seat: Rc::new(newcomer.seat),
+            drain: newcomer.drain,
+            redirects,
+            head_fields: newcomer.head_fields,
+            port: newcomer.address.port(),
+            certificate: newcomer.shown,
+            valid_host: RefCell::default(),
+            pulse: newcomer.pulse,
+            exchanges: newcomer.exchanges,
+        }
+    }
+
+    /// What the connection says about a request.
+    pub fn ingress(&self, headers: &HeaderMap) -> Ingress {
+        Ingress {
+            redirects: self.redirects,
+            certificate_fits: self.certificate_fits(headers),
+        }
+    }
+
+    /// Whether requests for this host may come on this connection: a browser that has a connection
+    /// for one name may use it for another name that the certificate is valid for (RFC 9110 section
+    /// 7.4). A trusted proxy may mix hosts.
+    fn certificate_fits(&self, headers: &HeaderMap) -> bool {
+        let (Some(certificate), false) = (&self.certificate, self.peer.trusted) else {
+            return true;
+        };
+        let Some(host) = headers.get(header::HOST) else {
+            return false;
+        };
+        if self.valid_host.borrow().as_ref() == Some(host) {
+            return true;
+        }
+        let name = std::str::from_utf8(without_port(host.as_bytes())).unwrap_or_default();
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        let fits = certificate.is_for(name);
+        if fits {
+            self.valid_host.replace(Some(host.clone()));
+        }
+        fits
+    }
+
+    /// The client, with the port of its connection; 0 behind a proxy, which names none.
+    pub fn client_address(&self, client: Client) -> SocketAddr {
+        let is_peer = self.peer.address == client.address;
+        SocketAddr::new(client.address, if is_peer { self.port } else { 0 })
+    }
+
+    /// The bytes that follow are no requests.
+    pub fn switch_to_tunnel(&self) {
+        if !self.exchanges.are_streams() {
+            self.pulse.switch_to_tunnel();
+        }
+    }
+}
+
+/// One request and its answer on a connection.
+pub struct HttpExchange {
+    /// The connection.
+    pub connection: Rc<ClientConnection>,
+    /// Ends the exchange before its time, and counts what the client reads.
+    pub exchange: Rc<Exchange>,
+    /// A WebSocket as HTTP/2 asks for it: any success accepts it.
+    is_connect: Cell<bool>,
+    /// Keeps the connection from counting as idle.
+    busy: Busy,
+}
+
+impl HttpExchange {
+    /// The next exchange on a connection.
+    pub fn new(connection: Rc<ClientConnection>) -> HttpExchange {
+        HttpExchange {
+            exchange: connection.exchanges.next(),
+            busy: connection.pulse.request(),
+            is_connect: Cell::new(false),
+            connection,
+        }
+    }
+
+    /// Notes the method, before HTTP/2 is normalized.
+    pub fn note_method(&self, parts: &request::Parts) {
+        self.is_connect.set(parts.method == Method::CONNECT);
+    }
+
+    /// Whether it shares its connection with others (HTTP/2).
+    fn is_stream(&self) -> bool {
+        self.connection.exchanges.are_streams()
+    }
+
+    /// Accepts the client's WebSocket.
+    pub fn accept_websocket(&self, head: &mut response::Parts) {
+        if self.is_stream() {
+            // RFC 8441 section 5: a 200, without the fields of the handshake.
+            head.status = StatusCode::OK;
+            head.headers.remove(header::SEC_WEBSOCKET_ACCEPT);
+        } else {
+            let headers = &mut head.headers;
+            headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        }
+    }
+
+    /// The answer, as the connection needs it.
+    pub fn finish(self, mut response: Response<ReplyBody>) -> Response<ReplyBody> {
+        let is_stream = self.is_stream();
+        if is_stream {
+            // HTTP/2 has no such field (RFC 9113 section 8.2.2): streams end by themselves.
+            response.headers_mut().remove(header::CONNECTION);
+            self.exchange.offered();
+            // Any success would accept a WebSocket that the app has not accepted.
+            if self.is_connect.get() && response.status().is_success() {
+                *response.status_mut() = StatusCode::BAD_GATEWAY;
+            }
+        } else if self.connection.pulse.is_leaving() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
+        }
+        let exchange = is_stream.then_some(self.exchange);
+        response.map(|body| body.on_connection(exchange, self.busy))
+    }
+
+    /// Keeps the connection from counting as idle.
+    pub fn into_busy(self) -> Busy {
+        self.busy
+    }
+}

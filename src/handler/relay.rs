@@ -1,0 +1,201 @@
+//! A permitted request: sent to the app, and its answer made ready for the client.
+
+use std::{rc::Rc, time::Instant};
+
+use http::{HeaderValue, Response};
+use hyper::upgrade::OnUpgrade;
+
+use super::{AnswerFacts, ClientSide, Context, Handler, Reply, tunnel::Tunnel};
+use crate::{
+    authorize::Permit,
+    caller::Identified,
+    decide::Decision,
+    forward::{Forwarded, Outgoing, body::Source, fault::Fault},
+    incoming::IncomingRequest,
+    model::arrival::Provenance,
+    respond::body::{ReplyBody, Watch},
+    session::{cookie, store::Live, usage::Usage},
+    stream_policy::AppStream,
+};
+
+impl Handler {
+    /// Sends the request to the app and relays its answer.
+    ///
+    /// # Errors
+    /// [`Decision::Fault`].
+    pub(super) async fn relay(
+        &self,
+        permit: Permit,
+        request: &IncomingRequest<'_>,
+        caller: &mut Identified,
+        side: Option<ClientSide>,
+        context: &Context<'_>,
+        answer: &mut AnswerFacts,
+    ) -> Result<Reply, Decision> {
+        let app = permit.app();
+        let fault = |fault| Decision::Fault(fault, app.clone());
+        // The client's side is taken once, here or by the decision that ended the request before.
+        let Some(ClientSide { body, upgrade }) = side else {
+            return Err(fault(Fault::Unsendable));
+        };
+        answer.grounds = Some(permit.grounds());
+        let started = Instant::now();
+        let usage = self
+            .use_session(&permit, request, caller, started, answer)
+            .await;
+        answer.cookies.extend(answer.tenant_cookie.take());
+        let policy = AppStream::new(
+            self.gateway.clone(),
+            &permit,
+            request.arrival.vhost,
+            usage.clone(),
+            caller.token_expires,
+            caller.source_token.take(),
+        );
+        // A long upload is a stream before any answer comes.
+        let revocation = &context.exchange.exchange.revocation;
+        let is_long = request.arrival.is_long_upload();
+        let register = || self.streams.register(revocation.clone(), policy.clone());
+        let _uploading = is_long.then(register);
+        let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
+        let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
+        match (forwarded, upgrade) {
+            (Forwarded::Answer(response), _) => {
+                let watch = Watch::new(&self.streams, revocation, policy);
+                let relayed = |download| ReplyBody::relayed(download, Some(watch));
+                Ok(Reply::Answer(response.map(relayed)))
+            }
+            (switched @ Forwarded::Switched { .. }, Some(client)) => {
+                let tunnel = self.tunnel(switched, client, usage, policy, context);
+                tunnel.map(Reply::Tunnel).map_err(fault)
+            }
+            // hyper offers an upgrade on every HTTP/1.1 request that asks for one. Without it no
+            // tunnel is possible, and the app's side closes with its handle.
+            (Forwarded::Switched { .. }, None) => Err(fault(Fault::BadAnswer)),
+        }
+    }
+
+    fn outgoing<'r, 'h>(
+        &self,
+        permit: &'r Permit,
+        request: &'r IncomingRequest<'h>,
+        caller: &Identified,
+        context: &'r Context<'_>,
+        usage: Option<Usage>,
+        started: Instant,
+    ) -> Outgoing<'r, 'h> {
+        let connection = &context.exchange.connection;
+        let callers = &self.gateway.callers;
+        let is_ours = |value: &HeaderValue| callers.owns_authorization(value, permit.app());
+        Outgoing {
+            permit,
+            request,
+            site: context.snapshot.site(),
+            peer: &connection.peer,
+            cached: &connection.cached_headers,
+            client: connection.client_address(request.client),
+            authorization_is_ours: caller.authorization_is_ours
+                || request.authorization().is_some_and(is_ours),
+            usage,
+            started,
+        }
+    }
+
+    async fn send(
+        &self,
+        outgoing: &Outgoing<'_, '_>,
+        body: Source,
+        answer: &mut AnswerFacts,
+    ) -> Result<Forwarded, Fault> {
+        let sent = self.forwarder.send(outgoing, body).await;
+        answer.upstream = Some(outgoing.started.elapsed());
+        sent
+    }
+
+    fn tunnel(
+        &self,
+        switched: Forwarded,
+        client: OnUpgrade,
+        usage: Option<Usage>,
+        policy: Rc<AppStream>,
+        context: &Context<'_>,
+    ) -> Result<Box<Tunnel>, Fault> {
+        let Forwarded::Switched {
+            head,
+            upstream,
+            lease,
+        } = switched
+        else {
+            return Err(Fault::BadAnswer);
+        };
+        let (mut head, ()) = head.into_parts();
+        context.exchange.accept_websocket(&mut head);
+        Ok(Box::new(Tunnel {
+            head: Response::from_parts(head, ReplyBody::whole("")),
+            client,
+            upstream,
+            lease,
+            usage,
+            policy,
+            streams: self.streams.clone(),
+            idle: self.gateway.forward.stream_idle,
+        }))
+    }
+
+    /// Marks the session as used. A sign-in's first permitted request at an app begins the app's
+    /// session; its cookie goes with the answer.
+    async fn use_session(
+        &self,
+        permit: &Permit,
+        request: &IncomingRequest<'_>,
+        caller: &mut Identified,
+        now: Instant,
+        answer: &mut AnswerFacts,
+    ) -> Option<Usage> {
+        let gateway = &self.gateway;
+        let live = caller.live.take()?;
+        gateway.sessions.touch(&live, gateway.clock.at(now));
+        let begun = match &live {
+            // The cookie's path ends with a slash, so it would not come back, and each visit would
+            // begin another session.
+            Live::SignIn(_) if permit.destination().is_bare() => None,
+            Live::SignIn(_) => Box::pin(self.begin_app_session(&live, permit, request)).await,
+            Live::App(_) => None,
+        };
+        let live = match begun {
+            Some((live, line)) => {
+                answer.cookies.push(line);
+                live
+            }
+            None => live,
+        };
+        let sessions = gateway.sessions.clone();
+        Some(Usage::new(sessions, live, gateway.clock.clone()))
+    }
+
+    /// Begins the session of a sign-in at an app, and its cookie.
+    pub(super) async fn begin_app_session(
+        &self,
+        live: &Live,
+        permit: &Permit,
+        request: &IncomingRequest<'_>,
+    ) -> Option<(Live, HeaderValue)> {
+        let Live::SignIn(sign_in) = live else {
+            return None;
+        };
+        // A token in the address of a foreign page's request must not begin a session in this
+        // browser.
+        if request.arrival.provenance == Provenance::Foreign {
+            return None;
+        }
+        let vhost = &request.arrival.vhost;
+        let sessions = &self.gateway.sessions;
+        let (id, session) = sessions.mint(sign_in, permit.app().id(), vhost)?;
+        sessions.keep_app(&session).await;
+        let site = request.site();
+        let name = site.cookies.app_at(vhost);
+        let path = format!("{}/", permit.app().mount);
+        let line = cookie::set(&name, id.as_str(), &path, site.origin.secure)?;
+        Some((Live::App(session), line))
+    }
+}

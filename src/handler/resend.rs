@@ -1,0 +1,153 @@
+//! A saved form that comes again: opened, and then handled as any other request, but for its sender
+//! and only once.
+
+use http::{HeaderValue, StatusCode, header};
+
+use super::{ClientSide, Concluded, Context, Handler, Progress, Reply, conclude::saved_form_page};
+use crate::{
+    decide::{self, Decision, Target, labels::Outcome},
+    incoming::IncomingRequest,
+    saved_form::{NotSent, Opened, SavedForm, page::SavedFormPage},
+};
+
+/// Why the request ended before an app's answer could be relayed.
+enum Ended {
+    /// By a decision.
+    Decision(Decision),
+    /// The person gets the form again.
+    Page(SavedFormPage, Option<Outcome>),
+}
+
+impl From<Decision> for Ended {
+    fn from(decision: Decision) -> Ended {
+        Ended::Decision(decision)
+    }
+}
+
+impl From<NotSent> for Ended {
+    fn from(not_sent: NotSent) -> Ended {
+        match not_sent {
+            NotSent::Page(page) => Ended::Page(page, None),
+            NotSent::Refused(refusal) => Ended::Decision(refusal.into()),
+        }
+    }
+}
+
+impl Handler {
+    /// Handles a marked request.
+    pub(super) async fn resend(
+        &self,
+        target: Target,
+        request: &mut IncomingRequest<'_>,
+        side: Option<ClientSide>,
+        context: &Context<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Concluded {
+        match self
+            .resend_form(target, request, side, context, progress)
+            .await
+        {
+            Ok(reply) => Concluded::relayed(reply, progress.answer.grounds),
+            Err(Ended::Page(page, outcome)) => saved_form_page(&page, request, outcome),
+            Err(Ended::Decision(decision)) => {
+                Box::pin(self.conclude(decision, request, None, context, progress)).await
+            }
+        }
+    }
+
+    /// The same steps as [`Handler::handle`] from the target on, with the form's own between them.
+    async fn resend_form(
+        &self,
+        target: Target,
+        request: &mut IncomingRequest<'_>,
+        side: Option<ClientSide>,
+        context: &Context<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<Reply, Ended> {
+        let (form, side) = self.open_form(request, side).await?;
+        let target = target.check_tenant(&request.arrival)?;
+        let app = target.destination.app.clone();
+        let answer = &mut progress.answer;
+        answer.tenant_cookie = target.tenant.first().cloned();
+        let memo = &context.exchange.connection.session_memo;
+        let identified = self.gateway.callers.identify(request, &app, memo).await;
+        let caller = progress.caller.insert(identified.map_err(Decision::from)?);
+        answer.person = caller.caller.principal().cloned();
+        if let Some(form) = &form {
+            form.check_sender(&caller.caller, &app)?;
+        }
+        let site = context.snapshot.site();
+        let permit = decide::authorize(target, caller, &request.arrival, site)
+            .map_err(|decision| keep_form(form.as_deref(), decision))?;
+        let Some(form) = form else {
+            return Ok(self
+                .relay(permit, request, caller, side, context, answer)
+                .await?);
+        };
+        let Some(forms) = self.saved_forms() else {
+            return Err(Decision::from(decide::Reason::BadForm).into());
+        };
+        forms.spend(&form, &app).await?;
+        match self
+            .relay(permit, request, caller, side, context, answer)
+            .await
+        {
+            Ok(reply) => match moved_to(&reply) {
+                None => Ok(reply),
+                Some(location) => {
+                    let location = location.as_ref().and_then(|value| value.to_str().ok());
+                    Err(forms.redirected(*form, location, &app, request).into())
+                }
+            },
+            Err(Decision::Fault(fault, app)) => match form.keep_after_fault(fault, &app) {
+                Some(page) => {
+                    forms.allow_again(&form).await;
+                    Err(Ended::Page(page, Some(Outcome::Fault(fault))))
+                }
+                None => Err(Decision::Fault(fault, app).into()),
+            },
+            Err(decision) => Err(decision.into()),
+        }
+    }
+
+    /// The saved form, unless the request is the app's own, and the body to send.
+    async fn open_form(
+        &self,
+        request: &mut IncomingRequest<'_>,
+        side: Option<ClientSide>,
+    ) -> Result<(Option<Box<SavedForm>>, Option<ClientSide>), Decision> {
+        let (Some(forms), Some(side)) = (self.saved_forms(), side) else {
+            return Ok((None, None));
+        };
+        let ClientSide { body, upgrade } = side;
+        Ok(match forms.open(request, body).await? {
+            Opened::Form(form, body) => (Some(form), Some(ClientSide { body, upgrade })),
+            Opened::Other(body) => (None, Some(ClientSide { body, upgrade })),
+        })
+    }
+}
+
+/// After a refusal that may pass, the person gets the form again.
+fn keep_form(form: Option<&SavedForm>, decision: Decision) -> Ended {
+    let page = match (&decision, form) {
+        (Decision::Refuse(refusal), Some(form)) => form.keep_after(refusal),
+        (_, _) => None,
+    };
+    match page {
+        Some(page) => Ended::Page(page, None),
+        None => Ended::Decision(decision),
+    }
+}
+
+/// The address to which the app redirects a form with its body: a browser would send the seal there.
+/// `None`: no such redirect.
+fn moved_to(reply: &Reply) -> Option<Option<HeaderValue>> {
+    let Reply::Answer(response) = reply else {
+        return None;
+    };
+    let repeats = matches!(
+        response.status(),
+        StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+    );
+    repeats.then(|| response.headers().get(header::LOCATION).cloned())
+}

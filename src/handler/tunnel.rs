@@ -1,0 +1,68 @@
+//! A WebSocket from its 101 to its end: registered as a stream, closed when it may not go on, logged
+//! when it ends.
+
+use std::{rc::Rc, time::Duration};
+
+use http::Response;
+use hyper::upgrade::OnUpgrade;
+
+use super::connection::HttpExchange;
+use crate::{
+    access_log::Entry,
+    forward::{lease::Lease, tunnel::tunnel},
+    respond::body::ReplyBody,
+    session::usage::Usage,
+    streams::{Revocation, StreamPolicy, Streams},
+};
+
+/// A WebSocket that both sides accepted.
+pub struct Tunnel {
+    /// The 101, for the client.
+    pub head: Response<ReplyBody>,
+    /// The client's side.
+    pub client: OnUpgrade,
+    /// The app's side.
+    pub upstream: OnUpgrade,
+    /// Its share of the connection to the app.
+    pub lease: Lease,
+    /// Kept alive by what the person sends.
+    pub usage: Option<Usage>,
+    /// Checked while it is open.
+    pub policy: Rc<dyn StreamPolicy>,
+    /// Where it is registered.
+    pub streams: Rc<Streams>,
+    /// It may be silent for this long.
+    pub idle: Duration,
+}
+
+impl Tunnel {
+    /// Carries bytes once the 101 is sent; the entry is logged when the tunnel ends.
+    pub fn start(self, mut entry: Box<Entry>, exchange: HttpExchange) -> Response<ReplyBody> {
+        let Tunnel {
+            head,
+            client,
+            upstream,
+            lease,
+            usage,
+            policy,
+            streams,
+            idle,
+        } = self;
+        let connection = &exchange.connection;
+        connection.switch_to_tunnel();
+        // The drain waits until the seat is free: after the Close frame.
+        let seat = connection.seat.clone();
+        let drain = connection.drain.clone();
+        let busy = exchange.into_busy();
+        tokio::task::spawn_local(async move {
+            let revocation = Rc::new(Revocation::default());
+            let _registered = streams.register(revocation.clone(), policy);
+            let sides = (upstream, lease);
+            let carried = tunnel(client, sides, usage, &revocation, drain, idle).await;
+            entry.transfer.bytes += carried.down;
+            entry.transfer.revoked = revocation.reason();
+            drop((seat, busy));
+        });
+        head
+    }
+}

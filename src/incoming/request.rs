@@ -1,0 +1,111 @@
+//! One request as every stage reads it: parsed once, cookies scanned at most once.
+
+use std::cell::OnceCell;
+
+use http::{HeaderMap, HeaderValue, header};
+
+use super::{
+    Malformed,
+    cookies::{self, Pair, Presented},
+};
+use crate::model::{arrival::Arrival, client::Client, site::Site};
+
+/// A request head that was parsed, and what its stages need beside it.
+pub struct IncomingRequest<'h> {
+    /// The validated head.
+    pub arrival: Arrival,
+    /// The request id: in the log, on pages and in the app's headers.
+    pub id: HeaderValue,
+    /// The client, as a trusted proxy names it or as it connected.
+    pub client: Client,
+    headers: &'h HeaderMap,
+    site: &'h Site,
+    /// Scanned when first asked for: a recognised session needs no scan.
+    cookies: OnceCell<Result<Presented<'h>, Malformed>>,
+}
+
+impl<'h> IncomingRequest<'h> {
+    /// Puts together what was parsed; `headers` are those of the same head.
+    pub fn new(
+        arrival: Arrival,
+        headers: &'h HeaderMap,
+        site: &'h Site,
+        id: HeaderValue,
+        client: Client,
+    ) -> IncomingRequest<'h> {
+        IncomingRequest {
+            arrival,
+            id,
+            client,
+            headers,
+            site,
+            cookies: OnceCell::new(),
+        }
+    }
+
+    /// The request id as text, for the log.
+    pub fn id_text(&self) -> &str {
+        self.id.to_str().unwrap_or_default()
+    }
+
+    /// The site that the request arrived at.
+    pub fn site(&self) -> &'h Site {
+        self.site
+    }
+
+    /// Our cookies on this request.
+    ///
+    /// # Errors
+    /// [`Malformed::Cookies`]: too many, or one of ours is far too long.
+    pub fn cookies(&self) -> Result<&Presented<'h>, Malformed> {
+        let scan = || cookies::scan(self.headers, &self.site.cookies, &self.arrival.vhost);
+        self.cookies.get_or_init(scan).as_ref().map_err(|e| *e)
+    }
+
+    /// Our cookies, or none where there are too many: for endpoints that work without any.
+    pub fn cookies_or_none(&self) -> Presented<'h> {
+        self.cookies().cloned().unwrap_or_default()
+    }
+
+    /// Every cookie of the request, whoever set it.
+    pub fn cookie_pairs(&self) -> impl Iterator<Item = Pair<'h>> + use<'h> {
+        let lines = self.headers.get_all(header::COOKIE).iter();
+        lines.flat_map(|line| cookies::pairs(line.as_bytes()))
+    }
+
+    /// The Cookie header, where it is a single line.
+    pub fn cookie_line(&self) -> Option<&'h [u8]> {
+        let mut lines = self.headers.get_all(header::COOKIE).iter();
+        match (lines.next(), lines.next()) {
+            (Some(line), None) => Some(line.as_bytes()),
+            (None | Some(_), _) => None,
+        }
+    }
+
+    /// The Authorization header; `parse` refuses a second one.
+    pub fn authorization(&self) -> Option<&'h HeaderValue> {
+        self.headers.get(header::AUTHORIZATION)
+    }
+
+    /// Whether the body is a plain url-encoded form.
+    pub fn is_url_encoded(&self) -> bool {
+        let mut types = self.headers.get_all(header::CONTENT_TYPE).iter();
+        let (Some(kind), None) = (types.next(), types.next()) else {
+            return false;
+        };
+        let kind = kind.to_str().unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+            && !self.headers.contains_key(header::CONTENT_ENCODING)
+    }
+
+    /// Whether a browser sent it, as its Sec-Fetch headers say.
+    pub fn has_fetch_metadata(&self) -> bool {
+        self.headers.contains_key("sec-fetch-mode")
+    }
+
+    /// The header map, for `forward` to copy.
+    pub fn headers(&self) -> &'h HeaderMap {
+        self.headers
+    }
+}

@@ -1,0 +1,40 @@
+//! Arvados: containers as apps, and its tokens as credentials.
+//!
+//! `containers` finds the apps, `credentials` the callers. Below them: the API's client (`client`,
+//! `records`), how long its answers are used (`stale_cache`), tokens (`tokens`, `query_token`,
+//! `address_token`), and the mutual proof with a container's gateway (`proof`).
+
+pub mod address_token;
+pub mod client;
+pub mod containers;
+pub mod credentials;
+pub mod kept;
+pub mod proof;
+pub mod records;
+pub mod tokens;
+
+use std::sync::Arc;
+
+use url::Url;
+
+use crate::model::{lookup_limit::Quota, secret::Secret};
+
+/// Look-ups of uuids and tokens that the API server does not know, of one client.
+pub const UNKNOWN: Quota = Quota {
+    burst: 32,
+    refill: 250,
+    at_once: 128,
+};
+
+/// Which cluster, and what lets us ask it.
+#[derive(Clone, Debug)]
+pub struct ArvadosSettings {
+    /// The API server.
+    pub api: Url,
+    /// The cluster's SystemRootToken.
+    pub root_token: Secret,
+    /// PEM content of the CA behind the API server's certificate; `None`: the system's.
+    pub ca: Option<Arc<[u8]>>,
+    /// Whether the API server takes the identity provider's access tokens.
+    pub accept_sign_in: bool,
+}

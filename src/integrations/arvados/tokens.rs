@@ -1,0 +1,402 @@
+//! Arvados tokens: which texts are some, whose they are, and the sign-ins that stand on them.
+//!
+//! A token in an address or a cookie is verified once and becomes a sign-in, which remembers the
+//! token to have it verified again. One in `Authorization` makes none; what is known of it holds
+//! for thirty seconds.
+
+use std::{net::IpAddr, sync::Arc, time::Duration};
+
+use base64::{Engine, engine::general_purpose::URL_SAFE, engine::general_purpose::URL_SAFE_NO_PAD};
+use tokio::runtime::Handle;
+
+use super::{
+    UNKNOWN,
+    client::{Api, ApiError},
+    kept::{Kept, Policy, Unavailable},
+    records::UserRecord,
+};
+use crate::{
+    model::{
+        clock::Clock,
+        lookup_limit::LookupLimit,
+        principal::{PersonClaims, Principal},
+        secret::Secret,
+        uuid::{Uuid, UuidKind},
+    },
+    session::{
+        cookie::RecordKey,
+        record::{ProviderTokens, SignIn},
+        store::Sessions,
+    },
+};
+
+/// Longest text that is taken for a token, in bytes.
+const MAX_TOKEN: usize = 1024;
+/// Shortest token of the old form; shorter texts are what apps use for themselves.
+const MIN_OLD: usize = 41;
+/// Tokens, and pairs of token and container, that are remembered.
+const MOST: u64 = 50_000;
+/// A token is verified again every 30 s at least, and never believed when it cannot be.
+const VERIFIED: Policy = Policy {
+    fresh: Duration::from_secs(30),
+    stale: Duration::ZERO,
+    outage: Duration::ZERO,
+};
+/// Whether somebody may read a record decides only which refusal they get.
+const READABLE: Policy = Policy {
+    fresh: Duration::from_secs(10),
+    stale: Duration::ZERO,
+    outage: Duration::ZERO,
+};
+
+/// What a text looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `v2/<uuid>/<secret>`, or under Arvados' own scheme: nothing else looks like it.
+    Sure,
+    /// The secret alone: an app's own token may look like it.
+    Old,
+}
+
+/// Whether a text has the form of an Arvados token.
+pub fn form(text: &str) -> Option<Form> {
+    if text.len() > MAX_TOKEN {
+        return None;
+    }
+    let plain = |part: &str| {
+        part.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    };
+    let Some(rest) = text.strip_prefix("v2/") else {
+        return (text.len() >= MIN_OLD && plain(text)).then_some(Form::Old);
+    };
+    let (uuid, secret) = rest.split_once('/')?;
+    // A token for one container has the container's uuid behind its secret.
+    let secret = secret.split('/').next().unwrap_or_default();
+    let is_token = Uuid::new(uuid).is_some_and(|uuid| uuid.kind() == UuidKind::Token);
+    (is_token && !secret.is_empty() && secret.bytes().all(|b| b.is_ascii_alphanumeric()))
+        .then_some(Form::Sure)
+}
+
+/// The token of an `Authorization` header, under either of the schemes that Arvados knows; under
+/// its own, one of the old form is as unmistakable as one of the new.
+pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
+    let text = std::str::from_utf8(value).ok()?;
+    let (scheme, token) = text.split_once(' ')?;
+    let token = token.trim_matches(' ');
+    if scheme.eq_ignore_ascii_case("oauth2") {
+        return form(token).map(|_| (token, Form::Sure));
+    }
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| form(token))
+        .flatten()
+        .map(|form| (token, form))
+}
+
+/// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it
+/// is.
+pub fn of_cookie(value: &[u8]) -> Option<Secret> {
+    let text = std::str::from_utf8(value).ok()?;
+    if form(text) == Some(Form::Sure) {
+        return Some(Secret::new(text));
+    }
+    let decoded = URL_SAFE
+        .decode(text)
+        .or_else(|_| URL_SAFE_NO_PAD.decode(text))
+        .ok();
+    let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded
+        .filter(|token| form(token).is_some())
+        .or_else(|| form(text).map(|_| text.to_owned()))
+        .map(Secret::new)
+}
+
+/// Verifies tokens.
+#[derive(Debug)]
+pub struct ArvadosTokens {
+    api: Api,
+    sessions: Arc<Sessions>,
+    accept_sign_in: bool,
+    lookups: LookupLimit,
+    people: Kept<RecordKey, Person>,
+    readers: Kept<(RecordKey, Uuid), bool>,
+    clock: Clock,
+    control: Handle,
+}
+
+/// A person as the API described them.
+#[derive(Debug)]
+struct Person {
+    uuid: String,
+    is_admin: bool,
+    principal: Arc<Principal>,
+}
+
+impl PartialEq for Person {
+    /// Names and addresses may have changed: what decides has not.
+    fn eq(&self, other: &Person) -> bool {
+        self.uuid == other.uuid && self.is_admin == other.is_admin
+    }
+}
+
+impl ArvadosTokens {
+    /// Nothing was verified yet.
+    pub fn new(
+        api: Api,
+        accept_sign_in: bool,
+        sessions: Arc<Sessions>,
+        clock: Clock,
+        control: Handle,
+    ) -> ArvadosTokens {
+        ArvadosTokens {
+            api,
+            sessions,
+            accept_sign_in,
+            lookups: LookupLimit::new(UNKNOWN, clock.clone()),
+            people: Kept::new(MOST, VERIFIED, clock.clone(), control.clone()),
+            readers: Kept::new(MOST, READABLE, clock.clone(), control.clone()),
+            clock,
+            control,
+        }
+    }
+
+    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster. `client` is
+    /// who presents it, as far as guessing is bounded.
+    ///
+    /// # Errors
+    /// When the API server gives no answer, or the client has presented too many that are nobody's.
+    pub async fn person(
+        &self,
+        token: &Secret,
+        client: IpAddr,
+    ) -> Result<Option<Arc<Principal>>, Unavailable> {
+        if form(token.expose()).is_none() {
+            return Ok(None);
+        }
+        let key = RecordKey::of_token(token.expose());
+        let turn = match self.people.is_no_guess(&key) {
+            true => None,
+            false => Some(self.lookups.attempt(client).ok_or(Unavailable)?),
+        };
+        let person = self.people.get(key, || self.ask(token)).await;
+        if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {
+            turn.found();
+        }
+        Ok(person?.map(|person| person.principal.clone()))
+    }
+
+    /// The sign-in that a token stands for, begun when it is new. The token itself must hold now: a
+    /// sign-in lives on while nobody can be asked, but nobody is let in again by a token that is
+    /// over.
+    ///
+    /// # Errors
+    /// As for [`ArvadosTokens::person`].
+    pub async fn sign_in(
+        &self,
+        token: &Secret,
+        client: IpAddr,
+    ) -> Result<Option<Arc<SignIn>>, Unavailable> {
+        let key = RecordKey::of_token(token.expose());
+        let known = self.sessions.find_for_token(&key, self.clock.now());
+        let Some(principal) = self.person(token, client).await? else {
+            if let Some(over) = known {
+                self.sessions.end(&over);
+            }
+            return Ok(None);
+        };
+        if let Some(sign_in) = known {
+            return Ok(Some(sign_in));
+        }
+        let tokens = ProviderTokens {
+            arvados: Some(token.clone()),
+            ..ProviderTokens::default()
+        };
+        Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
+    }
+
+    /// Has the token of a sign-in verified again when that is due, in the background: the request
+    /// that noticed is not kept waiting. A token that no longer holds ends the sign-in; a silent
+    /// server changes nothing.
+    pub fn recheck(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
+        let Some(token) = sign_in.tokens.arvados.clone() else {
+            return;
+        };
+        if !sign_in.is_proof_due(self.clock.now(), self.sessions.recheck()) {
+            return;
+        }
+        let (this, sign_in) = (self.clone(), sign_in.clone());
+        self.control.spawn(async move {
+            match this.ask(&token).await {
+                Ok(Some(person)) => sign_in.describe(person.principal, this.clock.now()),
+                Ok(None) => {
+                    tracing::info!(
+                        target: "audit", event = "token_ended", subject = %sign_in.principal().subject,
+                        session = sign_in.key().short(),
+                    );
+                    this.sessions.end(&sign_in);
+                }
+                Err(Unavailable) => {}
+            }
+        });
+    }
+
+    /// Whether the owner of a token may read a container's record. Says no when nobody can tell.
+    pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
+        let key = (RecordKey::of_token(token.expose()), container);
+        let client = self.api.as_user(token.clone());
+        let ask = || async move {
+            client
+                .can_read(&container)
+                .await
+                .map(Some)
+                .map_err(|_| Unavailable)
+        };
+        matches!(self.readers.get(key, ask).await, Ok(Some(readable)) if *readable)
+    }
+
+    /// The uuid of a person who just signed in at the identity provider, where the API server takes
+    /// the provider's access tokens. Not being known there is no reason not to be signed in.
+    pub async fn user_of_sign_in(&self, access_token: &Secret) -> Option<Box<str>> {
+        if !self.accept_sign_in {
+            return None;
+        }
+        match self.ask(access_token).await {
+            Ok(person) => person.map(|person| person.principal.subject.clone()),
+            Err(Unavailable) => {
+                tracing::warn!(
+                    "cannot look up the person who just signed in at the Arvados API server"
+                );
+                None
+            }
+        }
+    }
+
+    /// Revokes the sessions that tokens of this user began.
+    pub async fn sign_out(&self, user: &str) {
+        let _ = self.sessions.bring_all_of(Some(user), None).await;
+        self.sessions.end_for_tokens_of(user);
+    }
+
+    /// Whose token it was when somebody last asked, without waiting; has it verified again when
+    /// that is due. `None`: it no longer holds, as far as anybody knows.
+    pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
+        let known = self
+            .people
+            .last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+        Some(known.principal.clone())
+    }
+
+    /// Whether a text is known to be somebody's token, without asking anybody.
+    pub fn is_known(&self, token: &str) -> bool {
+        self.people.fresh(&RecordKey::of_token(token)).is_some()
+    }
+
+    fn ask(
+        &self,
+        token: &Secret,
+    ) -> impl Future<Output = Result<Option<Person>, Unavailable>> + Send + use<> {
+        let client = self.api.as_user(token.clone());
+        async move {
+            match client.current().await {
+                Ok(user) if user.is_active => Ok(Some(describe(user))),
+                Ok(_) | Err(ApiError::BadToken | ApiError::NotFound) => Ok(None),
+                Err(error @ ApiError::Unavailable(_)) => {
+                    tracing::warn!(%error, "cannot verify an Arvados token");
+                    Err(Unavailable)
+                }
+            }
+        }
+    }
+}
+
+fn describe(user: UserRecord) -> Person {
+    let UserRecord {
+        uuid,
+        is_admin,
+        email,
+        username,
+        full_name,
+        is_active: _,
+    } = user;
+    let claims = PersonClaims {
+        subject: uuid.clone(),
+        name: full_name,
+        email,
+        preferred_username: username,
+        groups: Vec::new(),
+    };
+    // Groups are the identity provider's; here the record itself says who is an admin.
+    let mut principal = Principal::new(claims, &[]);
+    principal.is_admin = is_admin;
+    Person {
+        uuid,
+        is_admin,
+        principal: Arc::new(principal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V2: &str =
+        "v2/zzzzz-gj3su-077z32aux8dg2s1/3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
+    const OLD: &str = "3kg6k6lzmp9kj5cpkcoxie963cmvjahbt2fod9zru30k1jqdmi";
+
+    #[test]
+    fn a_token_is_told_from_other_texts_by_its_form() {
+        assert_eq!(form(V2), Some(Form::Sure));
+        assert_eq!(
+            form(&format!("{V2}/zzzzz-dz642-xqhgmzqm1tyc3bs")),
+            Some(Form::Sure)
+        );
+        assert_eq!(form(OLD), Some(Form::Old));
+        for other in [
+            "",
+            "v2",
+            "v2/",
+            "v2/x/y",
+            "v2/zzzzz-tpzed-077z32aux8dg2s1/x",
+            "v2/zzzzz-gj3su-077z32aux8dg2s1/",
+            "short",
+            "3KG6K6LZMP9KJ5CPKCOXIE963CMVJAHBT2FOD9ZRU30K1JQDMI",
+            "eyJhbGciOiJFUzI1NiJ9.e30.x",
+        ] {
+            assert_eq!(form(other), None, "{other:?}");
+        }
+        assert_eq!(
+            of_authorization(format!("Bearer {V2}").as_bytes()),
+            Some((V2, Form::Sure))
+        );
+        assert_eq!(
+            of_authorization(format!("OAuth2 {OLD}").as_bytes()),
+            Some((OLD, Form::Sure))
+        );
+        assert_eq!(
+            of_authorization(format!("Bearer {OLD}").as_bytes()),
+            Some((OLD, Form::Old))
+        );
+        assert_eq!(of_authorization(format!("Basic {OLD}").as_bytes()), None);
+    }
+
+    #[test]
+    fn a_cookie_holds_a_token_as_arvados_programs_write_it_or_as_it_is() {
+        for token in [V2, OLD] {
+            for written in [
+                URL_SAFE.encode(token),
+                URL_SAFE_NO_PAD.encode(token),
+                token.to_owned(),
+            ] {
+                assert_eq!(
+                    of_cookie(written.as_bytes()).expect("a token").expose(),
+                    token,
+                    "{written}"
+                );
+            }
+        }
+        for other in ["", "x", "dGhpcyBpcyBubyB0b2tlbg=="] {
+            assert!(of_cookie(other.as_bytes()).is_none(), "{other:?}");
+        }
+    }
+}

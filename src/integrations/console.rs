@@ -1,0 +1,199 @@
+//! The console's own sign-in as a credential: a cookie with an access token of our issuer, verified
+//! like a bearer token on every request.
+//!
+//! It begins a session that carries the token's expiry. After `recheck` a valid token on the request
+//! proves the session again. Without one the session counts only for apps that are open to everyone
+//! who signs in.
+
+use std::sync::Arc;
+
+use futures_util::future::{FutureExt, LocalBoxFuture};
+
+use crate::{
+    caller::{
+        Identified,
+        bearer::BearerTokens,
+        source::{CredentialSource, Evidence},
+    },
+    identity::oidc::bearer::Judged,
+    incoming::cookies::{Candidates, Presented},
+    model::{
+        access::Access,
+        app::AppId,
+        caller::{Caller, Credential},
+        clock::Clock,
+        principal::Principal,
+    },
+    session::{
+        console_token::{ConsoleToken, Short},
+        cookie::RecordKey,
+        record::{ProviderTokens, SignIn},
+        store::{Live, Sessions},
+    },
+};
+
+/// The console's access-token cookie.
+#[derive(Debug)]
+pub struct ConsoleTokens {
+    bearer: Arc<BearerTokens>,
+    sessions: Arc<Sessions>,
+    clock: Clock,
+}
+
+impl ConsoleTokens {
+    /// Tokens that the same provider signed as those of bearer requests.
+    pub fn new(bearer: Arc<BearerTokens>, sessions: Arc<Sessions>, clock: Clock) -> ConsoleTokens {
+        ConsoleTokens {
+            bearer,
+            sessions,
+            clock,
+        }
+    }
+
+    /// The caller of these tokens, and the sign-in that stands on them. If two people's tokens are
+    /// valid, neither counts.
+    async fn by_tokens(&self, presented: &Candidates<'_>) -> Identified {
+        let mut proved: Option<Arc<SignIn>> = None;
+        let mut unverifiable = false;
+        for token in presented.iter() {
+            match self.verify(token).await {
+                Ok(verified) => {
+                    let subject = &verified.principal.subject;
+                    let is_other = |sign_in: &Arc<SignIn>| sign_in.principal().subject != *subject;
+                    if proved.as_ref().is_some_and(is_other) {
+                        return Identified::anonymous();
+                    }
+                    proved = Some(self.sign_in_of(token, verified));
+                }
+                Err(Caller::Unverifiable) => unverifiable = true,
+                // An expired token must not refuse a person who could sign in.
+                Err(Caller::BadToken | Caller::Anonymous | Caller::Person { .. }) => {}
+            }
+        }
+        match proved {
+            Some(sign_in) => Identified::by_session(Live::SignIn(sign_in), Credential::Cookie),
+            None if unverifiable => Identified::without_session(Caller::Unverifiable),
+            None => Identified::anonymous(),
+        }
+    }
+
+    fn sign_in_of(&self, token: &[u8], verified: Judged) -> Arc<SignIn> {
+        let key = key_of(token);
+        let short = Short::of(token);
+        if let Some(known) = self.sessions.find_for_token(&key, self.clock.now()) {
+            self.prove(&known, verified, short);
+            return known;
+        }
+        tracing::info!(
+            target: "audit", event = "console_sign_in", subject = %verified.principal.subject,
+            session = key.short(),
+        );
+        let tokens = ProviderTokens {
+            console: Some(ConsoleToken::new(short, verified.expires)),
+            ..ProviderTokens::default()
+        };
+        self.sessions
+            .begin_for_token(key, verified.principal, tokens)
+    }
+
+    fn prove(&self, sign_in: &SignIn, verified: Judged, short: Short) {
+        let now = self.clock.now();
+        sign_in.prove(verified.principal, short, verified.expires, now);
+    }
+
+    async fn verify(&self, token: &[u8]) -> Result<Judged, Caller> {
+        match self.bearer.oidc().cookie_claims_to_be_ours(token) {
+            Some(token) => self.bearer.verify(token).await,
+            None => Err(Caller::BadToken),
+        }
+    }
+
+    fn is_proof_old(&self, sign_in: &SignIn) -> bool {
+        sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
+    }
+
+    /// Whether the session counts: a valid token of the same person on the request proves it.
+    async fn is_proved(&self, sign_in: &SignIn, evidence: &Evidence<'_>) -> bool {
+        let Some(known) = &sign_in.tokens.console else {
+            return true;
+        };
+        let is_old = self.is_proof_old(sign_in);
+        for token in evidence.cookies.iter().flat_map(|c| c.access_token.iter()) {
+            let short = Short::of(token);
+            if !is_old && known.is(short) {
+                return true;
+            }
+            let Ok(verified) = Box::pin(self.verify(token)).await else {
+                continue;
+            };
+            // Another person has signed in at the console meanwhile: the session is not theirs.
+            if verified.principal.subject != sign_in.principal().subject {
+                return false;
+            }
+            self.prove(sign_in, verified, short);
+            return true;
+        }
+        let is_for_everyone = |app: &crate::model::app::App| app.spec.access == Access::User;
+        !is_old || evidence.app.is_some_and(is_for_everyone)
+    }
+}
+
+impl CredentialSource for ConsoleTokens {
+    fn identify<'r>(
+        &'r self,
+        evidence: &'r Evidence<'_>,
+    ) -> LocalBoxFuture<'r, Option<Identified>> {
+        async move {
+            let tokens = &evidence.cookies?.access_token;
+            if tokens.is_empty() {
+                return None;
+            }
+            Some(self.by_tokens(tokens).await)
+        }
+        .boxed_local()
+    }
+
+    fn began(&self, sign_in: &SignIn) -> bool {
+        sign_in.tokens.console.is_some()
+    }
+
+    fn confirms<'r>(
+        &'r self,
+        sign_in: &'r Arc<SignIn>,
+        evidence: &'r Evidence<'_>,
+    ) -> LocalBoxFuture<'r, bool> {
+        self.is_proved(sign_in, evidence).boxed_local()
+    }
+
+    /// Nothing to do: the token is checked on every request.
+    fn recheck(&self, _sign_in: &Arc<SignIn>) {}
+
+    /// A stream brings no new token, so the last one counts until it expires.
+    fn is_proof_good(&self, sign_in: &SignIn) -> bool {
+        let is_valid = |known: &ConsoleToken| self.clock.wall_seconds() < known.expires();
+        !self.is_proof_old(sign_in) || sign_in.tokens.console.as_ref().is_some_and(is_valid)
+    }
+
+    fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
+        let oidc = self.bearer.oidc();
+        let verify = |token| {
+            let verified = oidc
+                .judge_bearer(oidc.cookie_claims_to_be_ours(token)?)
+                .ok()?;
+            Some((verified.principal, key_of(token)))
+        };
+        let mut people = cookies.access_token.iter().filter_map(verify);
+        let (first, key) = people.next()?;
+        let is_same = |(other, _): (Arc<Principal>, RecordKey)| other.subject == first.subject;
+        people.all(is_same).then_some((first.clone(), key))
+    }
+
+    /// While the console keeps its token, the next request begins another session by it.
+    fn sign_out<'r>(&'r self, person: &'r Principal) -> LocalBoxFuture<'r, Vec<AppId>> {
+        async { self.sessions.end_for_console_tokens_of(&person.subject) }.boxed_local()
+    }
+}
+
+fn key_of(token: &[u8]) -> RecordKey {
+    RecordKey::of_token(&String::from_utf8_lossy(token))
+}

@@ -1,0 +1,343 @@
+//! The pages people see. Templates escape everything; the policy lets them load and run nothing.
+
+use std::sync::Arc;
+
+use askama::Template;
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::{HeaderValue, StatusCode};
+
+use crate::{
+    authorize::grounds,
+    catalog::snapshot::Snapshot,
+    model::{
+        access::Access,
+        app::{App, AppState, Isolation},
+        principal::Principal,
+        site::Site,
+        vhost::VirtualHost,
+    },
+};
+
+/// The style of every page; it stands in the page itself, and its hash in the policy.
+const STYLE: &str = include_str!("../templates/style.css");
+
+/// Run by a page that waits for an app.
+pub const WAITING: &str = include_str!("../templates/waiting.js");
+
+/// Most apps on the launcher.
+const MOST_CARDS: usize = 500;
+
+/// The list of apps.
+#[derive(Template)]
+#[template(path = "launcher.html")]
+pub struct Launcher<'p> {
+    /// The person's name, when signed in.
+    pub person: Option<&'p str>,
+    /// A sentence for first-time visitors.
+    pub welcome: Option<&'p str>,
+    /// Where to sign in.
+    pub sign_in: String,
+    /// Where to sign out.
+    pub sign_out: String,
+    /// The apps, by title.
+    pub apps: Vec<Card>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// One app in the launcher.
+pub struct Card {
+    /// The name.
+    pub title: String,
+    /// A short text, such as an emoji.
+    pub icon: String,
+    /// Where it is.
+    pub href: String,
+    /// Its own host, when it has one beside its path.
+    pub host: Option<String>,
+    /// For whom.
+    pub who: String,
+    /// Whether this person may open it.
+    pub open: bool,
+    /// Its state, when there is nothing to open now.
+    pub state: Option<&'static str>,
+}
+
+/// No, and what to do about it.
+#[derive(Template)]
+#[template(path = "refusal.html")]
+pub struct RefusalPage<'p> {
+    /// Status and its name.
+    pub status: String,
+    /// A few words.
+    pub title: &'p str,
+    /// One sentence.
+    pub sentence: &'p str,
+    /// What the app's controller says about it.
+    pub message: Option<&'p str>,
+    /// The page asks after so many seconds whether that is over.
+    pub waits: Option<u8>,
+    /// The reason, as programs are told it.
+    pub reason: &'static str,
+    /// What it runs when it waits.
+    pub script: &'static str,
+    /// Which app.
+    pub app: Option<String>,
+    /// What would be needed.
+    pub needed: Option<String>,
+    /// Who asked.
+    pub person: Option<String>,
+    /// For the operator.
+    pub request_id: &'p str,
+    /// What helps.
+    pub action: Option<Action>,
+    /// The launcher.
+    pub home: String,
+    /// Links leave the frame that the page stands in.
+    pub new_tab: bool,
+}
+
+/// A link that helps.
+pub struct Action {
+    /// Its text.
+    pub label: &'static str,
+    /// Where it leads.
+    pub href: String,
+    /// Opens a tab of its own, out of a frame.
+    pub new_tab: bool,
+}
+
+/// Offers to sign in.
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+pub struct SignInPage<'p> {
+    /// Who is signed in already.
+    pub person: Option<&'p str>,
+    /// Where the button leads.
+    pub start: String,
+    /// The provider's host.
+    pub provider: &'p str,
+    /// The launcher.
+    pub home: String,
+}
+
+/// Asks before signing out.
+#[derive(Template)]
+#[template(path = "sign_out.html")]
+pub struct SignOutPage<'p> {
+    /// Who is signed in.
+    pub person: &'p str,
+    /// Where the form goes.
+    pub action: String,
+    /// Proves that this page was read by the person's browser.
+    pub token: String,
+    /// Where to go afterwards.
+    pub return_to: String,
+    /// The launcher.
+    pub home: String,
+}
+
+/// Signed out here, and on the way to the provider. A redirect would be the form's, and browsers
+/// hold it to the form's own origin (`form-action`), wherever the provider sends it on to.
+#[derive(Template)]
+#[template(path = "signed_out.html")]
+pub struct SignedOutPage {
+    /// Where the provider ends its session.
+    pub onward: String,
+}
+
+/// On the way to the provider: keeps what stands behind `#` in the address, which no server is
+/// told.
+#[derive(Template)]
+#[template(path = "start.html")]
+pub struct StartPage {
+    /// The same address, said that this page was shown.
+    pub onward: String,
+    /// What it runs.
+    pub script: &'static str,
+}
+
+/// A session was renewed in a window of its own.
+#[derive(Template)]
+#[template(path = "renewed.html")]
+pub struct RenewedPage {
+    /// What it runs.
+    pub script: &'static str,
+}
+
+/// A rendered page, before it is a response.
+pub struct Page {
+    /// The status.
+    pub status: StatusCode,
+    /// The document.
+    pub html: String,
+    /// What the document may load and run.
+    pub policy: Policy,
+}
+
+impl Page {
+    /// Renders a template. One over strings cannot fail; should it, the page is empty.
+    pub fn new(status: StatusCode, template: &impl Template, policy: Policy) -> Page {
+        let html = template.render().unwrap_or_default();
+        Page {
+            status,
+            html,
+            policy,
+        }
+    }
+
+    /// A page of status 200 that runs nothing.
+    pub fn plain(template: &impl Template) -> Page {
+        Page::new(StatusCode::OK, template, Policy::Plain { framed: false })
+    }
+
+    /// A page of status 200 that runs this script.
+    pub fn scripted(template: &impl Template, script: &'static str) -> Page {
+        Page::new(StatusCode::OK, template, Policy::Script(script))
+    }
+}
+
+/// The Content-Security-Policy of a page of ours.
+#[derive(Clone, Copy, Debug)]
+pub enum Policy {
+    /// No script.
+    Plain {
+        /// The page may stand in a frame.
+        framed: bool,
+    },
+    /// This script.
+    Script(&'static str),
+    /// The script that checks whether the app answers.
+    Waiting {
+        /// The page may stand in a frame.
+        framed: bool,
+    },
+    /// This script, and a form that an app answers by a redirect to anywhere.
+    Forms(&'static str),
+}
+
+impl Policy {
+    /// The value of the header.
+    pub fn to_header(self) -> HeaderValue {
+        let text = match self {
+            Policy::Plain { framed } => base_policy(framed),
+            Policy::Script(script) => {
+                format!("{}; {}", base_policy(false), script_source(script))
+            }
+            Policy::Waiting { framed } => {
+                let script = script_source(WAITING);
+                format!("{}; {script}; connect-src 'self'", base_policy(framed))
+            }
+            Policy::Forms(script) => {
+                let anywhere = base_policy(false).replace("form-action 'self'; ", "");
+                format!("{anywhere}; {}", script_source(script))
+            }
+        };
+        HeaderValue::try_from(text)
+            .unwrap_or_else(|_| HeaderValue::from_static("default-src 'none'"))
+    }
+}
+
+fn base_policy(framed: bool) -> String {
+    // The template engine drops the newline at the end of a file; the browser hashes the text in
+    // the page.
+    let style = hash_source(STYLE.trim_end());
+    let ancestors = if framed {
+        ""
+    } else {
+        "; frame-ancestors 'none'"
+    };
+    format!("default-src 'none'; style-src {style}; form-action 'self'; base-uri 'none'{ancestors}")
+}
+
+fn script_source(script: &str) -> String {
+    format!("script-src {}", hash_source(script))
+}
+
+/// An inline source of exactly this text (Content Security Policy Level 3, 2.3.1).
+fn hash_source(text: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, text.as_bytes());
+    format!("'sha256-{}'", STANDARD.encode(hash))
+}
+
+/// The launcher for a person, or for a visitor, who sees public apps only.
+pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) -> Launcher<'p> {
+    let site = snapshot.site();
+    let mut apps: Vec<Card> = snapshot
+        .apps()
+        .filter(|app| person.is_some() || app.spec.access == Access::Public)
+        .map(|app| Card {
+            title: app.title().to_owned(),
+            icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
+            href: match (app.spec.isolation, app.host) {
+                (Isolation::Host, Some(label)) => {
+                    site.url(&VirtualHost::Host(label), first_page(app))
+                }
+                (Isolation::Host, None) | (Isolation::Path, _) => {
+                    format!("{}{}", app.mount, first_page(app))
+                }
+            },
+            host: app
+                .host
+                .filter(|_| app.spec.isolation == Isolation::Path)
+                .map(|label| site.url(&VirtualHost::Host(label), first_page(app))),
+            state: (app.spec.state != AppState::Running).then(|| app.spec.state.as_str()),
+            who: who(&app.spec.access),
+            open: grounds(app, person.map(Arc::as_ref)).is_ok(),
+        })
+        .collect();
+    apps.sort_by(|a, b| b.open.cmp(&a.open).then_with(|| a.title.cmp(&b.title)));
+    // A page that everybody may ask for is not made ever so long.
+    let more = apps.len().saturating_sub(MOST_CARDS);
+    apps.truncate(MOST_CARDS);
+    Launcher {
+        person: person.map(|person| &*person.display_name),
+        welcome: site.welcome.as_deref(),
+        sign_in: start(site, &site.launcher()),
+        sign_out: site.endpoint("sign_out"),
+        apps,
+        more,
+    }
+}
+
+fn first_page(app: &App) -> &str {
+    app.spec.first_page.as_deref().unwrap_or("/")
+}
+
+/// For whom an app is, in words.
+pub fn who(access: &Access) -> String {
+    match access {
+        Access::Public => "open to everyone".into(),
+        Access::User => "anyone who signs in".into(),
+        Access::Group(group) => format!("members of {group}"),
+        Access::Owner(_) => "its owner".into(),
+        Access::Admins => "admins".into(),
+        Access::Unknown(_) => "no one: its access rule is not valid".into(),
+    }
+}
+
+/// What somebody would need who was refused at this app.
+pub fn needed(app: &App) -> String {
+    match &app.spec.access {
+        Access::Group(group) => format!("membership of the group {group}"),
+        Access::Owner(_) => "to be its owner".into(),
+        Access::Admins => "to be an admin".into(),
+        Access::User => "to be signed in".into(),
+        Access::Public => "nothing".into(),
+        Access::Unknown(_) => "a valid access rule; the app's author can help".into(),
+    }
+}
+
+/// The address that begins a sign-in and comes back to `return_to`.
+pub fn start(site: &Site, return_to: &str) -> String {
+    with_return(&site.endpoint("start"), return_to)
+}
+
+/// An address with `rd`, encoded.
+pub fn with_return(path: &str, return_to: &str) -> String {
+    let query = url::form_urlencoded::Serializer::new(String::new())
+        .append_pair("rd", return_to)
+        .finish();
+    format!("{path}?{query}")
+}

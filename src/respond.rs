@@ -1,0 +1,278 @@
+//! The one place where decisions become HTTP responses: pages for people, problem+json for programs,
+//! with a reason and a request id for both.
+//!
+//! Invariant: nothing here decides; no other room makes a response of our own.
+
+mod audience;
+pub mod body;
+pub mod endpoint;
+mod problem;
+mod refusal;
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+
+use crate::{
+    decide::{Refusal, labels::SignInProblem},
+    forward::fault::Fault,
+    model::{app::App, vhost::VirtualHost},
+    pages::{Page, Policy},
+    saved_form::page::SavedFormPage,
+};
+pub use audience::Audience;
+use body::ReplyBody;
+use endpoint::{Content, EndpointReply};
+use problem::{Problem, render};
+
+/// The answer to a refused request.
+pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Response<ReplyBody> {
+    refusal::refusal(refused, audience, id)
+}
+
+/// The answer when the app gave none.
+pub fn fault(
+    fault: Fault,
+    app: &App,
+    audience: Audience<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    refusal::fault(fault, app, audience, id)
+}
+
+/// A redirect to an address of ours, or to the provider.
+pub fn redirect(status: StatusCode, location: &str) -> Response<ReplyBody> {
+    match HeaderValue::from_str(location) {
+        Ok(location) => {
+            let mut response = raw(status, ReplyBody::whole(""));
+            response.headers_mut().insert(header::LOCATION, location);
+            response
+        }
+        // Every location is made of checked parts.
+        Err(_) => raw(StatusCode::INTERNAL_SERVER_ERROR, ReplyBody::whole("")),
+    }
+}
+
+/// Back to the same address, after the browser cleared what the last tenant stored.
+pub fn forget_tenant(address: &str, expired: Vec<HeaderValue>) -> Response<ReplyBody> {
+    let mut response = redirect(StatusCode::SEE_OTHER, address);
+    clear_site_data(&mut response, "\"cache\", \"storage\"");
+    append_cookies(&mut response, expired);
+    response
+}
+
+/// The answer of an endpoint.
+pub fn endpoint(
+    reply: EndpointReply,
+    audience: Audience<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    let person = reply.person.as_deref();
+    let mut response = match reply.content {
+        Content::Redirect { status, location } => redirect(status, &location),
+        Content::Refusal(refused) => refuse(&refused, audience, id),
+        Content::RefusalAt {
+            refusal,
+            vhost,
+            target,
+        } => {
+            let audience = Audience {
+                vhost: Some(vhost),
+                target: &target,
+                person,
+                ..audience
+            };
+            refuse(&refusal, audience, id)
+        }
+        Content::SignInProblem {
+            problem,
+            sentence,
+            retry,
+        } => sign_in_problem(problem, &sentence, retry, audience, id),
+        Content::Page(content) => page(content),
+        Content::Script(script) => self::script(script),
+        Content::Json(status, body) => json(status, "application/json", &body),
+        Content::Empty { frame_ancestor } => empty(frame_ancestor),
+        Content::PodLog(body) => {
+            let mut response = raw(StatusCode::OK, body);
+            let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, plain);
+            response
+        }
+    };
+    if reply.clears_cache {
+        clear_site_data(&mut response, "\"cache\"");
+    }
+    append_cookies(&mut response, reply.cookies);
+    response
+}
+
+/// The page that holds a saved form.
+pub fn saved_form(
+    form: &SavedFormPage,
+    audience: Audience<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    let address = audience.vhost.unwrap_or(VirtualHost::Site);
+    let mut response = page(form.render(audience.site, &address, audience.target, id));
+    let headers = response.headers_mut();
+    if form.status == StatusCode::UNAUTHORIZED {
+        headers.insert(header::WWW_AUTHENTICATE, refusal::challenge());
+    }
+    if form.status.is_server_error() {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
+    response
+}
+
+/// The answer to a form that came after its session expired and could not be saved.
+pub fn form_not_saved(
+    refused: &Refusal,
+    audience: Audience<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    let problem = Problem {
+        status: StatusCode::UNAUTHORIZED,
+        reason: refused.reason.as_str(),
+        title: "Please sign in",
+        sentence: "You were signed out because nothing was used for a while. Your form could not \
+                   be saved: files, and forms of more than 64 KiB, cannot. Your browser may still \
+                   have it: go back, sign in in another tab, and send it again.",
+        retry_after: None,
+        action: None,
+    };
+    let mut response = render(problem, refused.app.as_deref(), audience, id);
+    let headers = response.headers_mut();
+    headers.insert(header::WWW_AUTHENTICATE, refusal::challenge());
+    response
+}
+
+/// Adds cookies to an answer, in this order.
+pub fn append_cookies(
+    response: &mut Response<ReplyBody>,
+    lines: impl IntoIterator<Item = HeaderValue>,
+) {
+    for line in lines {
+        response.headers_mut().append(header::SET_COOKIE, line);
+    }
+}
+
+fn sign_in_problem(
+    problem: SignInProblem,
+    sentence: &str,
+    retry: String,
+    audience: Audience<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    let (status, title) = match problem {
+        SignInProblem::BadCallback => (StatusCode::BAD_REQUEST, "Signing in did not work"),
+        SignInProblem::Declined => (StatusCode::FORBIDDEN, "You were not signed in"),
+        SignInProblem::ClientRefused => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "Sign-in is unavailable")
+        }
+        SignInProblem::Unavailable => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Signing in is not possible now",
+        ),
+    };
+    let problem = Problem {
+        status,
+        reason: problem.as_str(),
+        title,
+        sentence,
+        retry_after: None,
+        action: Some(("Sign in again", retry)),
+    };
+    let mut response = render(problem, None, audience, id);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        let retry_after = HeaderValue::from_static("5");
+        response
+            .headers_mut()
+            .insert(header::RETRY_AFTER, retry_after);
+    }
+    response
+}
+
+fn page(page: Page) -> Response<ReplyBody> {
+    let mut response = raw(page.status, ReplyBody::whole(page.html));
+    let headers = response.headers_mut();
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, html);
+    headers.insert(header::CONTENT_SECURITY_POLICY, page.policy.to_header());
+    // With `no-referrer` a browser sends `Origin: null` with the sign-out form, as it does for a
+    // form of an app.
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("same-origin"),
+    );
+    match page.policy {
+        Policy::Plain { .. } | Policy::Waiting { .. } => {
+            let opener = HeaderName::from_static("cross-origin-opener-policy");
+            headers.insert(opener, HeaderValue::from_static("same-origin"));
+        }
+        // It talks to the page that opened its window; an opener policy would separate the two.
+        Policy::Script(_) | Policy::Forms(_) => {}
+    }
+    response
+}
+
+fn script(script: &'static str) -> Response<ReplyBody> {
+    let mut response = raw(StatusCode::OK, ReplyBody::whole(script));
+    let headers = response.headers_mut();
+    let javascript = HeaderValue::from_static("text/javascript; charset=utf-8");
+    headers.insert(header::CONTENT_TYPE, javascript);
+    let an_hour = HeaderValue::from_static("public, max-age=3600");
+    headers.insert(header::CACHE_CONTROL, an_hour);
+    response
+}
+
+fn json(status: StatusCode, kind: &'static str, body: &serde_json::Value) -> Response<ReplyBody> {
+    let mut response = raw(status, ReplyBody::whole(body.to_string()));
+    let kind = HeaderValue::from_static(kind);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+fn empty(frame_ancestor: Option<String>) -> Response<ReplyBody> {
+    let mut response = raw(StatusCode::OK, ReplyBody::whole(""));
+    let policy = frame_ancestor
+        .map(|origin| format!("default-src 'none'; frame-ancestors {origin}"))
+        .and_then(|policy| HeaderValue::try_from(policy).ok());
+    if let Some(policy) = policy {
+        response
+            .headers_mut()
+            .insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    response
+}
+
+/// What all our answers have in common: not stored, not sniffed, no referrer.
+fn raw(status: StatusCode, body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(
+        header::REFERRER_POLICY,
+        HeaderValue::from_static("no-referrer"),
+    );
+    response
+}
+
+fn clear_site_data(response: &mut Response<ReplyBody>, what: &'static str) {
+    let name = HeaderName::from_static("clear-site-data");
+    response
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(what));
+}
+
+/// The text with a capital first letter.
+pub fn capitalised(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next();
+    first.map_or_else(String::new, |first| {
+        first.to_uppercase().chain(characters).collect()
+    })
+}

@@ -1,0 +1,73 @@
+//! The page that holds a saved form.
+
+use askama::Template;
+use http::{HeaderValue, StatusCode};
+
+use super::sealed::FIELD;
+use crate::{
+    incoming::RESEND_MARK,
+    model::{site::Site, vhost::VirtualHost},
+    pages::{Page, Policy},
+    route::path::RENEWED,
+};
+
+/// What the page does: the person signs in in a window of its own, then the form is sent. Where no
+/// window opens, the form is sent at once, and the page comes again if that was too early.
+const SIGN_IN_FIRST: &str = "const form=document.querySelector('form');\
+    form.querySelector('button').addEventListener('click',event=>{\
+    event.preventDefault();\
+    const opened=window.open('/.ludgate/renewed','ludgate-renew','popup,width=520,height=680');\
+    let seen=0,watch=0,sent=false;event.target.disabled=true;\
+    const send=()=>{clearInterval(watch);if(!sent)form.submit();sent=true};\
+    if(!opened)return send();\
+    addEventListener('message',message=>{\
+    if(message.origin===location.origin&&message.data?.renewed===true)send()});\
+    watch=setInterval(()=>{seen=opened.closed?seen+1:0;if(seen>3)send()},500)})";
+
+/// A page with a saved form, and why the form was not sent.
+#[derive(Debug)]
+pub struct SavedFormPage {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// Why, in one sentence.
+    pub sentence: String,
+    /// The title of the app.
+    pub app: String,
+    /// The sealed form.
+    pub sealed: String,
+}
+
+#[derive(Template)]
+#[template(path = "parked.html")]
+struct SavedFormTemplate<'p> {
+    status: String,
+    sentence: &'p str,
+    app: &'p str,
+    request_id: &'p str,
+    action: String,
+    field: &'static str,
+    parked: &'p str,
+    sign_in: &'static str,
+    script: &'static str,
+}
+
+impl SavedFormPage {
+    /// Renders it at the address that the form was sent to.
+    pub fn render(&self, site: &Site, vhost: &VirtualHost, target: &str, id: &HeaderValue) -> Page {
+        let separator = if target.contains('?') { '&' } else { '?' };
+        let template = SavedFormTemplate {
+            status: self.status.to_string(),
+            sentence: &self.sentence,
+            app: &self.app,
+            request_id: id.to_str().unwrap_or_default(),
+            action: site.url(vhost, &format!("{target}{separator}{RESEND_MARK}")),
+            field: FIELD,
+            parked: &self.sealed,
+            sign_in: RENEWED,
+            script: SIGN_IN_FIRST,
+        };
+        // The app's answer may redirect anywhere, and browsers hold the redirects of a form to the
+        // page's `form-action`.
+        Page::new(self.status, &template, Policy::Forms(SIGN_IN_FIRST))
+    }
+}

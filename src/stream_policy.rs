@@ -1,0 +1,170 @@
+//! Whether an open stream may go on: the rule that a new request would be judged by, at this moment.
+
+use std::{rc::Rc, sync::Arc};
+
+use crate::{
+    authorize::{Denied, Permit, grounds},
+    caller::Identified,
+    cluster::pod_logs::PodOfApp,
+    gateway::Gateway,
+    model::{
+        access::Access,
+        app::{App, AppKind},
+        principal::Principal,
+        secret::Secret,
+        vhost::VirtualHost,
+    },
+    session::{store::Live, usage::Usage},
+    streams::{RevocationReason, StreamPolicy},
+};
+
+/// A stream of an app.
+#[derive(Debug)]
+pub struct AppStream {
+    gateway: Arc<Gateway>,
+    app: Arc<App>,
+    vhost: VirtualHost,
+    usage: Option<Usage>,
+    principal: Option<Arc<Principal>>,
+    token_expires: Option<i64>,
+    /// The token of a stream that has no session.
+    token: Option<Secret>,
+}
+
+impl AppStream {
+    /// A stream that was just permitted. A session renews its own proof; a token in a header has
+    /// none but itself.
+    pub fn new(
+        gateway: Arc<Gateway>,
+        permit: &Permit,
+        vhost: VirtualHost,
+        usage: Option<Usage>,
+        token_expires: Option<i64>,
+        source_token: Option<Secret>,
+    ) -> Rc<AppStream> {
+        Rc::new(AppStream {
+            gateway,
+            app: permit.app().clone(),
+            vhost,
+            token: source_token.filter(|_| usage.is_none()),
+            usage,
+            principal: permit.principal().cloned(),
+            token_expires,
+        })
+    }
+
+    fn check_session(&self, usage: &Usage, app: &App) -> Result<(), RevocationReason> {
+        let callers = &self.gateway.callers;
+        if !usage.is_live() {
+            return Err(RevocationReason::SessionEnded);
+        }
+        // A stream that outlasts the proof has it renewed, as a request would.
+        callers.recheck(usage.live());
+        let sign_in = usage.live().sign_in();
+        if !callers.is_proof_good(sign_in) && app.spec.access != Access::User {
+            return Err(RevocationReason::SessionEnded);
+        }
+        still_admitted(app, Some(&sign_in.principal()))
+    }
+}
+
+impl StreamPolicy for AppStream {
+    fn check(&self) -> Result<(), RevocationReason> {
+        if self.app.kind == AppKind::Console {
+            return Ok(());
+        }
+        let gateway = &self.gateway;
+        let now = gateway.clock.wall_seconds();
+        if self.token_expires.is_some_and(|expires| now >= expires) {
+            return Err(RevocationReason::SessionEnded);
+        }
+        let app = gateway.catalog.still_published(&self.app, &self.vhost);
+        let app = app.ok_or(RevocationReason::AppGone)?;
+        match (&self.usage, &self.token) {
+            (Some(usage), _) => self.check_session(usage, &app),
+            (None, Some(token)) => {
+                let person = gateway.callers.person_of_token(token);
+                let person = person.ok_or(RevocationReason::SessionEnded)?;
+                still_admitted(&app, Some(&person))
+            }
+            (None, None) => still_admitted(&app, self.principal.as_deref()),
+        }
+    }
+}
+
+fn still_admitted(app: &App, person: Option<&Principal>) -> Result<(), RevocationReason> {
+    grounds(app, person)
+        .map(|_| ())
+        .map_err(|_| RevocationReason::NoLongerAllowed)
+}
+
+/// The log of a pod: for members of its app's group, whoever else may reach the app.
+#[derive(Debug)]
+pub struct LogStream {
+    gateway: Arc<Gateway>,
+    pod: PodOfApp,
+    principal: Arc<Principal>,
+    live: Option<Live>,
+    token_expires: Option<i64>,
+}
+
+impl LogStream {
+    /// The log of this pod for a person.
+    pub fn new(
+        gateway: Arc<Gateway>,
+        pod: &PodOfApp,
+        principal: Arc<Principal>,
+        caller: Identified,
+    ) -> LogStream {
+        LogStream {
+            gateway,
+            pod: pod.clone(),
+            principal,
+            live: caller.live,
+            token_expires: caller.token_expires,
+        }
+    }
+
+    /// Whether the person may read it, by the apps and groups of this moment.
+    ///
+    /// # Errors
+    /// `None`: there is no such app.
+    pub fn authorize(&self) -> Result<(), Option<Denied>> {
+        let snapshot = self.gateway.catalog.load();
+        let person = match &self.live {
+            Some(live) => live.sign_in().principal().clone(),
+            None => self.principal.clone(),
+        };
+        let group_of = |app: &str| snapshot.group_of(&self.pod.namespace, app);
+        let mut groups = self.pod.apps().filter_map(group_of).peekable();
+        groups.peek().ok_or(None)?;
+        // The person must be in the groups of all apps that the pod's label may mean: an app with a
+        // fitting name then gives access to nothing.
+        if groups.all(|group| person.is_in(group)) {
+            Ok(())
+        } else {
+            Err(Some(Denied::NotInGroup))
+        }
+    }
+
+    fn is_session_live(&self) -> bool {
+        let gateway = &self.gateway;
+        self.live.as_ref().is_none_or(|live| {
+            live.is_live(gateway.clock.now()) && gateway.callers.is_proof_good(live.sign_in())
+        })
+    }
+}
+
+impl StreamPolicy for LogStream {
+    fn check(&self) -> Result<(), RevocationReason> {
+        let now = self.gateway.clock.wall_seconds();
+        let is_expired = self.token_expires.is_some_and(|expires| now >= expires);
+        if is_expired || !self.is_session_live() {
+            return Err(RevocationReason::SessionEnded);
+        }
+        self.authorize().map_err(|denied| match denied {
+            None => RevocationReason::AppGone,
+            Some(_) => RevocationReason::NoLongerAllowed,
+        })
+    }
+}
