@@ -11,10 +11,6 @@ const MAX_LINES: usize = 80;
 const TO_BE_CUT: &[&str] = &[
     "crates/identity/src/oidc/refresh.rs refreshed",
     "src/demo/provider/http.rs answer",
-    "src/forward.rs send",
-    "src/gateway/respond.rs explain",
-    "src/gateway/thread.rs forward",
-    "src/gateway/thread.rs pass",
     "src/listener/accept.rs accept",
     "src/listener/connection.rs connection",
     "src/listener/http.rs http1",

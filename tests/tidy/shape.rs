@@ -17,8 +17,6 @@ const TO_BE_SPLIT: &[&str] = &[
     "crates/identity/src/session/record.rs",
     "crates/identity/src/session/redis.rs",
     "crates/identity/src/session/store.rs",
-    "src/gateway/consult.rs",
-    "src/gateway/thread.rs",
     "src/run.rs",
     "src/settings/file.rs",
 ];
