@@ -1,10 +1,11 @@
 # Commands for people and the CI. `make` alone lists the targets.
 
-# nextest runs no documentation tests, so cargo runs them in addition.
+# nextest runs no documentation tests, so these are run beside it. Tests of the parts that
+# LUDGATE_TEST_WITHOUT names are skipped, and counted as skipped.
 ifeq ($(shell command -v cargo-nextest 2>/dev/null),)
-RUN_TESTS = cargo test --no-fail-fast -- --skip kube:: --skip real_apps::
+RUN_TESTS = cargo test --no-fail-fast -- --skip kube:: --skip real_apps:: $$(tests/without.sh cargo)
 else
-RUN_TESTS = cargo nextest run --no-fail-fast && cargo test --doc --no-fail-fast
+RUN_TESTS = cargo nextest run --no-fail-fast $$(tests/without.sh nextest) && cargo test --doc --no-fail-fast
 endif
 
 # tests/install.sh installs a Node.js here if the system's is too old for the tests.

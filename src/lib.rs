@@ -49,6 +49,8 @@ pub mod settings;
 pub mod run;
 
 pub mod demo;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub mod cli;
 pub mod commands;

@@ -12,7 +12,7 @@
 #
 #   LUDGATE_TEST_WITHOUT=oidc-provider,chromium,curl,http make test
 #
-# Each excluded test reports this itself, by name.
+# Their tests are skipped and counted as skipped (tests/without.sh).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

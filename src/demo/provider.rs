@@ -3,10 +3,12 @@
 //! password.
 //!
 //! `http` is its server, `keys` signs, `tokens` answers at the token endpoint; here are its people
-//! and its state.
+//! and its state. `test_hooks` is for tests alone.
 
 pub mod http;
 pub mod keys;
+#[cfg(feature = "testing")]
+pub mod test_hooks;
 pub mod tokens;
 
 use std::{
@@ -47,9 +49,6 @@ pub struct Person {
     pub claims: Map<String, Value>,
 }
 
-/// Changes header and claims of an ID token before it is signed; for tests.
-pub type Mischief = Box<dyn Fn(&mut Value, &mut Value) + Send + Sync>;
-
 /// The provider. Cloning gives the same one.
 #[derive(Clone)]
 pub struct Provider(Arc<Inner>);
@@ -67,8 +66,8 @@ struct State {
     keys: Vec<SigningKey>,
     codes: HashMap<String, Grant>,
     refresh: HashMap<String, Refresh>,
-    calls: BTreeMap<&'static str, u64>,
-    mischief: Option<Mischief>,
+    #[cfg(feature = "testing")]
+    hooks: test_hooks::Hooks,
 }
 
 /// What a code stands for.
@@ -123,8 +122,8 @@ impl Provider {
             keys: vec![SigningKey::new()?],
             codes: HashMap::new(),
             refresh: HashMap::new(),
-            calls: BTreeMap::new(),
-            mischief: None,
+            #[cfg(feature = "testing")]
+            hooks: test_hooks::Hooks::default(),
         };
         let provider = Provider(Arc::new(Inner {
             issuer,
@@ -139,43 +138,6 @@ impl Provider {
     /// Its issuer.
     pub fn issuer(&self) -> &str {
         &self.0.issuer
-    }
-
-    /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`,
-    /// `userinfo`.
-    pub fn calls(&self, endpoint: &str) -> u64 {
-        self.state().calls.get(endpoint).copied().unwrap_or(0)
-    }
-
-    /// Changes what is said of a person from now on.
-    pub fn set_claim(&self, name: &str, claim: &str, value: Value) {
-        if let Some(person) = self.state().people.get_mut(name) {
-            person.claims.insert(claim.to_owned(), value);
-        }
-    }
-
-    /// Ends every grant: refresh tokens work no more.
-    pub fn end_grants(&self) {
-        self.state().refresh.clear();
-    }
-
-    /// Changes tokens before they are signed, or stops doing so.
-    pub fn set_mischief(&self, mischief: Option<Mischief>) {
-        self.state().mischief = mischief;
-    }
-
-    /// Signs with a new key from now on; the old one stays published unless `drop_old`.
-    ///
-    /// # Errors
-    /// When no key can be made.
-    pub fn rotate_keys(&self, drop_old: bool) -> io::Result<()> {
-        let key = SigningKey::new()?;
-        let mut state = self.state();
-        if drop_old {
-            state.keys.clear();
-        }
-        state.keys.insert(0, key);
-        Ok(())
     }
 
     /// Signs a token with the current key.
@@ -223,9 +185,13 @@ impl Provider {
         &self.0.client
     }
 
+    #[cfg(feature = "testing")]
     fn count(&self, endpoint: &'static str) {
-        *self.state().calls.entry(endpoint).or_default() += 1;
+        self.state().hooks.count(endpoint);
     }
+
+    #[cfg(not(feature = "testing"))]
+    fn count(&self, _endpoint: &'static str) {}
 
     /// `sub` and everything else that is known of a person.
     fn claims_of(&self, name: &str) -> Map<String, Value> {

@@ -1,4 +1,4 @@
-//! The headers of a request as an app gets them (behaviour rows 31-34).
+//! The headers of a request as an app gets them (docs/behaviour.md#headers).
 //!
 //! What the client's `Connection` nominates and every spelling of what we set is never taken over.
 //! Cookies and bodies aside, all other values pass byte for byte, in order.

@@ -1,5 +1,5 @@
 //! `Set-Cookie` from apps: an app sets cookies for itself, not for its neighbours, and never ours
-//! (behaviour row 31).
+//! (docs/behaviour.md#cookies).
 
 use http::{HeaderMap, HeaderValue, header};
 

@@ -1,4 +1,5 @@
-//! What kind of client asks, and whether its cookies speak for the person (behaviour row 22).
+//! What kind of client asks, and whether its cookies speak for the person
+//! (docs/behaviour.md#credentials).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};

@@ -1,4 +1,4 @@
-//! The Host header: one authority, byte-wise ASCII, ours or refused (behaviour row 6).
+//! The Host header: one authority, byte-wise ASCII, ours or refused (docs/behaviour.md#hosts).
 //!
 //! No IDNA: a name that only becomes ours after decoding is not ours.
 

@@ -1,5 +1,5 @@
-//! The path policy (behaviour rows 1 and 4): which bytes a path may hold, and that no reading of it
-//! climbs.
+//! The path policy (docs/behaviour.md#paths): which bytes a path may hold, and that no reading of
+//! it climbs.
 //!
 //! The path is never changed. It is forwarded as it came, or refused.
 

@@ -1,4 +1,5 @@
-//! What a label below the apps' domain may name (behaviour row 7). Nothing is looked up here.
+//! What a label below the apps' domain may name (docs/behaviour.md#hosts). Nothing is looked up
+//! here.
 //!
 //! The uuid form is read first, and strictly: a name can never pass for a uuid, nor a uuid for a
 //! name.

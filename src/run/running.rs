@@ -21,7 +21,7 @@ pub struct Running {
     /// The address of the admin listener.
     pub admin: SocketAddr,
     /// The state that the data threads share.
-    pub gateway: Arc<Gateway>,
+    pub(crate) gateway: Arc<Gateway>,
     pub(super) own_apps: OwnApps,
     pub(super) handoff: Option<Handoff>,
     pub(super) process: Process,

@@ -1,6 +1,6 @@
-//! Fidelity (behaviour.md, "byte-exact"): generated requests and answers, once straight to the app
-//! and once through the gateway. The app must see the same, and the client must get the same, but
-//! for what section 7 lists.
+//! Fidelity ("unchanged" in docs/behaviour.md): generated requests and answers, once straight to
+//! the app and once through the gateway. The app must see the same, and the client must get the
+//! same, but for what docs/behaviour.md#headers lists.
 //!
 //! `make test-long` runs more of them; a failure names the number of its case, which is all that
 //! made it.
@@ -186,7 +186,7 @@ impl Case {
             target += std::str::from_utf8(&query).expect("ASCII");
         }
         let has_body = dice.chance(2);
-        // Trailers of a request are dropped (row 34), so none is sent.
+        // Trailers of a request are dropped (docs/behaviour.md#headers), so none is sent.
         let request = part(&mut dice, has_body, false);
         let status = [
             200, 200, 200, 201, 206, 301, 302, 400, 401, 403, 404, 418, 500, 503, 204, 304,
@@ -312,7 +312,7 @@ impl App {
     }
 }
 
-/// Values in order for each name, without those of rows 31-34.
+/// Values in order for each name, without those that docs/behaviour.md#headers and #cookies name.
 fn fields(message: &Message, ours: &[&str]) -> BTreeMap<String, Vec<Vec<u8>>> {
     let mut fields: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     for (name, value) in &message.headers {

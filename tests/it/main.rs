@@ -8,84 +8,154 @@
 
 mod support;
 
-mod admin;
-mod app_limits;
-mod arvados_access;
-mod arvados_lookups;
-mod arvados_stand_in;
-mod arvados_tokens;
-mod arvados_upstream;
-mod bare_path;
-mod bearer;
-mod certificates;
-mod chromium_demo;
-mod chromium_driver;
-mod chromium_isolation;
-mod chromium_ports;
-mod chromium_waiting;
-mod clock_jumps;
-mod configuration;
-mod connections;
-mod console_token;
-mod cookies;
-mod crd;
-mod deadlines;
-mod decision_table;
-mod demo;
-mod descriptors;
 mod differential;
-mod farewell;
-mod faults;
-mod floods;
-mod forged_headers;
-mod forwarded_for;
-mod forwarding;
-mod groups_elsewhere;
-mod grpc;
-mod hand_over;
-mod hosts;
-mod http2;
-mod http2_frames;
 mod kube;
-mod kubernetes_api;
-mod kubernetes_api_objects;
-mod kubernetes_api_outages;
-mod kubernetes_api_pods;
-mod kubernetes_api_watches;
-mod listeners;
-mod logout;
-mod malformed;
-mod parked;
-mod paths;
-mod port_range;
-mod provider_trouble;
-mod proxy_protocol;
-mod proxy_protocol_out;
 mod real_apps;
-mod real_clients;
-mod real_provider;
-mod real_wire;
-mod recheck;
-mod reload;
-mod renew;
-mod replacement;
-mod replicas;
-mod replicas_restored;
-mod replicas_store_away;
-mod replicas_under_load;
-mod session_hand_over;
-mod session_store;
-mod sessions;
-mod sidecar;
-mod sign_in;
-mod sign_out;
-mod signals;
-mod streams;
-mod upstream_configuration;
-mod upstream_tls;
-mod upstream_unix;
-mod upstreams;
-mod userinfo;
-mod websocket_tunnel;
-mod websockets;
-mod wire_matrix;
+
+/// Connections and bytes: HTTP/1, HTTP/2, gRPC, TLS, PROXY protocol, deadlines and limits.
+mod wire {
+    mod certificates;
+    mod connections;
+    pub(super) mod curl;
+    mod deadlines;
+    mod descriptors;
+    mod floods;
+    mod grpc;
+    mod http2;
+    mod http2_floods;
+    mod http2_frames;
+    mod http2_heads;
+    mod http2_streams;
+    mod listeners;
+    mod malformed;
+    mod matrix;
+    mod proxy_protocol;
+    mod real_programs;
+}
+
+/// Which host and path lead to which app.
+mod routing {
+    mod bare_path;
+    mod hosts;
+    mod paths;
+}
+
+/// Access decisions, for requests and for open streams.
+mod access {
+    mod decision_table;
+    pub(super) mod streams;
+}
+
+/// Signing in, and every other way to prove an identity.
+mod sign_in {
+    mod bearer;
+    mod callback;
+    mod groups_elsewhere;
+    mod pages;
+    mod provider_trouble;
+    mod real_provider;
+    mod renew;
+    mod saved_forms;
+    mod saved_forms_unsent;
+    mod tickets;
+    mod userinfo;
+}
+
+/// How long a session lives, where it is stored, and what ends it.
+mod sessions {
+    pub(super) mod back_channel_logout;
+    mod clock_jumps;
+    mod cookies;
+    mod handoff_file;
+    mod lifetimes;
+    mod recheck;
+    mod sign_out;
+    pub(super) mod store;
+}
+
+/// What an app gets, what its client gets back, and how the app is reached.
+mod forwarding {
+    mod app_limits;
+    mod bodies;
+    mod connections;
+    mod faults;
+    mod forged_headers;
+    mod forwarded_for;
+    mod headers;
+    mod proxy_protocol;
+    mod tls;
+    mod unix;
+    pub(super) mod upstreams;
+}
+
+/// WebSockets: opening, traffic, closing.
+mod websockets {
+    mod closing;
+    mod opening;
+    mod tunnel;
+}
+
+/// Several gateways that share a Redis.
+mod replicas {
+    mod restored;
+    pub(super) mod shared;
+    mod store_access;
+    mod store_away;
+    mod under_load;
+}
+
+/// The Arvados catalogue, against a stand-in API.
+mod arvados {
+    mod access;
+    mod lookups;
+    mod port_range;
+    mod stand_in;
+    mod token_in_address;
+    mod token_sessions;
+    mod tokens;
+    mod upstream;
+}
+
+/// The Kubernetes catalogue, against a stand-in API. `kube` tests the same with a real one.
+mod kubernetes {
+    mod crd;
+    mod lists;
+    mod objects;
+    mod outages;
+    mod pods;
+    mod watches;
+}
+
+/// In front of a console that has a login of its own.
+mod console {
+    mod sidecar;
+    mod token;
+}
+
+/// Configuration files, and what a reload changes.
+mod configuration {
+    mod file;
+    mod reload;
+    mod upstreams;
+}
+
+/// Admin endpoints, signals, replacement of a process.
+mod operations {
+    mod admin;
+    mod replacement;
+    mod signals;
+}
+
+/// `ludgate demo`.
+mod demo {
+    mod first_look;
+}
+
+/// A real browser.
+mod chromium {
+    mod demo;
+    mod driver;
+    mod isolation;
+    mod ports;
+    mod waiting;
+}

@@ -11,6 +11,7 @@ pub mod http2;
 pub mod http2_app;
 pub mod kubernetes_api;
 pub mod message;
+pub mod oidc_provider;
 pub mod open_streams;
 pub mod oracles;
 pub mod origins;

@@ -131,11 +131,10 @@ impl Provider {
         if let Some(nonce) = &grant.nonce {
             claims.insert("nonce".into(), nonce.as_str().into());
         }
-        let mut header = json!({"alg": "ES256", "typ": "JWT", "kid": self.key_id()});
-        let mut claims = Value::Object(claims);
-        if let Some(mischief) = &self.state().mischief {
-            mischief(&mut header, &mut claims);
-        }
+        let header = json!({"alg": "ES256", "typ": "JWT", "kid": self.key_id()});
+        let claims = Value::Object(claims);
+        #[cfg(feature = "testing")]
+        let (header, claims) = self.spoiled(header, claims);
         let id_token = self.sign(&header, &claims);
         let refresh_token = self
             .new_refresh(grant.person, grant.session.clone())

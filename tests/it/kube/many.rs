@@ -44,9 +44,8 @@ async fn ten_thousand_applications_are_listed_at_once_and_a_change_among_them_is
     let took = started.elapsed();
     let known = world
         .running
-        .gateway
-        .catalog
-        .load()
+        .internals()
+        .snapshot()
         .apps()
         .filter(|app| app.spec.upstream.host.ends_with(".svc"))
         .count();

@@ -141,8 +141,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_starts_while_the_api_server_is_away_is_not_ready_and_denies_nothing_for_good()
- {
+async fn a_gateway_that_starts_without_the_api_server_is_not_ready_and_recovers() {
     let namespace = Namespace::new().await;
     let road = by_road(&namespace).await;
     namespace.running("open", 0).await;

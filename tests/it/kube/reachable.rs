@@ -147,7 +147,7 @@ async fn what_is_wrong_with_one_application_is_told_and_harms_that_one_only() {
         .await;
     assert_eq!(status("later").await, 401);
     assert_eq!(status("good").await, 200);
-    let snapshot = world.running.gateway.catalog.load();
+    let snapshot = world.running.internals().snapshot();
     let told: Vec<String> = snapshot
         .problems()
         .iter()

@@ -1,5 +1,5 @@
 //! A change of who may reach an app bites at once, on what is open too; the others notice nothing
-//! (V36).
+//! (docs/behaviour.md#kubernetes).
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,7 @@ use crate::support::{
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scope_from_public_to_group_cuts_who_is_nobody_within_a_second_and_a_members_download_goes_on()
- {
+async fn a_public_app_made_a_group_app_cuts_strangers_within_a_second_and_no_member() {
     let namespace = Namespace::new().await;
     namespace.running("flip", 0).await;
     let download = slow_download(&namespace, 1).await;

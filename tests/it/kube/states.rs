@@ -1,4 +1,4 @@
-//! What people and programs get of an app in each of its states (behaviour rows 40 to 42).
+//! What people and programs get of an app in each of its states (docs/behaviour.md#app-states).
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ const KINDS: [(&str, &str); 3] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_40_to_42_six_phases_with_and_without_a_ready_pod_for_pages_programs_and_websockets() {
+async fn each_of_six_phases_with_and_without_a_ready_pod_has_its_answer() {
     let namespace = Namespace::new().await;
     for (phase, _, _) in PHASES {
         for (pod, has_pod) in [(0, true), (1, false)] {

@@ -44,16 +44,6 @@ pub struct Cookie {
 }
 
 impl Chromium {
-    /// Whether the person who runs the tests has no browser and said so.
-    pub fn left_out() -> bool {
-        let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-        let skip = out.split(',').any(|name| name == "chromium");
-        if skip {
-            eprintln!("left out: chromium (LUDGATE_TEST_WITHOUT={out})");
-        }
-        skip
-    }
-
     /// `resolver_rules` say where names lead, as in `MAP *.test 127.0.0.1`. Names under `localhost`
     /// lead to 127.0.0.1 unless the rules say otherwise, and all others nowhere. Certificates are
     /// not verified.

@@ -1,4 +1,4 @@
-//! What must hold after every test with raw bytes, whatever was sent (security.md 0.3).
+//! What must hold after every test with raw bytes, whatever was sent.
 
 use super::{browser::From, world::World};
 

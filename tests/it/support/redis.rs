@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::message::PATIENCE;
+use super::{message::PATIENCE, until::in_time};
 
 pub struct RedisServer {
     folder: tempfile::TempDir,
@@ -16,16 +16,6 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Whether the person who runs the tests has none and said so.
-    pub fn left_out() -> bool {
-        let out = std::env::var("LUDGATE_TEST_WITHOUT").unwrap_or_default();
-        let skip = out.split(',').any(|name| name == "redis");
-        if skip {
-            eprintln!("left out: redis (LUDGATE_TEST_WITHOUT={out})");
-        }
-        skip
-    }
-
     pub async fn start() -> RedisServer {
         RedisServer::with(&[]).await
     }
@@ -114,15 +104,18 @@ impl RedisServer {
                 .map(str::to_owned);
             line.and_then(|line| line.split(',').next().map(str::to_owned))
         };
-        let mut before = scripts().await;
-        loop {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            let now = scripts().await;
-            if now == before {
-                return;
+        let quiet = async {
+            let mut before = scripts().await;
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                let now = scripts().await;
+                if now == before {
+                    return;
+                }
+                before = now;
             }
-            before = now;
-        }
+        };
+        in_time("Redis is quiet", quiet).await;
     }
 
     /// As if so much time had passed for it.

@@ -14,7 +14,7 @@ use ludgate::{
 
 use super::{
     backend::Backend,
-    message::PATIENCE,
+    until::until,
     world::{Log, SECRET, free_port},
 };
 
@@ -82,15 +82,8 @@ impl Secure {
             inherited: Default::default(),
         };
         let running = run::start(settings, options).await.expect("a gateway");
-        let oidc = running.gateway.oidc.clone().expect("an identity section");
-        let known = async {
-            while !oidc.is_ready() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("the provider is discovered");
+        let inside = running.internals();
+        until("the provider is discovered", || inside.is_provider_known()).await;
         Secure {
             _running: running,
             grp,

@@ -1,18 +1,25 @@
-//! Waiting for something that tells nobody when it happens.
+//! Waiting, always with a deadline.
+
+use std::future::Future;
 
 use tokio::{task::yield_now, time::timeout};
 
 use super::message::PATIENCE;
 
-/// Waits until the condition holds. Fails the test when that takes longer than [`PATIENCE`].
+/// Waits until the condition holds, for what tells nobody when it happens. Fails the test when that
+/// takes longer than [`PATIENCE`].
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let held = async {
         while !holds() {
             yield_now().await;
         }
     };
-    assert!(
-        timeout(PATIENCE, held).await.is_ok(),
-        "waited in vain: {what}"
-    );
+    in_time(what, held).await;
+}
+
+/// What comes within [`PATIENCE`]. Fails the test when nothing does.
+pub async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    timeout(PATIENCE, coming)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain: {what}"))
 }

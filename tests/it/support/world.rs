@@ -25,6 +25,7 @@ use super::{
     browser::Browser,
     message::{Message, PATIENCE},
     raw::Raw,
+    until::until,
 };
 
 /// For operators, where a test gives them one.
@@ -202,20 +203,8 @@ impl World {
 
     /// Waits until the provider was discovered; tests that sign in begin with this.
     pub async fn ready(self) -> World {
-        let oidc = self
-            .running
-            .gateway
-            .oidc
-            .clone()
-            .expect("an identity section");
-        let known = async {
-            while !oidc.is_ready() {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("the provider is discovered");
+        let inside = self.running.internals();
+        until("the provider is discovered", || inside.is_provider_known()).await;
         self
     }
 
@@ -236,16 +225,16 @@ impl World {
 
     /// Waits until the catalogue is as it should be.
     pub async fn until(&self, wanted: impl Fn(&Snapshot) -> bool) {
-        let gateway = &self.running.gateway;
-        let mut changed = gateway.policy_changes.subscribe();
+        let inside = self.running.internals();
+        let mut changed = inside.policy_changes();
         let found = async {
-            while !wanted(&gateway.catalog.load()) {
+            while !wanted(&inside.snapshot()) {
                 changed.changed().await.expect("the gateway lives");
             }
         };
         let waited = tokio::time::timeout(PATIENCE, found).await;
         waited.unwrap_or_else(|_| {
-            let now = gateway.catalog.load();
+            let now = inside.snapshot();
             panic!(
                 "not in time; apps: {:?}, problems: {:?}",
                 now.apps().collect::<Vec<_>>(),

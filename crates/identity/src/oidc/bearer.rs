@@ -1,5 +1,5 @@
-//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is
-//! refused; anything else belongs to the app and passes untouched.
+//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is a credential, or
+//! it is refused; anything else belongs to the app and passes untouched.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 

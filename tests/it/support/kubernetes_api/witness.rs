@@ -15,15 +15,13 @@ pub struct Witness<T> {
 impl<T: Send + 'static> Witness<T> {
     /// Writes this fact down now and whenever something is published.
     pub fn of(world: &World, fact: impl Fn(&Snapshot) -> T + Send + 'static) -> Witness<T> {
-        let (catalog, mut policy_changes) = (
-            world.running.gateway.catalog.clone(),
-            world.running.gateway.policy_changes.subscribe(),
-        );
-        let seen = Arc::new(Mutex::new(vec![fact(&catalog.load())]));
+        let apps = world.running.internals().apps();
+        let mut policy_changes = world.running.internals().policy_changes();
+        let seen = Arc::new(Mutex::new(vec![fact(&apps.load())]));
         let noted = seen.clone();
         let task = tokio::spawn(async move {
             while policy_changes.changed().await.is_ok() {
-                noted.lock().expect("no panic").push(fact(&catalog.load()));
+                noted.lock().expect("no panic").push(fact(&apps.load()));
             }
         });
         Witness { seen, task }

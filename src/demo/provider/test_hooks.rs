@@ -1,0 +1,72 @@
+//! What tests change of the provider while it runs, and count. Only with the cargo feature
+//! `testing`; the demo has none of it.
+
+use std::{collections::BTreeMap, io};
+
+use serde_json::Value;
+
+use super::{Provider, keys::SigningKey};
+
+/// Changes header and claims of an ID token before it is signed.
+pub type Mischief = Box<dyn Fn(&mut Value, &mut Value) + Send + Sync>;
+
+/// The state of the hooks.
+#[derive(Default)]
+pub(super) struct Hooks {
+    calls: BTreeMap<&'static str, u64>,
+    mischief: Option<Mischief>,
+}
+
+impl Hooks {
+    /// Counts a call of an endpoint.
+    pub(super) fn count(&mut self, endpoint: &'static str) {
+        *self.calls.entry(endpoint).or_default() += 1;
+    }
+}
+
+impl Provider {
+    /// Header and claims of an ID token after the mischief, if a test wants some.
+    pub(super) fn spoiled(&self, mut header: Value, mut claims: Value) -> (Value, Value) {
+        if let Some(mischief) = &self.state().hooks.mischief {
+            mischief(&mut header, &mut claims);
+        }
+        (header, claims)
+    }
+
+    /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`,
+    /// `userinfo`.
+    pub fn calls(&self, endpoint: &str) -> u64 {
+        self.state().hooks.calls.get(endpoint).copied().unwrap_or(0)
+    }
+
+    /// Changes what is said of a person from now on.
+    pub fn set_claim(&self, name: &str, claim: &str, value: Value) {
+        if let Some(person) = self.state().people.get_mut(name) {
+            person.claims.insert(claim.to_owned(), value);
+        }
+    }
+
+    /// Ends every grant: refresh tokens work no more.
+    pub fn end_grants(&self) {
+        self.state().refresh.clear();
+    }
+
+    /// Changes tokens before they are signed, or stops doing so.
+    pub fn set_mischief(&self, mischief: Option<Mischief>) {
+        self.state().hooks.mischief = mischief;
+    }
+
+    /// Signs with a new key from now on; the old one stays published unless `drop_old`.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn rotate_keys(&self, drop_old: bool) -> io::Result<()> {
+        let key = SigningKey::new()?;
+        let mut state = self.state();
+        if drop_old {
+            state.keys.clear();
+        }
+        state.keys.insert(0, key);
+        Ok(())
+    }
+}

@@ -1,0 +1,171 @@
+//! The one door through which tests reach into a running gateway. Only with the cargo feature
+//! `testing`, which the package enables for its own tests and never for its binary.
+//!
+//! Invariant: whatever a test needs of the inside has a method here, so that rooms can change
+//! without the tests.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::{
+    catalog::{Catalog, snapshot::Snapshot},
+    gateway::Gateway,
+    model::{clock::Moment, principal::Principal},
+    run::Running,
+    session::record::SignIn,
+};
+
+/// The inside of a running gateway. Clones lead to the same one.
+#[derive(Clone)]
+pub struct Internals(Arc<Gateway>);
+
+/// A live sign-in.
+pub struct FoundSignIn {
+    sign_in: Arc<SignIn>,
+    gateway: Arc<Gateway>,
+}
+
+/// The published apps. Clones lead to the same ones.
+#[derive(Clone)]
+pub struct PublishedApps(Catalog);
+
+impl Running {
+    /// The door.
+    pub fn internals(&self) -> Internals {
+        Internals(self.gateway.clone())
+    }
+}
+
+impl PublishedApps {
+    /// The apps as requests see them now.
+    pub fn load(&self) -> Arc<Snapshot> {
+        self.0.load()
+    }
+
+    /// Replaces all apps, as a reload does.
+    pub fn publish(&self, next: Snapshot) {
+        self.0.publish(next);
+    }
+}
+
+impl Internals {
+    /// The published apps.
+    pub fn apps(&self) -> PublishedApps {
+        PublishedApps(self.0.catalog.clone())
+    }
+
+    /// The apps as requests see them now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.catalog.load()
+    }
+
+    /// Replaces all apps, as a reload does.
+    pub fn publish(&self, next: Snapshot) {
+        self.0.catalog.publish(next);
+    }
+
+    /// Changes whenever access may have changed.
+    pub fn policy_changes(&self) -> watch::Receiver<u64> {
+        self.0.policy_changes.subscribe()
+    }
+
+    /// Has the open streams checked again now.
+    pub fn recheck_streams(&self) {
+        self.0.policy_changes.notify();
+    }
+
+    /// The gateway's monotonic time.
+    pub fn now(&self) -> Moment {
+        self.0.clock.now()
+    }
+
+    /// The gateway's wall clock, in seconds since 1970.
+    pub fn wall_seconds(&self) -> i64 {
+        self.0.clock.wall_seconds()
+    }
+
+    /// Whether the provider's metadata is known, so that people can sign in. False without an
+    /// `[identity]` section.
+    pub fn is_provider_known(&self) -> bool {
+        self.0.oidc.as_ref().is_some_and(|oidc| oidc.is_ready())
+    }
+
+    /// Sign-ins and app sessions in memory.
+    pub fn session_count(&self) -> u64 {
+        self.0.sessions.count()
+    }
+
+    /// Whether a session in memory would be alive at a given time.
+    pub fn any_session_at(&self, at: Moment) -> bool {
+        self.0.sessions.any_live_at(at)
+    }
+
+    /// The live sign-in that a cookie value stands for.
+    pub fn sign_in(&self, cookie: &str) -> Option<FoundSignIn> {
+        let presented = [cookie.as_bytes()].into_iter();
+        let sign_in = self.0.sessions.find_sign_in(presented, self.now())?;
+        Some(FoundSignIn {
+            sign_in,
+            gateway: self.0.clone(),
+        })
+    }
+
+    /// Removes expired sessions from memory, as the gateway does every few seconds.
+    pub async fn sweep_sessions(&self) {
+        self.0.sessions.sweep().await;
+    }
+
+    /// Streams in the tables of the data threads.
+    pub fn open_streams(&self) -> i64 {
+        self.0.metrics.streams.get()
+    }
+
+    /// Streams that were ended because access to them ended.
+    pub fn streams_cut(&self) -> u64 {
+        self.0.metrics.streams_cut.get()
+    }
+
+    /// Requests under way.
+    pub fn requests_in_flight(&self) -> i64 {
+        self.0.metrics.requests.in_flight.get()
+    }
+
+    /// Open connections to apps.
+    pub fn upstream_connections(&self) -> i64 {
+        self.0.forward_metrics.upstream_connections.get()
+    }
+}
+
+impl FoundSignIn {
+    /// Ends it with its app sessions and streams.
+    pub fn end(&self) {
+        self.gateway.sessions.end(&self.sign_in);
+    }
+
+    /// When its groups were last read.
+    pub fn confirmed_at(&self) -> Moment {
+        self.sign_in.proved()
+    }
+
+    /// The provider's id of the session (`sid`).
+    pub fn provider_session(&self) -> Option<String> {
+        self.sign_in.tokens.session_id.clone().map(Into::into)
+    }
+
+    /// Replaces what is known of the person, as a recheck does.
+    pub fn set_principal(&self, principal: Principal) {
+        let now = self.gateway.clock.now();
+        self.sign_in.describe(Arc::new(principal), now);
+    }
+
+    /// Has it count as not stored yet.
+    pub fn forget_stored(&self) {
+        self.sign_in.window().forget_told();
+    }
+
+    /// Writes it to the shared store.
+    pub async fn store(&self) {
+        self.gateway.sessions.keep(&self.sign_in).await;
+    }
+}

@@ -1,0 +1,178 @@
+//! The Kubernetes API is away, or silent: the last state stays in force, its age is told, and what
+//! changed meanwhile bites right after (docs/behaviour.md#kubernetes).
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::support::{
+    kubernetes_api::{ALWAYS, APPS, Asked, Fault, HUB, KubernetesApi, SLICES, decision, metric},
+    message::PATIENCE,
+    world::World,
+};
+
+/// What is revoked while nobody could be told has to bite within this time of the reconnect.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn changed(world: &World) {
+    world
+        .until(|snapshot| {
+            snapshot
+                .find("flip")
+                .is_some_and(|app| app.spec.access.kind() == "group")
+                && snapshot.find("goes").is_none()
+        })
+        .await;
+    assert_eq!(decision(world, "flip").await, "401 anonymous");
+    assert_eq!(decision(world, "goes").await, "404 unknown_app");
+}
+
+async fn with_two_apps() -> KubernetesApi {
+    let api = KubernetesApi::start().await;
+    api.app("flip", "public", json!({}));
+    api.app("goes", "public", json!({}));
+    api
+}
+
+fn change(api: &KubernetesApi) {
+    api.app("flip", "group", json!({}));
+    api.delete(APPS, HUB, "goes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_narrowed_scope_and_a_deletion_bite_right_after_an_api_is_back_that_refused_connections()
+{
+    let api = with_two_apps().await;
+    let world = api.world("").await;
+    api.away().await;
+    change(&api);
+    for _ in 0..20 {
+        assert_eq!(
+            decision(&world, "flip").await,
+            "503 starting",
+            "as last known"
+        );
+        assert_eq!(
+            decision(&world, "goes").await,
+            "503 starting",
+            "as last known"
+        );
+        assert_eq!(
+            world.admin("/readyz", "").await.status(),
+            200,
+            "the last state serves"
+        );
+    }
+    let back = Instant::now();
+    api.back().await;
+    changed(&world).await;
+    assert!(back.elapsed() < SOON, "{:?}", back.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_long_outage_it_is_no_slower_and_nobody_waits_for_as_long_as_a_server_says() {
+    let mut tests = JoinSet::new();
+    // The answers of a balancer with no server behind it; they ask to come back in an hour.
+    for code in [503, 429] {
+        tests.spawn(async move {
+            let api = with_two_apps().await;
+            let world = api.world("").await;
+            let lists = api.count(Asked::List(APPS));
+            for asked in [Asked::Watch(APPS), Asked::List(APPS), Asked::Discovery] {
+                api.script(asked, ALWAYS, Fault::Status(code));
+            }
+            api.away().await;
+            api.back().await;
+            change(&api);
+            // By now the pauses between two tries have grown to their full length.
+            api.until_count(Asked::List(APPS), lists + 4).await;
+            assert_eq!(
+                decision(&world, "flip").await,
+                "503 starting",
+                "as last known"
+            );
+            let back = Instant::now();
+            api.heal();
+            changed(&world).await;
+            assert!(back.elapsed() < SOON, "{code}: {:?}", back.elapsed());
+        });
+    }
+    tests.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_that_takes_requests_and_is_silent_is_not_waited_for() {
+    let silences = [
+        (
+            "a watch that is not answered",
+            Asked::Watch(APPS),
+            Fault::Hang,
+        ),
+        (
+            "a list that is not answered",
+            Asked::List(APPS),
+            Fault::Hang,
+        ),
+        ("a list that stops", Asked::List(APPS), Fault::HangInside),
+        (
+            "a discovery that is not answered",
+            Asked::Discovery,
+            Fault::Hang,
+        ),
+        (
+            "a discovery that stops",
+            Asked::Discovery,
+            Fault::HangInside,
+        ),
+    ];
+    let mut tests = JoinSet::new();
+    for (what, asked, fault) in silences {
+        tests.spawn(async move {
+            let api = with_two_apps().await;
+            api.script(asked, 1, fault);
+            // A watch lasts a second; whoever says nothing for two is given up.
+            let world = api.gateway("watch = \"1s\"").await;
+            api.until_count(asked, 2).await;
+            world.until(|snapshot| snapshot.is_complete()).await;
+            change(&api);
+            changed(&world).await;
+            assert!(api.count(asked) >= 2, "{what}");
+        });
+    }
+    tests.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
+    let api = with_two_apps().await;
+    let world = api.world("watch = \"1s\"").await;
+    // Pods are told of as ever, apps are not: somebody took the right to read them.
+    api.script(Asked::Watch(APPS), ALWAYS, Fault::Status(403));
+    api.script(Asked::List(APPS), ALWAYS, Fault::Status(403));
+    api.end_watches(APPS).await;
+    let (apps, slices) = (
+        api.count(Asked::List(APPS)),
+        api.count(Asked::Watch(SLICES)),
+    );
+    world.manual_clock.advance(Duration::from_secs(100));
+    api.until_count(Asked::List(APPS), apps + 1).await;
+    api.until_count(Asked::Watch(SLICES), slices + 2).await;
+    until_age(&world, |age| age >= 100.0).await;
+    assert_eq!(
+        world.admin("/readyz", "").await.status(),
+        200,
+        "the last state serves"
+    );
+    api.heal();
+    api.until_count(Asked::Watch(APPS), 3).await;
+    until_age(&world, |age| age < 100.0).await;
+}
+
+/// It is written down once a second.
+async fn until_age(world: &World, wanted: impl Fn(f64) -> bool) {
+    let reached = async { while !wanted(metric(world, "ludgate_catalog_age_seconds").await) {} };
+    tokio::time::timeout(PATIENCE, reached)
+        .await
+        .expect("the age is told");
+}

@@ -1,0 +1,185 @@
+//! Who can write to Redis puts back what was deleted there: a session that was signed out does not
+//! come to life with it, and one whose proof is old counts for nothing that depends on groups until
+//! the person is proved again.
+
+use std::time::Duration;
+
+use redis::cmd;
+
+use crate::{
+    replicas::shared::Pair,
+    sessions::store::{field, with_operators},
+    support::{browser::Browser, message::PATIENCE, world::World},
+};
+
+const RECHECK: Duration = Duration::from_secs(5 * 60);
+
+/// Everything that Redis knows of sessions, and how to put it back.
+async fn dump(pair: &Pair) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for prefix in ["ludgate:s:", "ludgate:a:", "ludgate:p:"] {
+        for key in pair.redis.keys(prefix).await {
+            let value: Vec<u8> = pair.redis.run(cmd("DUMP").arg(&key)).await;
+            all.push((key, value));
+        }
+    }
+    all
+}
+
+async fn restore(pair: &Pair, all: &[(String, Vec<u8>)]) {
+    for key in pair.redis.keys("ludgate:x:").await {
+        pair.redis.run::<i64>(cmd("DEL").arg(key)).await;
+    }
+    for (key, value) in all {
+        let ttl = 20 * 60 * 1000;
+        pair.redis
+            .run::<()>(cmd("RESTORE").arg(key).arg(ttl).arg(value).arg("REPLACE"))
+            .await;
+    }
+}
+
+async fn sign_out(pair: &Pair, alice: &mut Browser) {
+    let form = alice.open("/oauth2/sign_out").await.text();
+    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
+    let more = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        pair.one.host
+    );
+    let from = crate::support::browser::From::Navigation;
+    let out = alice
+        .send("POST", "/oauth2/sign_out", from, &more, body.as_bytes())
+        .await;
+    assert!(matches!(out.status(), 200 | 303), "{}", out.text());
+}
+
+/// Alice's session, with a check at the provider that is due again.
+async fn signed_in_long_ago(pair: &Pair) -> Browser {
+    let alice = pair.one.signed_in("alice").await;
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    alice
+}
+
+async fn late_replica(pair: &Pair) -> World {
+    let late = pair.one.replica(with_operators).await;
+    late.until_counted("ludgate_session_store_up 1").await;
+    // A new connection is not trusted for five seconds.
+    pair.advance(Duration::from_secs(10)).await;
+    late
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    pair.redis.quiet().await;
+    let dumped = dump(&pair).await;
+    assert!(!dumped.is_empty());
+    let cookies = alice.clone();
+    sign_out(&pair, &mut alice).await;
+    let revoked = async {
+        while pair.one.provider.calls("revoke") < 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, revoked)
+        .await
+        .expect("the refresh token is revoked");
+    pair.advance(RECHECK).await;
+    restore(&pair, &dumped).await;
+    let late = late_replica(&pair).await;
+    let mut thief = cookies;
+    thief.turn_to(late.running.address);
+    assert_eq!(thief.fetch("/apps/grp/x").await.status(), 401);
+    assert_eq!(
+        late.backend("grp").count(),
+        1,
+        "nothing reached the app after the sign-out"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
+    pair.redis.quiet().await;
+    pair.advance(RECHECK).await;
+    // She is in no group any more, which no replica has heard of.
+    pair.one
+        .provider
+        .set_claim("alice", "groups", serde_json::json!([]));
+    let late = late_replica(&pair).await;
+    let mut other = alice.clone();
+    other.turn_to(late.running.address);
+    assert_eq!(
+        other.fetch("/apps/grp/x").await.status(),
+        403,
+        "asked about before she is let in"
+    );
+    assert_eq!(other.fetch("/apps/usr/x").await.status(), 200);
+    assert_eq!(pair.one.provider.calls("refresh"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
+    let pair = Pair::start().await;
+    let mut alice = signed_in_long_ago(&pair).await;
+    // So soon after it connected, a replica asks the provider nothing: another may be doing so.
+    let late = pair.one.replica(with_operators).await;
+    late.until_counted("ludgate_session_store_up 1").await;
+    alice.turn_to(late.running.address);
+    let away = alice.fetch("/apps/grp/x").await;
+    assert_eq!(
+        (away.status(), away.json()["reason"].as_str()),
+        (503, Some("unverifiable"))
+    );
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
+    let pair = Pair::start().await;
+    let mut alice = signed_in_long_ago(&pair).await;
+    // No answer identifies the person.
+    pair.one
+        .provider
+        .set_mischief(Some(Box::new(|header, _| header["alg"] = "none".into())));
+    let late = late_replica(&pair).await;
+    alice.turn_to(late.running.address);
+    let page = alice.open("/apps/grp/x").await;
+    assert_eq!(page.status(), 302, "{}", page.text());
+    pair.one.provider.set_mischief(None);
+    assert_eq!(alice.sign_in("/apps/grp/x", "alice").await.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn apps_are_not_told_groups_that_were_not_proved() {
+    let pair = Pair::start().await;
+    let mut alice = signed_in_long_ago(&pair).await;
+    let late = late_replica(&pair).await;
+    alice.turn_to(late.running.address);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let seen = late.backend("usr").last();
+    assert_eq!(
+        (
+            seen.header("x-forwarded-user").as_deref(),
+            seen.header("x-forwarded-groups")
+        ),
+        (Some("alice"), None)
+    );
+    let told = async {
+        while late
+            .backend("usr")
+            .last()
+            .header("x-forwarded-groups")
+            .is_none()
+        {
+            assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+        }
+    };
+    tokio::time::timeout(PATIENCE, told)
+        .await
+        .expect("proved in the background");
+}

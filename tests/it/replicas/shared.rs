@@ -1,0 +1,359 @@
+//! Two gateways that share a Redis act as one (docs/behaviour.md#sessions): whatever ends a session
+//! on one of them ends what is open under it on the other, within two seconds; and of both only one
+//! asks the provider.
+
+use std::time::{Duration, Instant};
+
+use ludgate::settings::Settings;
+use redis::cmd;
+use serde_json::json;
+
+use crate::{
+    sessions::back_channel_logout::{claims, header, session_of, tell},
+    sessions::store::{admin, field, with_operators},
+    support::{
+        browser::{Browser, From},
+        message::PATIENCE,
+        raw::Raw,
+        redis::RedisServer,
+        world::World,
+    },
+};
+
+const RECHECK: Duration = Duration::from_secs(5 * 60);
+const SOON: Duration = Duration::from_secs(2);
+
+/// Two gateways, and the store they share.
+pub struct Pair {
+    pub one: World,
+    pub other: World,
+    pub redis: RedisServer,
+}
+
+impl Pair {
+    pub async fn start() -> Pair {
+        Pair::with(with_operators).await
+    }
+
+    pub async fn with(change: fn(&mut Settings)) -> Pair {
+        let redis = RedisServer::start().await;
+        let one = World::with(&redis.section(), change).await.ready().await;
+        let other = one.replica(change).await;
+        let pair = Pair { one, other, redis };
+        pair.connected(1).await;
+        pair
+    }
+
+    /// Waits until both have a connection, or neither.
+    pub async fn connected(&self, up: u8) {
+        for world in [&self.one, &self.other] {
+            world
+                .until_counted(&format!("ludgate_session_store_up {up}"))
+                .await;
+        }
+    }
+
+    pub async fn advance(&self, by: Duration) {
+        self.redis.quiet().await;
+        self.redis.age(by).await;
+        self.one.manual_clock.advance(by);
+    }
+
+    /// Somebody who has signed in with one gateway and opens two streams with the other.
+    async fn streams(&self, person: &str) -> (Browser, Raw, Raw) {
+        let mut browser = self.one.signed_in(person).await;
+        browser.turn_to(self.other.running.address);
+        assert_eq!(browser.fetch("/apps/grp/x").await.status(), 200);
+        let (socket, events) = (
+            self.other.websocket(&browser, "grp").await,
+            self.other.events(&browser, "grp").await,
+        );
+        browser.turn_to(self.one.running.address);
+        (browser, socket, events)
+    }
+}
+
+/// The WebSocket is told why, the events end; both soon.
+async fn end_soon(what: &str, mut socket: Raw, mut events: Raw) {
+    let since = Instant::now();
+    assert_eq!(socket.farewell().await, Some(1008), "{what}");
+    assert!(events.is_closed().await, "{what}");
+    assert!(since.elapsed() < SOON, "{what}: {:?}", since.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sign_out_with_one_ends_what_is_open_with_the_other() {
+    let pair = Pair::start().await;
+    let (mut alice, socket, events) = pair.streams("alice").await;
+    let form = alice.open("/oauth2/sign_out").await.text();
+    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
+    let more = format!(
+        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+        pair.one.host
+    );
+    let out = alice
+        .send(
+            "POST",
+            "/oauth2/sign_out",
+            From::Navigation,
+            &more,
+            body.as_bytes(),
+        )
+        .await;
+    assert!(matches!(out.status(), 200 | 303), "{}", out.text());
+    end_soon("signed out", socket, events).await;
+    pair.one.check_oracles().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
+    let pair = Pair::start().await;
+    let (alice, socket, events) = pair.streams("alice").await;
+    let sid = session_of(&pair.one, &alice);
+    let token = pair.one.provider.sign(
+        &header(&pair.one),
+        &claims(&pair.one, None, Some(&sid), "an id"),
+    );
+    assert_eq!(tell(&pair.one, &token).await.status(), 200);
+    end_soon("logged out", socket, events).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_of_one_ends_what_is_open_with_the_other() {
+    let pair = Pair::start().await;
+    let (_alice, socket, events) = pair.streams("alice").await;
+    assert_eq!(
+        admin(&pair.one, "DELETE", "subject=alice").await["ended"],
+        1
+    );
+    end_soon("revoked", socket, events).await;
+    let (_again, socket, events) = pair.streams("alice").await;
+    admin(&pair.one, "DELETE", "app=grp").await;
+    end_soon("the app's sessions revoked", socket, events).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_that_is_narrowed_ends_what_is_open() {
+    let pair = Pair::start().await;
+    let (_alice, socket, events) = pair.streams("alice").await;
+    let narrowed = crate::access::streams::with_access(&pair.other, "grp", Some("group:other"));
+    pair.other.running.internals().publish(narrowed);
+    end_soon("narrowed", socket, events).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
+    let pair = Pair::start().await;
+    let (mut alice, socket, events) = pair.streams("alice").await;
+    pair.one
+        .provider
+        .set_claim("alice", "groups", json!(["friends"]));
+    pair.advance(RECHECK).await;
+    end_soon("lost the group", socket, events).await;
+    for world in [&pair.one, &pair.other] {
+        alice.turn_to(world.running.address);
+        let until = Instant::now() + SOON;
+        while alice.fetch("/apps/grp/x").await.status() != 403 {
+            assert!(Instant::now() < until, "with both");
+        }
+    }
+    assert_eq!(pair.one.provider.calls("refresh"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_requests_to_both_cost_one_call_each_time() {
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    alice.turn_to(pair.other.running.address);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let request = format!(
+        "GET /apps/usr/x HTTP/1.1\r\nHost: {}\r\n{}{}Connection: close\r\n\r\n",
+        pair.one.host,
+        From::Fetch.headers(),
+        alice.cookie_line("/apps/usr/")
+    );
+    for round in 1..=4_u64 {
+        pair.advance(RECHECK).await;
+        let all: Vec<_> = (0..200)
+            .map(|count| {
+                let world = if count % 2 == 0 {
+                    &pair.one
+                } else {
+                    &pair.other
+                };
+                let (address, request) = (world.running.address, request.clone());
+                tokio::spawn(async move { Raw::exchange(address, request).await.status() })
+            })
+            .collect();
+        for one in all {
+            assert_eq!(one.await.expect("no panic"), 200, "round {round}");
+        }
+        // Both know the answer before the next round.
+        let known = async {
+            loop {
+                let proved = [&pair.one, &pair.other].map(|world| proved(world, &alice));
+                if proved.into_iter().all(|age| age < Duration::from_secs(60)) {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("both know");
+        assert_eq!(
+            pair.one.provider.calls("refresh"),
+            round,
+            "exactly one, and none by a token that was used"
+        );
+    }
+    assert_eq!(
+        alice.fetch("/apps/usr/x").await.status(),
+        200,
+        "the grant was not revoked"
+    );
+}
+
+/// How long ago somebody was proved, as a gateway knows it.
+fn proved(world: &World, browser: &Browser) -> Duration {
+    let gateway = world.running.internals();
+    let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.now());
+    let sign_in = gateway.sign_in(&cookie).expect("signed in");
+    Duration::from_millis(now.0 - sign_in.confirmed_at().0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
+    let pair = Pair::start().await;
+    let mut alice = pair.one.signed_in("alice").await;
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let commands = async || {
+        let stats: String = pair.redis.run(cmd("INFO").arg("commandstats")).await;
+        let calls = |name: &str| {
+            let line = stats
+                .lines()
+                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
+            let calls = line.and_then(|line| {
+                line.split("calls=")
+                    .nth(1)?
+                    .split(',')
+                    .next()?
+                    .parse::<u64>()
+                    .ok()
+            });
+            calls.unwrap_or(0)
+        };
+        calls("evalsha") + calls("eval")
+    };
+    let before = commands().await;
+    for _ in 0..100 {
+        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    }
+    assert_eq!(commands().await, before, "none");
+    // Ten minutes of use every second.
+    for _ in 0..600 {
+        pair.one.manual_clock.advance(Duration::from_secs(1));
+        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    }
+    // A sign-in and an app session, each told at most once a minute; and what two rechecks take.
+    let told = commands().await - before;
+    assert!((10..=40).contains(&told), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_sealed_and_their_keys_tell_nobody() {
+    let pair = Pair::start().await;
+    let alice = pair.one.signed_in("alice").await;
+    let sid = session_of(&pair.one, &alice);
+    let mut all = String::new();
+    for key in pair.redis.keys("").await {
+        assert!(key.starts_with("ludgate:"), "{key}");
+        let kind: String = pair.redis.run(cmd("TYPE").arg(&key)).await;
+        all += &format!("{key}\n");
+        match kind.as_str() {
+            "hash" => {
+                let fields: Vec<(String, String)> = pair.redis.run(cmd("HGETALL").arg(&key)).await;
+                all += &format!("{fields:?}\n");
+            }
+            "string" => all += &pair.redis.run::<String>(cmd("GET").arg(&key)).await,
+            "list" => {
+                all += &pair
+                    .redis
+                    .run::<Vec<String>>(cmd("LRANGE").arg(&key).arg(0).arg(-1))
+                    .await
+                    .join("\n")
+            }
+            "set" => {
+                all += &pair
+                    .redis
+                    .run::<Vec<String>>(cmd("SMEMBERS").arg(&key))
+                    .await
+                    .join("\n")
+            }
+            other => panic!("{key} is a {other}"),
+        }
+        let left: i64 = pair.redis.run(cmd("PTTL").arg(&key)).await;
+        assert!(left > 0 || key == "ludgate:epoch", "{key} ends by itself");
+    }
+    let cookies: Vec<&str> = alice.jar.values().map(String::as_str).collect();
+    for secret in [&["alice", "friends", "phusers", &sid][..], &cookies].concat() {
+        assert!(!all.contains(secret), "{secret} in {all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
+    let pair = Pair::start().await;
+    let (mut alice, socket, events) = {
+        pair.one.manual_clock.jump_wall(20);
+        let streams = pair.streams("alice").await;
+        pair.one.manual_clock.jump_wall(-20);
+        streams
+    };
+    assert_eq!(
+        admin(&pair.other, "DELETE", "subject=alice").await["ended"],
+        1
+    );
+    end_soon("ended", socket, events).await;
+    for world in [&pair.one, &pair.other] {
+        alice.turn_to(world.running.address);
+        let until = Instant::now() + SOON;
+        while alice.fetch("/apps/grp/x").await.status() != 401 {
+            assert!(Instant::now() < until, "and does not come back");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
+    let Pair { one, other, redis } = Pair::start().await;
+    let mut alice = one.signed_in("alice").await;
+    let address = other.running.address;
+    redis.age(RECHECK).await;
+    one.manual_clock.advance(RECHECK);
+    assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+    let asked = async { while one.provider.calls("refresh") < 1 {} };
+    tokio::time::timeout(PATIENCE, asked).await.expect("asked");
+    let (provider, manual_clock) = (one.provider.clone(), one.manual_clock.clone());
+    assert!(one.running.stop().await, "stopped");
+    // The next turn is the other's, by the token that came of it.
+    alice.turn_to(address);
+    for round in 1..=2_u64 {
+        redis.age(RECHECK).await;
+        manual_clock.advance(RECHECK);
+        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+        let asked = async { while provider.calls("refresh") < 1 + round {} };
+        tokio::time::timeout(PATIENCE, asked)
+            .await
+            .expect("asked again");
+        let known = async { while proved(&other, &alice) > Duration::from_secs(60) {} };
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("and answered");
+    }
+    assert_eq!(
+        alice.fetch("/apps/usr/x").await.status(),
+        200,
+        "the grant was not revoked"
+    );
+}

@@ -1,0 +1,162 @@
+//! Two processes behind one address, under load: one is killed, then the Redis they share, then
+//! both come back. Nobody is let in who may not, and nobody who is signed in is asked to sign in
+//! (docs/behaviour.md#sessions).
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use ludgate::{demo::provider::Provider, model::clock::Clock};
+use tokio::net::TcpStream;
+
+use crate::support::{
+    backend::Backend,
+    browser::{Browser, From},
+    message::{PATIENCE, Reader},
+    process::{self, Running},
+    redis::RedisServer,
+    world::{SECRET, client, free_port},
+};
+
+/// One of the two.
+struct Replica {
+    folder: tempfile::TempDir,
+    text: String,
+    port: u16,
+}
+
+impl Replica {
+    fn new(port: u16, rest: &str) -> Replica {
+        let text = format!("[listen]\naddress = \"127.0.0.1:{port}\"\n{rest}");
+        Replica {
+            folder: tempfile::tempdir().expect("a folder"),
+            text,
+            port,
+        }
+    }
+
+    async fn run(&self) -> Running {
+        process::gateway(self.folder.path(), &self.text, self.port).await
+    }
+}
+
+/// What somebody got, and how often.
+type Got = BTreeMap<u16, u32>;
+
+/// Asks both in turn until told to stop. A gateway that is gone is passed over, as by a balancer.
+async fn load(browser: Browser, ports: [u16; 2], stop: Arc<AtomicBool>) -> Got {
+    let request = format!(
+        "GET /apps/grp/x HTTP/1.1\r\nHost: {}\r\n{}{}Connection: close\r\n\r\n",
+        browser.host,
+        From::Fetch.headers(),
+        browser.cookie_line("/apps/grp/")
+    );
+    let mut got = Got::new();
+    for port in ports.into_iter().cycle() {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        if let Some(status) = ask(port, &request).await {
+            *got.entry(status).or_default() += 1;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    got
+}
+
+/// The status; `None` when there is no gateway, or it went away meanwhile.
+async fn ask(port: u16, request: &str) -> Option<u16> {
+    use tokio::io::AsyncWriteExt;
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    stream.write_all(request.as_bytes()).await.ok()?;
+    let mut reader = Reader::new(stream);
+    let answer = tokio::time::timeout(PATIENCE, reader.message(false))
+        .await
+        .expect("answered or closed");
+    Some(answer.ok().flatten()?.status())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
+    let (first, second) = (free_port(), free_port());
+    let host = format!("127.0.0.1:{first}");
+    let provider = Provider::start(client(&host), Clock::system())
+        .await
+        .expect("a provider");
+    let backend = Backend::start("grp").await;
+    let mut redis = RedisServer::start().await;
+    let rest = format!(
+        "[admin]\naddress = \"127.0.0.1:0\"\n[site]\nurl = \"http://{host}\"\n{}\
+         [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{SECRET}\"\n\
+         [[apps]]\nid = \"grp\"\naccess = \"group:phusers\"\nupstream = \"http://{}\"\n",
+        redis.section(),
+        provider.issuer(),
+        backend.address()
+    );
+    let replicas = [Replica::new(first, &rest), Replica::new(second, &rest)];
+    let _first = replicas[0].run().await;
+    let other = replicas[1].run().await;
+    let ports = [first, second];
+    let mut people = Vec::new();
+    for count in 0..8 {
+        let mut browser = Browser::new(([127, 0, 0, 1], ports[count % 2]).into(), &host);
+        let known = async {
+            while browser
+                .open("/oauth2/start?rd=%2Fapps%2Fgrp%2F")
+                .await
+                .status()
+                == 503
+            {}
+        };
+        tokio::time::timeout(PATIENCE, known)
+            .await
+            .expect("the provider is discovered");
+        let person = if count < 6 { "alice" } else { "bob" };
+        browser.sign_in("/apps/grp/", person).await;
+        people.push((person, browser));
+    }
+    // Somebody with cookies that nobody gave out.
+    let mut forger = Browser::new(([127, 0, 0, 1], first).into(), &host);
+    forger
+        .jar
+        .insert(("ludgate".into(), "/".into()), "A".repeat(43));
+    people.push(("nobody", forger));
+    let stop = Arc::new(AtomicBool::new(false));
+    let loads: Vec<_> = people
+        .into_iter()
+        .map(|(person, browser)| (person, tokio::spawn(load(browser, ports, stop.clone()))))
+        .collect();
+    let some_time = || tokio::time::sleep(Duration::from_millis(700));
+    some_time().await;
+    drop(other);
+    some_time().await;
+    redis.kill().await;
+    some_time().await;
+    redis.again().await;
+    some_time().await;
+    let _other = replicas[1].run().await;
+    some_time().await;
+    stop.store(true, Ordering::Relaxed);
+    for (person, load) in loads {
+        let got = load.await.expect("no panic");
+        eprintln!("{person}: {got:?}");
+        let allowed: &[u16] = match person {
+            "alice" => &[200, 503],
+            "bob" => &[403, 503],
+            _ => &[401, 503],
+        };
+        assert!(
+            got.keys().all(|status| allowed.contains(status)),
+            "{person}: {got:?}"
+        );
+        assert!(
+            got.get(&allowed[0]).is_some_and(|times| *times > 100),
+            "{person}: {got:?}"
+        );
+    }
+}

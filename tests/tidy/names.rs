@@ -1,0 +1,190 @@
+//! Names: one public type for each, no function that says nothing, tests without citations.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    files::{File, rust_files},
+    report::{Offence, complain, complain_except},
+    tokens::{tokens_of, tokens_without_tests},
+};
+
+/// Verbs of which no reader knows what they do.
+const VAGUE: [&str; 6] = ["of", "ask", "tell", "told", "take", "judge"];
+const MAX_TEST_NAME: usize = 90;
+/// Public types that share their name.
+const SHARED_NAMES: &[&str] = &[
+    "Broken", "Client", "Demo", "Form", "Heard", "Kept", "Kind", "Opened", "Page", "Policy",
+    "Provider", "Ready", "Refused", "Scripts", "Section", "Streams", "Told", "Wanted",
+];
+/// File and function.
+const VAGUE_FUNCTIONS: &[&str] = &[
+    "crates/cluster/src/watch.rs tell",
+    "crates/identity/src/rechecks.rs tell",
+    "crates/identity/src/session/bind.rs of",
+    "crates/identity/src/session/console_token.rs of",
+    "crates/identity/src/session/cookie.rs of",
+    "crates/identity/src/session/handover.rs take",
+    "crates/identity/src/session/keys.rs of",
+    "crates/identity/src/session/record.rs ask",
+    "crates/identity/src/session/record.rs told",
+    "crates/identity/src/session/record/window.rs tell",
+    "crates/identity/src/session/redis.rs told",
+    "crates/identity/src/session/redis/endings.rs tell",
+    "crates/identity/src/session/store/people.rs of",
+    "crates/identity/src/session/upkeep.rs tell",
+    "crates/identity/src/session/written.rs of",
+    "crates/model/src/grpc.rs of",
+    "crates/model/src/load.rs take",
+    "crates/ops/src/drain.rs told",
+    "src/catalog/from_kubernetes/ready_pods.rs of",
+    "src/decide/authorize.rs judge",
+    "src/demo/apps.rs ask",
+    "src/demo/apps.rs of",
+    "src/demo/apps/team.rs told",
+    "src/demo/apps/visitor.rs told",
+    "src/endpoints/sign_out.rs ask",
+    "src/forward/app_tls.rs of",
+    "src/forward/driven.rs ask",
+    "src/forward/pool.rs take",
+    "src/forward/tunnel.rs tell",
+    "src/incoming/names.rs of",
+    "src/integrations/arvados/kept.rs ask",
+    "src/integrations/arvados/tokens.rs ask",
+    "src/listener/inherited.rs take",
+    "src/listener/seats.rs take",
+    "src/listener/seats.rs tell",
+];
+
+#[test]
+fn no_two_public_types_share_a_name() {
+    let files = rust_files(&["src", "crates"]).expect("readable sources");
+    complain_except(
+        "public types share their name",
+        SHARED_NAMES,
+        shared_names(&files).into_iter(),
+    );
+}
+
+#[test]
+fn no_function_has_a_vague_verb_for_a_name() {
+    let files = rust_files(&["src", "crates"]).expect("readable sources");
+    complain_except(
+        "functions have names that say nothing; use new, from, parse, load, publish, ..",
+        VAGUE_FUNCTIONS,
+        files.iter().flat_map(vague_functions),
+    );
+}
+
+#[test]
+fn no_test_name_is_too_long_or_cites_a_paper() {
+    let files = rust_files(&["src", "crates", "tests"]).expect("readable sources");
+    complain(
+        "names of tests are too long, or cite something",
+        files.iter().flat_map(bad_test_names),
+    );
+}
+
+/// Each declaration in code that is not for tests: its line, and its token's place.
+fn shared_names(files: &[File]) -> Vec<Offence> {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for file in files.iter().filter(|file| !file.path.ends_with("tests.rs")) {
+        for (line, name) in public_types(&file.text) {
+            let place = format!("{}:{line}", file.path.display());
+            places.entry(name).or_default().push(place);
+        }
+    }
+    let shared = places.into_iter().filter(|(_, places)| places.len() > 1);
+    shared
+        .map(|(name, places)| Offence {
+            shown: format!("{name}: {}", places.join(", ")),
+            key: name,
+        })
+        .collect()
+}
+
+fn public_types(source: &str) -> Vec<(usize, String)> {
+    let tokens = tokens_without_tests(source);
+    let kinds = ["struct", "enum", "trait", "type", "union"];
+    tokens
+        .windows(3)
+        .filter(|three| three[0].1 == "pub" && kinds.contains(&three[1].1))
+        .map(|three| (three[2].0, three[2].1.to_owned()))
+        .collect()
+}
+
+fn vague_functions(file: &File) -> Vec<Offence> {
+    let tokens = tokens_of(&file.text);
+    let pairs = tokens.windows(2);
+    let vague = pairs.filter(|pair| pair[0].1 == "fn" && VAGUE.contains(&pair[1].1));
+    vague
+        .map(|pair| {
+            let (line, name) = pair[1];
+            let path = file.path.display();
+            Offence {
+                key: format!("{path} {name}"),
+                shown: format!("{path}:{line}: fn {name}"),
+            }
+        })
+        .collect()
+}
+
+fn bad_test_names(file: &File) -> Vec<String> {
+    let tokens = tokens_of(&file.text);
+    let text = |at: usize| tokens.get(at).map_or("", |(_, text)| *text);
+    let mut found = Vec::new();
+    for at in 1..tokens.len() {
+        // What stands right behind an attribute is, in our tests, a test.
+        let is_first = text(at - 1) == "]" || (text(at - 1) == "async" && text(at - 2) == "]");
+        let name = text(at + 1);
+        if text(at) == "fn" && is_first && (name.len() > MAX_TEST_NAME || cites(name)) {
+            found.push(format!("{}:{}: {name}", file.path.display(), tokens[at].0));
+        }
+    }
+    found
+}
+
+/// Whether a name begins with the number of a row: `row_25_..`, `v68_..`.
+fn cites(name: &str) -> bool {
+    let first = name.split('_').next().unwrap_or_default();
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let second = name.split('_').nth(1).unwrap_or_default();
+    let is_code = first.len() > 1 && first.is_char_boundary(1) && number(&first[1..]);
+    is_code || (["row", "rows"].contains(&first) && number(second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_types_of_one_name_are_found_and_private_ones_are_not() {
+        let files = [
+            File::new("a.rs", "pub struct Same;\npub(crate) enum Other {}"),
+            File::new("b.rs", "pub trait Same {}\npub type Other = u8;"),
+        ];
+        let found = shared_names(&files);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].shown, "Same: a.rs:1, b.rs:1");
+    }
+
+    #[test]
+    fn vague_functions_are_found_wherever_they_are() {
+        let file = File::new(
+            "a.rs",
+            "impl A { pub fn of() {} fn taken() {} }\nasync fn ask() {}",
+        );
+        let found: Vec<_> = vague_functions(&file).into_iter().map(|o| o.key).collect();
+        assert_eq!(found, ["a.rs of", "a.rs ask"]);
+    }
+
+    #[test]
+    fn names_of_tests_that_cite_or_are_too_long_are_found() {
+        let long = "a".repeat(91);
+        let text = format!(
+            "#[test]\nfn row_25_x() {{}}\n#[t]\nasync fn v68_x() {{}}\n#[t]\nfn {long}() {{}}\n"
+        );
+        assert_eq!(bad_test_names(&File::new("a.rs", &text)).len(), 3);
+        let fine = "fn v4_block() {}\n#[test]\nfn rows_are_counted() {}";
+        assert!(bad_test_names(&File::new("a.rs", fine)).is_empty());
+    }
+}

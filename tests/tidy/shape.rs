@@ -1,0 +1,202 @@
+//! The shape of files: length, header, width of comments, names, nothing unfinished.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    files::{File, everything_below, root, rust_files},
+    report::{Offence, complain, complain_except},
+    tokens::tokens_of,
+};
+
+const MAX_LINES: usize = 500;
+/// Files that became too long when the code was set at 100 columns, until they are split.
+const TO_BE_SPLIT: &[&str] = &[
+    "crates/identity/src/session/record.rs",
+    "crates/identity/src/session/redis.rs",
+    "crates/identity/src/session/store.rs",
+    "src/run.rs",
+    "src/settings/file.rs",
+];
+const MAX_COMMENT_WIDTH: usize = 100;
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 4] = ["util", "utils", "common", "helpers"];
+/// Folders on the root of a machine; written apart, so that this file does not name such a
+/// path.
+const MACHINE_FOLDERS: [&str; 3] = ["root", "work", "home"];
+
+#[test]
+fn no_rust_file_is_over_five_hundred_lines() {
+    let files = rust_files(&["src", "crates", "tests"]).expect("readable sources");
+    complain_except(
+        "files are too long; split them",
+        TO_BE_SPLIT,
+        files.iter().filter_map(too_long),
+    );
+}
+
+#[test]
+fn every_source_file_begins_with_a_header() {
+    let files = rust_files(&["src", "crates"]).expect("readable sources");
+    complain(
+        "files do not begin with a `//!` header",
+        files.iter().filter_map(headless),
+    );
+}
+
+#[test]
+fn comments_fit_into_a_hundred_columns() {
+    let files = rust_files(&["src", "crates", "tests"]).expect("readable sources");
+    complain(
+        "comment lines are too wide; wrap them",
+        files.iter().flat_map(wide_comments),
+    );
+}
+
+#[test]
+fn nothing_unfinished_or_switched_off_is_left() {
+    let files = rust_files(&["src", "crates", "tests"]).expect("readable sources");
+    complain(
+        "something is unfinished or switched off",
+        files.iter().flat_map(unfinished),
+    );
+}
+
+#[test]
+fn every_name_says_what_is_inside() {
+    let paths = everything_below(Path::new("")).expect("a readable project");
+    assert!(
+        paths.contains(&PathBuf::from("Cargo.toml")),
+        "the walk sees the project"
+    );
+    complain(
+        "names say nothing about what is inside",
+        paths.iter().filter_map(|path| empty_name(path)),
+    );
+}
+
+#[test]
+fn no_text_names_a_path_of_somebodys_machine() {
+    let mut offenders = Vec::new();
+    for path in everything_below(Path::new("")).expect("a readable project") {
+        let in_scope = ["src", "crates", "tests", "docs", "config", "templates"]
+            .iter()
+            .any(|top| path.starts_with(top));
+        let is_page =
+            path.parent() == Some(Path::new("")) && path.extension().is_some_and(|e| e == "md");
+        if (in_scope || is_page) && root().join(&path).is_file() {
+            // What is not UTF-8 is no text.
+            if let Ok(text) =
+                String::from_utf8(fs::read(root().join(&path)).expect("a readable file"))
+            {
+                offenders.extend(machine_paths(&File { path, text }));
+            }
+        }
+    }
+    complain("texts name paths of one machine", offenders.into_iter());
+}
+
+fn too_long(file: &File) -> Option<Offence> {
+    let lines = file.text.lines().count();
+    let path = file.path.display();
+    (lines > MAX_LINES).then(|| Offence {
+        key: path.to_string(),
+        shown: format!("{path}: {lines} lines, {MAX_LINES} allowed"),
+    })
+}
+
+fn headless(file: &File) -> Option<String> {
+    (!file.text.starts_with("//!")).then(|| file.path.display().to_string())
+}
+
+/// rustfmt wraps code and leaves comments alone.
+fn wide_comments(file: &File) -> Vec<String> {
+    let is_wide = |line: &str| {
+        line.trim_start().starts_with("//") && line.chars().count() > MAX_COMMENT_WIDTH
+    };
+    let wide = file
+        .text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| is_wide(line));
+    wide.map(|(index, _)| format!("{}:{}", file.path.display(), index + 1))
+        .collect()
+}
+
+fn machine_paths(file: &File) -> Vec<String> {
+    let mut offenders = Vec::new();
+    for (index, line) in file.text.lines().enumerate() {
+        for folder in MACHINE_FOLDERS {
+            if line.contains(&format!("/{folder}/")) {
+                offenders.push(format!("{}:{}: /{folder}/", file.path.display(), index + 1));
+            }
+        }
+    }
+    offenders
+}
+
+fn empty_name(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_str()?;
+    let is_empty = EMPTY_NAMES.contains(&stem) || path.file_name()? == "mod.rs";
+    is_empty.then(|| path.display().to_string())
+}
+
+fn unfinished(file: &File) -> Vec<String> {
+    let tokens = tokens_of(&file.text);
+    let text = |at: usize| tokens.get(at).map_or("", |(_, text)| *text);
+    let found = |at: usize| match text(at) {
+        // `!=` after a name is a comparison.
+        name @ ("todo" | "unimplemented" | "dbg") if text(at + 1) == "!" && text(at + 2) != "=" => {
+            Some(name)
+        }
+        "#" if text(at + 1) == "[" && text(at + 2) == "ignore" => Some("#[ignore]"),
+        _ => None,
+    };
+    let found = (0..tokens.len()).filter_map(|at| found(at).map(|what| (tokens[at].0, what)));
+    found
+        .map(|(line, what)| format!("{}:{line}: {what}", file.path.display()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_these_checks_can_fail() {
+        let sample = "fn f() { todo!(); }
+            fn g() { dbg!(todo != 1); unimplemented!(\"todo!\"); } // todo!()
+            #[ignore = \"slow\"]";
+        let found = unfinished(&File::new("x.rs", sample)).join(", ");
+        assert_eq!(
+            found,
+            "x.rs:1: todo, x.rs:2: dbg, x.rs:2: unimplemented, x.rs:3: #[ignore]"
+        );
+        assert!(too_long(&File::new("x.rs", &"\n".repeat(501))).is_some());
+        assert!(too_long(&File::new("x.rs", &"\n".repeat(500))).is_none());
+        assert_eq!(
+            wide_comments(&File::new(
+                "x.rs",
+                &format!("fn f() {{}}\n  // {}", "x".repeat(96))
+            )),
+            ["x.rs:2"]
+        );
+        assert!(wide_comments(&File::new("x.rs", &format!("  // {}", "x".repeat(95)))).is_empty());
+        assert!(headless(&File::new("x.rs", "\n//! late")).is_some());
+        let path = format!("/{}/", MACHINE_FOLDERS[0]);
+        assert_eq!(
+            machine_paths(&File::new("x.md", &format!("\nsee {path}x"))),
+            [format!("x.md:2: {path}")]
+        );
+        for (name, fine) in [
+            ("a/util", false),
+            ("a/helpers.rs", false),
+            ("mod.rs", false),
+            ("a/mod", true),
+        ] {
+            assert_eq!(empty_name(Path::new(name)).is_none(), fine, "{name}");
+        }
+    }
+}
