@@ -174,7 +174,7 @@ impl ArvadosTokens {
         if form(token.expose()).is_none() {
             return Ok(None);
         }
-        let key = RecordKey::of_token(token.expose());
+        let key = RecordKey::from_token(token.expose());
         let turn = match self.people.is_no_guess(&key) {
             true => None,
             false => Some(self.lookups.attempt(client).ok_or(Unavailable)?),
@@ -197,7 +197,7 @@ impl ArvadosTokens {
         token: &Secret,
         client: IpAddr,
     ) -> Result<Option<Arc<SignIn>>, Unavailable> {
-        let key = RecordKey::of_token(token.expose());
+        let key = RecordKey::from_token(token.expose());
         let known = self.sessions.find_for_token(&key, self.clock.now());
         let Some(principal) = self.person(token, client).await? else {
             if let Some(over) = known {
@@ -243,7 +243,7 @@ impl ArvadosTokens {
 
     /// Whether the owner of a token may read a container's record. Says no when nobody can tell.
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
-        let key = (RecordKey::of_token(token.expose()), container);
+        let key = (RecordKey::from_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
         let ask = || async move {
             client
@@ -277,13 +277,13 @@ impl ArvadosTokens {
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self
             .people
-            .last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+            .last_known(&RecordKey::from_token(token.expose()), || self.ask(token))??;
         Some(known.principal.clone())
     }
 
     /// Whether a text is known to be somebody's token, without asking anybody.
     pub fn is_known(&self, token: &str) -> bool {
-        self.people.fresh(&RecordKey::of_token(token)).is_some()
+        self.people.fresh(&RecordKey::from_token(token)).is_some()
     }
 
     fn ask(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::{Gateway, consult::Consulted};
 use crate::{
-    identity::oidc::bearer::Judged,
+    identity::oidc::bearer::VerifiedToken,
     incoming::cookies::Candidates,
     model::{
         access::Access,
@@ -18,7 +18,7 @@ use crate::{
         principal::Principal,
     },
     session::{
-        console_token::{ConsoleToken, Short},
+        console_token::{ConsoleToken, TokenFingerprint},
         cookie::RecordKey,
         record::{ProviderTokens, SignIn},
         store::Live,
@@ -35,7 +35,7 @@ impl Gateway {
         };
         let is_old = sign_in.is_proof_old(self.clock.now(), self.sessions.recheck());
         for token in presented.iter() {
-            let short = Short::of(token);
+            let short = TokenFingerprint::from_token(token);
             if !is_old && known.is(short) {
                 return true;
             }
@@ -113,8 +113,8 @@ impl Gateway {
             .then_some((first, key))
     }
 
-    fn sign_in_of(&self, token: &[u8], judged: Judged) -> Arc<SignIn> {
-        let (key, short) = (key_of(token), Short::of(token));
+    fn sign_in_of(&self, token: &[u8], judged: VerifiedToken) -> Arc<SignIn> {
+        let (key, short) = (key_of(token), TokenFingerprint::from_token(token));
         if let Some(known) = self.sessions.find_for_token(&key, self.clock.now()) {
             self.prove(&known, judged, short);
             return known;
@@ -128,11 +128,11 @@ impl Gateway {
         self.sessions.begin_for_token(key, judged.principal, tokens)
     }
 
-    fn prove(&self, sign_in: &SignIn, judged: Judged, short: Short) {
+    fn prove(&self, sign_in: &SignIn, judged: VerifiedToken, short: TokenFingerprint) {
         sign_in.prove(judged.principal, short, judged.expires, self.clock.now());
     }
 
-    async fn judge_console_token(&self, token: &[u8]) -> Result<Judged, Caller> {
+    async fn judge_console_token(&self, token: &[u8]) -> Result<VerifiedToken, Caller> {
         let Some(oidc) = &self.oidc else {
             return Err(Caller::Anonymous);
         };
@@ -144,5 +144,5 @@ impl Gateway {
 }
 
 fn key_of(token: &[u8]) -> RecordKey {
-    RecordKey::of_token(&String::from_utf8_lossy(token))
+    RecordKey::from_token(&String::from_utf8_lossy(token))
 }

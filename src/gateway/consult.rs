@@ -20,7 +20,7 @@ use crate::{
     authorize::{Denied, Permit},
     identity::oidc::{
         Oidc,
-        bearer::{Judged, OurToken},
+        bearer::{IssuerToken, VerifiedToken},
     },
     incoming::{
         Malformed,
@@ -38,7 +38,7 @@ use crate::{
         site::Site,
     },
     session::{
-        load::NotLoaded,
+        load::SessionLoadError,
         record::{ProviderTokens, SignIn},
         store::Live,
     },
@@ -191,7 +191,7 @@ impl Gateway {
         presented: &Presented<'_>,
         asked: &Asked<'_>,
         now: Moment,
-    ) -> Result<Option<Live>, NotLoaded> {
+    ) -> Result<Option<Live>, SessionLoadError> {
         let (app, vhost) = (asked.destination.app.id(), &asked.arrival.vhost);
         let find = || {
             self.sessions.find(
@@ -435,8 +435,8 @@ impl Gateway {
     pub async fn judge_token(
         &self,
         oidc: &Arc<Oidc>,
-        token: OurToken<'_>,
-    ) -> Result<Judged, Caller> {
+        token: IssuerToken<'_>,
+    ) -> Result<VerifiedToken, Caller> {
         if let Some(key) = oidc.missing_key(token) {
             if !oidc.is_ready() {
                 return Err(Caller::Unverifiable);

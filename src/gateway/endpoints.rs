@@ -31,7 +31,10 @@ use crate::{
         principal::Principal,
     },
     route::Endpoint,
-    session::{cookie::RecordKey, load::NotLoaded, record::SignIn, shared::Away, store::Live},
+    session::{
+        cookie::RecordKey, load::SessionLoadError, record::SignIn, shared::StoreUnavailable,
+        store::Live,
+    },
     streams::{Revocation, Streams},
 };
 use std::{rc::Rc, sync::Arc};
@@ -97,7 +100,7 @@ impl Call<'_> {
     }
 
     /// What the cookies name may be in the memory of another replica only.
-    async fn bring(&self, client: Client) -> Result<(), Away> {
+    async fn bring(&self, client: Client) -> Result<(), StoreUnavailable> {
         let sessions = &self.gateway.sessions;
         match self.cookies() {
             Some(presented)
@@ -107,8 +110,8 @@ impl Call<'_> {
                     .bring(presented.app.iter(), presented.sign_in.iter(), client)
                     .await;
                 // A client over its look-up limit may still sign in.
-                if loaded == Err(NotLoaded::Away) {
-                    Err(Away)
+                if loaded == Err(SessionLoadError::Unavailable) {
+                    Err(StoreUnavailable)
                 } else {
                     Ok(())
                 }

@@ -11,7 +11,7 @@ use crate::{
     route::path::RENEWED,
     session::{
         keys::{KeyRing, Purpose},
-        written::WrittenVirtualHost,
+        written::StoredVirtualHost,
     },
 };
 
@@ -52,7 +52,7 @@ pub struct Parked {
     pub app: String,
     /// At which origin.
     #[serde(rename = "place")]
-    pub vhost: WrittenVirtualHost,
+    pub vhost: StoredVirtualHost,
     /// Path and query there.
     pub target: String,
     /// What was typed.

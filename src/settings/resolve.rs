@@ -16,7 +16,7 @@ use super::{
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
-    identity::oidc::{self, overage::Directory},
+    identity::oidc::{self, overage::GroupDirectory},
     model::{
         access::GroupName,
         app::{App, AppKind},
@@ -312,7 +312,7 @@ fn identity(section: &Section<'_>, folder: &Path) -> Option<oidc::OidcSettings> 
     })
 }
 
-fn directory(section: &Section<'_>) -> Option<Directory> {
+fn directory(section: &Section<'_>) -> Option<GroupDirectory> {
     let field = section.text("groups_field");
     let Some(text) = section.text("groups_url") else {
         if field.is_some() {
@@ -335,7 +335,7 @@ fn directory(section: &Section<'_>) -> Option<Directory> {
             None,
         );
     }
-    Some(Directory {
+    Some(GroupDirectory {
         url: url?,
         field: field.unwrap_or_else(|| "id".to_owned()),
     })

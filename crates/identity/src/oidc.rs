@@ -24,7 +24,7 @@ use crate::{
     ops::http_client::{CallCounter, HttpClient},
     session::keys::KeyRing,
 };
-use bearer::JudgedTokens;
+use bearer::VerifiedTokenCache;
 use pending::UsedStates;
 use provider::Provider;
 use userinfo::GroupsClaimWarning;
@@ -38,12 +38,12 @@ pub struct OidcSettings {
     pub client_id: String,
     /// Absent for a public client; PKCE is used either way.
     pub client_secret: Option<Secret>,
-    /// Asked for at sign-in; `openid` is always among them.
+    /// RecheckOutcome for at sign-in; `openid` is always among them.
     pub scopes: Vec<String>,
     /// A claim's name, or a JSON pointer when it begins with `/`.
     pub groups_claim: String,
     /// Where groups are that a token has no room for; `None`: they are not looked for.
-    pub directory: Option<overage::Directory>,
+    pub directory: Option<overage::GroupDirectory>,
     /// Whose members are admins.
     pub admin_groups: Vec<GroupName>,
     /// Accepted in `aud` of bearer tokens.
@@ -62,7 +62,7 @@ pub struct Oidc {
     provider: Provider,
     keys: Arc<KeyRing>,
     used: UsedStates,
-    judged: JudgedTokens,
+    judged: VerifiedTokenCache,
     groups_claim_warning: GroupsClaimWarning,
     clock: Clock,
 }
@@ -86,7 +86,7 @@ impl Oidc {
             settings,
             keys,
             used: UsedStates::new(),
-            judged: JudgedTokens::default(),
+            judged: VerifiedTokenCache::default(),
             groups_claim_warning: GroupsClaimWarning::default(),
             clock,
         })

@@ -12,13 +12,13 @@ use std::{
 
 use tokio::{runtime::Handle, sync::Semaphore};
 
-use super::oidc::{Oidc, refresh::Again};
+use super::oidc::{Oidc, refresh::RefreshOutcome};
 use crate::{
     model::{clock::Clock, policy_changes::PolicyChanges},
-    session::{record::SignIn, shared::Turn, store::Sessions},
+    session::{record::SignIn, shared::RefreshLockAttempt, store::Sessions},
 };
 
-/// People who are asked about at once; the others wait in the order they came.
+/// BySubject who are asked about at once; the others wait in the order they came.
 const AT_ONCE: usize = 64;
 /// A provider that said nothing is asked about the same person again after this long.
 const RETRY: Duration = Duration::from_secs(30);
@@ -36,9 +36,9 @@ const REST: Duration = Duration::from_secs(10);
 const PROOF_DEADLINE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Which replica asks the provider.
+/// WriteScope replica asks the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
+enum RecheckOutcome {
     /// This one, as far as anybody does; it is over.
     Lookup,
     /// Another one, just now.
@@ -134,10 +134,10 @@ impl Rechecks {
             match if may_ask { sign_in.ask() } else { None } {
                 Some(asking) => {
                     match self.recheck(sign_in).await {
-                        Asked::Lookup => {}
-                        Asked::Elsewhere => asked_elsewhere = true,
-                        Asked::Nowhere if !self.sessions.is_store_up() => return,
-                        Asked::Nowhere => {
+                        RecheckOutcome::Lookup => {}
+                        RecheckOutcome::Elsewhere => asked_elsewhere = true,
+                        RecheckOutcome::Nowhere if !self.sessions.is_store_up() => return,
+                        RecheckOutcome::Nowhere => {
                             sign_in.postpone(self.clock.now(), recheck, Duration::ZERO)
                         }
                     }
@@ -155,32 +155,32 @@ impl Rechecks {
     }
 
     /// Asks the provider about a sign-in, unless another replica is doing so.
-    async fn recheck(&self, sign_in: &Arc<SignIn>) -> Asked {
+    async fn recheck(&self, sign_in: &Arc<SignIn>) -> RecheckOutcome {
         // Never closed; an error would mean that the process ends.
         let Ok(_turn) = self.turns.acquire().await else {
-            return Asked::Lookup;
+            return RecheckOutcome::Lookup;
         };
         if !sign_in.is_live(self.clock.now()) {
-            return Asked::Lookup;
+            return RecheckOutcome::Lookup;
         }
         let recheck = self.sessions.recheck();
         match self.sessions.take_turn(sign_in).await {
-            Turn::Ours(lock) => {
+            RefreshLockAttempt::Ours(lock) => {
                 self.ask_in_turn(sign_in).await;
                 self.sessions.give_turn_back(sign_in, lock).await;
             }
-            Turn::Adopted => {}
-            Turn::Theirs => {
+            RefreshLockAttempt::Adopted => {}
+            RefreshLockAttempt::Theirs => {
                 sign_in.postpone(self.clock.now(), recheck, SOON);
-                return Asked::Elsewhere;
+                return RecheckOutcome::Elsewhere;
             }
             // A token that works once is not spent while what comes of it could not be kept.
-            Turn::Away => {
+            RefreshLockAttempt::Unavailable => {
                 sign_in.postpone(self.clock.now(), recheck, RETRY);
-                return Asked::Nowhere;
+                return RecheckOutcome::Nowhere;
             }
         }
-        Asked::Lookup
+        RecheckOutcome::Lookup
     }
 
     async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
@@ -190,9 +190,9 @@ impl Rechecks {
             // here.
             self.oidc.revoke(sign_in).await;
         }
-        sign_in.note_unprovable(matches!(again, Again::Unusable(_)));
+        sign_in.note_unprovable(matches!(again, RefreshOutcome::Unusable(_)));
         match again {
-            Again::Person(person) => {
+            RefreshOutcome::Person(person) => {
                 self.silences.store(0, Relaxed);
                 let before = sign_in.principal().clone();
                 let changed =
@@ -208,7 +208,7 @@ impl Rechecks {
                     self.policy_changes.notify();
                 }
             }
-            Again::Ended => {
+            RefreshOutcome::Ended => {
                 self.silences.store(0, Relaxed);
                 tracing::info!(
                     target: "audit", event = "grant_ended", subject = %sign_in.principal().subject,
@@ -216,7 +216,7 @@ impl Rechecks {
                 );
                 self.sessions.end(sign_in);
             }
-            Again::Unavailable(why) | Again::Unusable(why) => {
+            RefreshOutcome::Unavailable(why) | RefreshOutcome::Unusable(why) => {
                 tracing::warn!(
                     why,
                     "cannot check a signed-in person at the identity provider"

@@ -77,7 +77,7 @@ impl Call<'_> {
         };
         let back = return_to::address(&self.arrival.vhost, target, site);
         let start = pages::start(site, &back);
-        let hash = BindHash::of(bind.value.as_bytes());
+        let hash = BindHash::from_cookie(bind.value.as_bytes());
         let location = format!(
             "{}&bind={}",
             site.url(&VirtualHost::Site, &start),

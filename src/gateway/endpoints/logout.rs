@@ -10,7 +10,7 @@ use crate::{
     gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
     model::load::Holder,
-    session::shared::Away,
+    session::shared::StoreUnavailable,
 };
 
 /// Largest form, in bytes.
@@ -56,7 +56,7 @@ impl Call<'_> {
                 );
                 respond::ours(StatusCode::OK, Answer::whole(""))
             }
-            Ok(Ok((_, Err(Away)))) => {
+            Ok(Ok((_, Err(StoreUnavailable)))) => {
                 tracing::warn!(
                     "a back-channel logout is incomplete until the session store is available"
                 );

@@ -15,7 +15,7 @@ use crate::{
     },
     identity::oidc::{
         pending::StateError,
-        sign_in::{Returned, SignInError, SignedIn, Wanted},
+        sign_in::{CallbackParams, SignInError, SignInRequest, SignedIn},
     },
     model::arrival::RequestClass,
     session::{bind::BindHash, cookie},
@@ -45,7 +45,7 @@ impl Call<'_> {
         };
         let target = return_to::clean(asked.as_deref(), site);
         let ask_who = prompt.as_deref() == Some("login");
-        let hand_over = match bind.as_deref().map(BindHash::new) {
+        let hand_over = match bind.as_deref().map(BindHash::parse) {
             Some(None) => {
                 return self.problem(
                     BAD_PARAMETERS,
@@ -91,7 +91,7 @@ impl Call<'_> {
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
         };
         match oidc.begin(
-            Wanted {
+            SignInRequest {
                 return_to: target.clone(),
                 hand_over,
             },
@@ -146,7 +146,7 @@ impl Call<'_> {
             Err(error) => return self.late_or_failed(&error, &returned, record),
         };
         let target = pending.return_to.clone();
-        let hand_over = pending.hand_over.as_deref().and_then(BindHash::new);
+        let hand_over = pending.hand_over.as_deref().and_then(BindHash::parse);
         // On the control runtime, and to its end even when the browser goes away: the code works
         // only once.
         let exchange = self
@@ -233,7 +233,7 @@ impl Call<'_> {
     fn late_or_failed(
         &self,
         error: &SignInError,
-        returned: &Returned,
+        returned: &CallbackParams,
         record: &mut Record,
     ) -> Response<Answer> {
         let target = self
@@ -253,7 +253,7 @@ impl Call<'_> {
         }
     }
 
-    fn returned(&self) -> Result<Returned, (Kind, &'static str)> {
+    fn returned(&self) -> Result<CallbackParams, (Kind, &'static str)> {
         let twice = |_| (BAD_PARAMETERS, "A parameter was given twice.");
         let (code, state) = (
             self.query("code").map_err(twice)?,
@@ -272,7 +272,7 @@ impl Call<'_> {
                 if (1..=MAX_PARAMETER).contains(&code.len())
                     && (1..=MAX_PARAMETER).contains(&state.len()) =>
             {
-                Ok(Returned {
+                Ok(CallbackParams {
                     code,
                     state,
                     issuer,

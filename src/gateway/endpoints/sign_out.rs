@@ -138,7 +138,7 @@ impl Call<'_> {
             return;
         };
         let token = once(form, "token").ok().flatten().unwrap_or_default();
-        for key in presented.sign_in.iter().filter_map(RecordKey::of) {
+        for key in presented.sign_in.iter().filter_map(RecordKey::parse) {
             if self.arrival.provenance != Provenance::Foreign
                 && oidc.keys().is_form_token(&key.0, &token)
             {

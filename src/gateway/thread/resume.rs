@@ -37,7 +37,7 @@ use crate::{
         site::Site,
         vhost::VirtualHost,
     },
-    session::{load::NotLoaded, shared::Away, written::WrittenVirtualHost},
+    session::{load::SessionLoadError, shared::StoreUnavailable, written::StoredVirtualHost},
 };
 
 /// What was sent is remembered for longer than it could be sent.
@@ -193,8 +193,8 @@ impl DataThread {
             .bring(presented.app.iter(), presented.sign_in.iter(), client)
             .await
         {
-            Err(NotLoaded::Away) => Err(Reason::Unverifiable),
-            Ok(()) | Err(NotLoaded::TooMany) => {
+            Err(SessionLoadError::Unavailable) => Err(Reason::Unverifiable),
+            Ok(()) | Err(SessionLoadError::TooManyUnknown) => {
                 Ok(known().map_or(Presenter::Unknown, Presenter::Person))
             }
         }
@@ -228,7 +228,7 @@ impl DataThread {
         let parked = Parked {
             person: person.to_string(),
             app: app.id().to_string(),
-            vhost: WrittenVirtualHost::of(&arrival.vhost),
+            vhost: StoredVirtualHost::of(&arrival.vhost),
             target: arrival.target.to_string(),
             body,
             came: self.gateway.clock.wall_seconds(),
@@ -338,7 +338,7 @@ impl DataThread {
                 Some(refused(&refusal, arrival, site, None, record))
             }
             // Elsewhere it may have been sent.
-            Err(Away) => {
+            Err(StoreUnavailable) => {
                 self.gateway.sessions.forget_first(&resumed.sealed).await;
                 let said = (
                     StatusCode::SERVICE_UNAVAILABLE,

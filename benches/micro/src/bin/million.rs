@@ -66,7 +66,7 @@ fn main() {
         sessions.find(session.into_iter(), id.into_iter(), app, &VirtualHost::Site, clock.now()).is_some()
     };
     let hash = |session: &str, id: &str, _: &AppId| {
-        [session, id].into_iter().all(|value| RecordKey::of(value.as_bytes()).is_some())
+        [session, id].into_iter().all(|value| RecordKey::parse(value.as_bytes()).is_some())
     };
     let quiet = look_up(&live, find, || true);
     let swept = Arc::new(AtomicBool::new(false));

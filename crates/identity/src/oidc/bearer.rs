@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Oidc,
-    claims::{Judge, SKEW, Token, TokenError, person},
+    claims::{SKEW, Token, TokenError, TokenVerifier, person},
 };
 use crate::model::{
     clock::Moment,
@@ -40,11 +40,11 @@ const MAX_REMEMBERED: u64 = 10_000;
 
 /// A JWT that says it comes from our issuer; nothing else about it is known yet.
 #[derive(Clone, Copy)]
-pub struct OurToken<'h>(&'h str);
+pub struct IssuerToken<'h>(&'h str);
 
 /// A token that holds.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct VerifiedToken {
     /// Whose it is.
     pub principal: Arc<Principal>,
     /// Until when, in seconds since 1970; a stream does not outlast it.
@@ -58,31 +58,31 @@ struct Header {
     kid: Option<String>,
 }
 
-/// Tokens that were judged a moment ago: a program sends the same one with every request, and a
+/// TokenEndpointResponse that were judged a moment ago: a program sends the same one with every request, and a
 /// signature costs more than all the rest of a request.
 #[derive(Debug)]
-pub struct JudgedTokens(Cache<[u8; 32], Arc<Remembered>>);
+pub struct VerifiedTokenCache(Cache<[u8; 32], Arc<CachedVerification>>);
 
 #[derive(Debug)]
-struct Remembered {
-    judged: Judged,
+struct CachedVerification {
+    judged: VerifiedToken,
     /// By which keys. Others have come since: it is judged anew.
     keys: Arc<CoreJsonWebKeySet>,
     until: Moment,
 }
 
-impl Default for JudgedTokens {
+impl Default for VerifiedTokenCache {
     fn default() -> Self {
         let cache = Cache::builder()
             .max_capacity(MAX_REMEMBERED)
             .eviction_policy(EvictionPolicy::lru());
-        JudgedTokens(cache.build())
+        VerifiedTokenCache(cache.build())
     }
 }
 
 impl Oidc {
     /// The token of an Authorization header, when it was judged a moment ago and still holds.
-    pub fn known(&self, authorization: &HeaderValue) -> Option<Judged> {
+    pub fn known(&self, authorization: &HeaderValue) -> Option<VerifiedToken> {
         let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
         if is_bearer {
@@ -92,7 +92,7 @@ impl Oidc {
         }
     }
 
-    fn remembered(&self, key: &[u8; 32]) -> Option<Judged> {
+    fn remembered(&self, key: &[u8; 32]) -> Option<VerifiedToken> {
         let found = self.judged.0.get(key)?;
         let holds = self.clock.now() < found.until
             && self.clock.wall_seconds() < found.judged.expires.saturating_add(SKEW)
@@ -101,7 +101,7 @@ impl Oidc {
     }
 
     /// The token of an Authorization header, when it claims to be of our issuer.
-    pub fn claims_to_be_ours<'h>(&self, authorization: &'h HeaderValue) -> Option<OurToken<'h>> {
+    pub fn claims_to_be_ours<'h>(&self, authorization: &'h HeaderValue) -> Option<IssuerToken<'h>> {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
         let token = token.trim_matches(' ');
@@ -113,21 +113,21 @@ impl Oidc {
     }
 
     /// The token in a cookie, when it claims to be of our issuer.
-    pub fn cookie_claims_to_be_ours<'h>(&self, value: &'h [u8]) -> Option<OurToken<'h>> {
+    pub fn cookie_claims_to_be_ours<'h>(&self, value: &'h [u8]) -> Option<IssuerToken<'h>> {
         self.ours(std::str::from_utf8(value).ok()?)
     }
 
-    fn ours<'h>(&self, token: &'h str) -> Option<OurToken<'h>> {
+    fn ours<'h>(&self, token: &'h str) -> Option<IssuerToken<'h>> {
         if token.len() > MAX_TOKEN {
             return None;
         }
         let payload: Map<String, Value> = decode(token.split('.').nth(1)?)?;
         let issuer = payload.get("iss")?.as_str()?;
-        (issuer == self.settings.issuer.as_str()).then_some(OurToken(token))
+        (issuer == self.settings.issuer.as_str()).then_some(IssuerToken(token))
     }
 
     /// The key the token names, when it must be looked for at the provider first.
-    pub fn missing_key(&self, token: OurToken<'_>) -> Option<Option<JsonWebKeyId>> {
+    pub fn missing_key(&self, token: IssuerToken<'_>) -> Option<Option<JsonWebKeyId>> {
         let kid = token
             .0
             .split('.')
@@ -148,7 +148,7 @@ impl Oidc {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Judged, TokenError> {
+    pub fn judge_bearer(&self, token: IssuerToken<'_>) -> Result<VerifiedToken, TokenError> {
         let key = key_of(token.0);
         if let Some(judged) = self.remembered(&key) {
             return Ok(judged);
@@ -157,11 +157,11 @@ impl Oidc {
         let keys = self.provider.keys();
         let (claims, expires) = self.bearer_claims(token.0)?;
         let principal = Arc::new(Principal::new(claims, &self.settings.admin_groups));
-        let judged = Judged { principal, expires };
+        let judged = VerifiedToken { principal, expires };
         let until = self.clock.now().after(REMEMBERED);
         self.judged.0.insert(
             key,
-            Arc::new(Remembered {
+            Arc::new(CachedVerification {
                 judged: judged.clone(),
                 keys,
                 until,
@@ -201,7 +201,7 @@ impl Oidc {
             return Err(TokenError::Time("exp"));
         }
         let parsed = Token::from_str(token).map_err(|error| refused(&error))?;
-        let judge = Judge {
+        let judge = TokenVerifier {
             settings: &self.settings,
             keys: self.provider.keys(),
             now: self.clock.wall_seconds(),

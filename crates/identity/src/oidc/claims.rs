@@ -93,7 +93,7 @@ pub enum TokenError {
 }
 
 /// What a verifier needs.
-pub struct Judge<'s> {
+pub struct TokenVerifier<'s> {
     /// What was configured.
     pub settings: &'s OidcSettings,
     /// The provider's keys.
@@ -102,7 +102,7 @@ pub struct Judge<'s> {
     pub now: i64,
 }
 
-impl Judge<'_> {
+impl TokenVerifier<'_> {
     /// A verifier of openidconnect, with its skew and its algorithms set.
     pub fn verifier(&self) -> IdTokenVerifier<'static, CoreJsonWebKey> {
         let skewed = at(self.now.saturating_sub(SKEW));

@@ -7,24 +7,24 @@ use openidconnect::AsyncHttpClient;
 
 use crate::ops::http_client::{CallError, HttpClient};
 
-/// Calls to one endpoint of the provider.
+/// ProviderCalls to one endpoint of the provider.
 #[derive(Clone, Debug)]
-pub struct Calls {
+pub struct ProviderCalls {
     client: Arc<HttpClient>,
     endpoint: &'static str,
 }
 
-impl Calls {
+impl ProviderCalls {
     /// To one endpoint; its name is for the metrics.
-    pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> Calls {
-        Calls {
+    pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> ProviderCalls {
+        ProviderCalls {
             client: client.clone(),
             endpoint,
         }
     }
 }
 
-impl<'c> AsyncHttpClient<'c> for Calls {
+impl<'c> AsyncHttpClient<'c> for ProviderCalls {
     type Error = CallError;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Vec<u8>>, CallError>> + Send + 'c>>;
 

@@ -32,7 +32,7 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// Whose sign-ins end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedOut {
+pub struct LogoutClaims {
     /// The person; all their sign-ins, unless one is named.
     pub subject: Option<String>,
     /// The provider's session.
@@ -47,7 +47,7 @@ impl Oidc {
     ///
     /// # Errors
     /// What is wrong with it; nobody is to be signed out then.
-    pub async fn judge_logout(&self, token: &str) -> Result<LoggedOut, TokenError> {
+    pub async fn judge_logout(&self, token: &str) -> Result<LogoutClaims, TokenError> {
         let (header, payload) = self.verified(token).await?;
         match header
             .get("typ")
@@ -106,7 +106,7 @@ impl Oidc {
             return Err(TokenError::Subject);
         }
         let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
-        Ok(LoggedOut {
+        Ok(LogoutClaims {
             subject,
             session,
             id: id.to_owned(),

@@ -11,7 +11,7 @@ use url::Url;
 use super::{
     Oidc,
     claims::MAX_GROUPS,
-    sign_in::{SignInError, Tokens},
+    sign_in::{SignInError, TokenEndpointResponse},
 };
 use crate::model::access::GroupName;
 
@@ -20,7 +20,7 @@ const MAX_PAGES: usize = 20;
 
 /// Where groups are that a token has no room for.
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct GroupDirectory {
     /// Answers with a list of groups of who asks: of texts, or of objects, perhaps below `value`.
     pub url: Url,
     /// What of each object is the group.
@@ -50,8 +50,8 @@ impl Oidc {
     /// decision.
     pub(super) async fn groups_from(
         &self,
-        directory: &Directory,
-        tokens: &Tokens,
+        directory: &GroupDirectory,
+        tokens: &TokenEndpointResponse,
     ) -> Result<Vec<GroupName>, SignInError> {
         use openidconnect::OAuth2TokenResponse;
         let authorization = format!("Bearer {}", tokens.access_token().secret());

@@ -13,10 +13,10 @@ use openidconnect::{
 
 use super::{
     Oidc,
-    claims::{self, Claims, Judge, TokenError},
-    http_client::Calls,
-    sign_in::{SignInError, Tokens, exchange_error, key_id},
-    userinfo::Missing,
+    claims::{self, Claims, TokenError, TokenVerifier},
+    http_client::ProviderCalls,
+    sign_in::{SignInError, TokenEndpointResponse, exchange_error, key_id},
+    userinfo::MissingClaims,
 };
 use crate::{
     model::{
@@ -28,7 +28,7 @@ use crate::{
 
 /// What came of it.
 #[derive(Debug)]
-pub enum Again {
+pub enum RefreshOutcome {
     /// This is what the provider says of the person now.
     Person(Box<Principal>),
     /// The grant is over: signed out, disabled, or a token that was used before.
@@ -45,14 +45,16 @@ impl Oidc {
     ///
     /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a
     /// task.
-    pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> Again {
+    pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> RefreshOutcome {
         let Some(token) = sign_in.tokens.refresh_token.load_full() else {
-            return Again::Unavailable("there is no refresh token".into());
+            return RefreshOutcome::Unavailable("there is no refresh token".into());
         };
         match self.refreshed(sign_in, &token, sessions).await {
             Ok(again) => again,
-            Err(error @ SignInError::Unavailable(_)) => Again::Unavailable(error.to_string()),
-            Err(error) => Again::Unusable(error.to_string()),
+            Err(error @ SignInError::Unavailable(_)) => {
+                RefreshOutcome::Unavailable(error.to_string())
+            }
+            Err(error) => RefreshOutcome::Unusable(error.to_string()),
         }
     }
 
@@ -61,23 +63,23 @@ impl Oidc {
         sign_in: &Arc<SignIn>,
         token: &Secret,
         sessions: &Sessions,
-    ) -> Result<Again, SignInError> {
+    ) -> Result<RefreshOutcome, SignInError> {
         let metadata = self
             .provider
             .current()
             .ok_or_else(super::sign_in::not_known)?;
         let client = self.client(&metadata)?;
-        let http = Calls::new(&self.provider.http, "refresh");
+        let http = ProviderCalls::new(&self.provider.http, "refresh");
         let token = RefreshToken::new(token.expose().to_owned());
         let request = client
             .exchange_refresh_token(&token)
             .map_err(|error| SignInError::Unavailable(error.to_string()))?;
-        let response: Tokens = match request.request_async(&http).await {
+        let response: TokenEndpointResponse = match request.request_async(&http).await {
             Ok(response) => response,
             Err(RequestTokenError::ServerResponse(answer))
                 if *answer.error() == CoreErrorResponseType::InvalidGrant =>
             {
-                return Ok(Again::Ended);
+                return Ok(RefreshOutcome::Ended);
             }
             Err(error) => return Err(exchange_error(error)),
         };
@@ -91,7 +93,7 @@ impl Oidc {
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
             Some(claims) if claims.subject().as_str() != &*before.subject => {
-                return Ok(Again::Ended);
+                return Ok(RefreshOutcome::Ended);
             }
             Some(claims) => {
                 let person = claims::person(claims, &self.settings.groups_claim);
@@ -101,7 +103,7 @@ impl Oidc {
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
                     || (person.name.is_none() && before.has_name());
                 let profile = missing.profile && was_known;
-                (person, Missing { profile, ..missing })
+                (person, MissingClaims { profile, ..missing })
             }
             None => {
                 let person = PersonClaims {
@@ -110,7 +112,7 @@ impl Oidc {
                 };
                 (
                     person,
-                    Missing {
+                    MissingClaims {
                         groups: true,
                         profile: true,
                         email_unverified: false,
@@ -137,16 +139,19 @@ impl Oidc {
                 .preferred_username
                 .or_else(|| known(&before.preferred_username));
         }
-        Ok(Again::person(self, person, &before))
+        Ok(RefreshOutcome::person(self, person, &before))
     }
 
     /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
     /// sign-in.
-    async fn claims_of(&self, response: &Tokens) -> Result<Option<Claims>, SignInError> {
+    async fn claims_of(
+        &self,
+        response: &TokenEndpointResponse,
+    ) -> Result<Option<Claims>, SignInError> {
         let Some(id_token) = response.id_token() else {
             return Ok(None);
         };
-        let judge = || Judge {
+        let judge = || TokenVerifier {
             settings: &self.settings,
             keys: self.provider.keys(),
             now: self.clock.wall_seconds(),
@@ -167,11 +172,11 @@ impl Oidc {
     }
 }
 
-impl Again {
+impl RefreshOutcome {
     /// The uuid in Arvados is no claim of the provider's, and stays.
-    fn person(oidc: &Oidc, claims: PersonClaims, before: &Principal) -> Again {
+    fn person(oidc: &Oidc, claims: PersonClaims, before: &Principal) -> RefreshOutcome {
         let mut principal = Principal::new(claims, &oidc.settings.admin_groups);
         principal.arvados_user.clone_from(&before.arvados_user);
-        Again::Person(Box::new(principal))
+        RefreshOutcome::Person(Box::new(principal))
     }
 }

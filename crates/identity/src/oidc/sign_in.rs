@@ -17,9 +17,9 @@ use openidconnect::{
 
 use super::{
     Oidc,
-    claims::{self, Judge, OtherClaims, TokenError, TokenFields},
-    http_client::Calls,
-    pending::{Pending, StateError},
+    claims::{self, OtherClaims, TokenError, TokenFields, TokenVerifier},
+    http_client::ProviderCalls,
+    pending::{PendingSignIn, StateError},
     provider::Metadata,
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// An answer of the token endpoint.
-pub type Tokens = StandardTokenResponse<TokenFields, CoreTokenType>;
+pub type TokenEndpointResponse = StandardTokenResponse<TokenFields, CoreTokenType>;
 /// openidconnect's client, as it is set up here.
 pub type OidcClient = Client<
     OtherClaims,
@@ -39,7 +39,7 @@ pub type OidcClient = Client<
     CoreJsonWebKey,
     CoreAuthPrompt,
     StandardErrorResponse<CoreErrorResponseType>,
-    Tokens,
+    TokenEndpointResponse,
     CoreTokenIntrospectionResponse,
     CoreRevocableToken,
     CoreRevocationErrorResponse,
@@ -89,7 +89,7 @@ pub struct SignedIn {
 
 /// What a sign-in is for.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct SignInRequest {
     /// Where it returns to: a path on the site, or a whole address at another origin of ours.
     pub return_to: String,
     /// The browser that asked at that origin, when the person is to be handed over to it.
@@ -98,7 +98,7 @@ pub struct Wanted {
 
 /// What the provider sent back through the browser.
 #[derive(Clone, Debug)]
-pub struct Returned {
+pub struct CallbackParams {
     /// The one-time code.
     pub code: String,
     /// Our sealed state.
@@ -112,18 +112,23 @@ impl Oidc {
     ///
     /// # Errors
     /// [`SignInError::Unavailable`] until the provider was discovered.
-    pub fn begin(&self, wanted: Wanted, bind: &str, ask_who: bool) -> Result<String, SignInError> {
+    pub fn begin(
+        &self,
+        wanted: SignInRequest,
+        bind: &str,
+        ask_who: bool,
+    ) -> Result<String, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;
         let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
         let nonce = Nonce::new_random();
-        let pending = Pending {
+        let pending = PendingSignIn {
             nonce: nonce.secret().clone(),
             verifier: verifier.secret().clone(),
             return_to: wanted.return_to,
             issuer: self.settings.issuer.as_str().to_owned(),
             issued: self.clock.wall_seconds(),
-            bind: BindHash::of(bind.as_bytes()).as_str().to_owned(),
+            bind: BindHash::from_cookie(bind.as_bytes()).as_str().to_owned(),
             hand_over: wanted.hand_over.map(|bind| bind.as_str().to_owned()),
         };
         let state = pending.seal(&self.keys).ok_or_else(not_known)?;
@@ -150,7 +155,7 @@ impl Oidc {
     /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in
     /// already.
     pub fn target_of(&self, state: &str) -> Option<String> {
-        Pending::open(state, &self.keys)
+        PendingSignIn::open(state, &self.keys)
             .ok()
             .map(|pending| pending.return_to)
     }
@@ -161,10 +166,10 @@ impl Oidc {
     /// [`SignInError::State`] or [`SignInError::OtherIssuer`].
     pub fn check_callback<'c>(
         &self,
-        returned: &Returned,
+        returned: &CallbackParams,
         bind_cookies: impl Iterator<Item = &'c [u8]>,
-    ) -> Result<Pending, SignInError> {
-        let pending = Pending::open(&returned.state, &self.keys)?;
+    ) -> Result<PendingSignIn, SignInError> {
+        let pending = PendingSignIn::open(&returned.state, &self.keys)?;
         pending.check(
             &returned.state,
             bind_cookies,
@@ -194,12 +199,12 @@ impl Oidc {
     /// task.
     pub async fn complete(
         &self,
-        returned: Returned,
-        pending: Pending,
+        returned: CallbackParams,
+        pending: PendingSignIn,
     ) -> Result<SignedIn, SignInError> {
         let metadata = self.provider.current().ok_or_else(not_known)?;
         let client = self.client(&metadata)?;
-        let http = Calls::new(&self.provider.http, "token");
+        let http = ProviderCalls::new(&self.provider.http, "token");
         let response = client
             .exchange_code(AuthorizationCode::new(returned.code.clone()))
             .map_err(|error| SignInError::Unavailable(error.to_string()))?
@@ -212,7 +217,7 @@ impl Oidc {
             .ok_or_else(|| SignInError::Refused("no ID token came".into()))?;
         let nonce = Nonce::new(pending.nonce);
         let access_token = response.access_token();
-        let judge = || Judge {
+        let judge = || TokenVerifier {
             settings: &self.settings,
             keys: self.provider.keys(),
             now: self.clock.wall_seconds(),

@@ -12,10 +12,10 @@ use serde_json::{Map, Value};
 use super::{
     Oidc,
     claims::{self, Claims, OtherClaims},
-    http_client::Calls,
+    http_client::ProviderCalls,
     overage,
     provider::Metadata,
-    sign_in::{SignInError, Tokens},
+    sign_in::{SignInError, TokenEndpointResponse},
 };
 use crate::{
     model::{access::GroupName, principal::PersonClaims},
@@ -24,7 +24,7 @@ use crate::{
 
 /// Claims that a description of a person lacks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingClaims {
     /// The group claim.
     pub groups: bool,
     /// The name, the user name or the e-mail address, although it was asked for.
@@ -44,10 +44,10 @@ pub(super) struct GroupsClaimWarning(AtomicBool);
 impl Oidc {
     /// Compares the claims with the configuration: a claim counts as missing only if its scope was
     /// requested.
-    pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> Missing {
+    pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> MissingClaims {
         let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
-        Missing {
+        MissingClaims {
             groups: claims::groups(&claims.additional_claims().0, &self.settings.groups_claim)
                 .is_none(),
             email_unverified: claims.email_verified() == Some(false),
@@ -65,11 +65,11 @@ impl Oidc {
     pub(super) async fn complete_person(
         &self,
         person: &mut PersonClaims,
-        missing: Missing,
+        missing: MissingClaims,
         claims: Option<&Map<String, Value>>,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
         metadata: &Metadata,
-    ) -> Result<Missing, SignInError> {
+    ) -> Result<MissingClaims, SignInError> {
         let mut missing = missing;
         if missing.groups
             && let Some(groups) = self.groups_from_directory(claims, tokens).await?
@@ -94,7 +94,7 @@ impl Oidc {
                     person.groups = groups.unwrap_or_default();
                 }
                 add_profile(person, &found, missing.email_unverified);
-                Ok(Missing {
+                Ok(MissingClaims {
                     groups: false,
                     profile: false,
                     ..missing
@@ -113,7 +113,7 @@ impl Oidc {
     async fn groups_from_directory(
         &self,
         claims: Option<&Map<String, Value>>,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
     ) -> Result<Option<Vec<GroupName>>, SignInError> {
         let named = claims.map(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim));
         // An answer without an ID token cannot say so; the directory knows the groups of everybody.
@@ -135,7 +135,7 @@ impl Oidc {
     async fn userinfo(
         &self,
         metadata: &Metadata,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
         subject: &str,
     ) -> Result<Userinfo, SignInError> {
         let access_token = tokens.access_token().clone();
@@ -149,7 +149,7 @@ impl Oidc {
             ));
         }
         let client = self.client(metadata)?;
-        let http = Calls::new(&self.provider.http, "userinfo");
+        let http = ProviderCalls::new(&self.provider.http, "userinfo");
         client
             .user_info(
                 access_token,

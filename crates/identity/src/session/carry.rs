@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     keys::{KeyRing, Purpose},
     store::Sessions,
-    written::{Left, WrittenApp, WrittenSignIn},
+    written::{Remaining, StoredAppSession, StoredSignIn},
 };
 
 /// Largest file that is read, in bytes.
@@ -24,17 +24,17 @@ const MAX_FILE: u64 = 4 << 30;
 
 /// Everything, as it stands in the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Carried {
+struct HandoffRecords {
     /// When it was written, in seconds since 1970.
     written: i64,
-    sign_ins: Vec<CarriedSignIn>,
+    sign_ins: Vec<HandoffSignIn>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct CarriedSignIn {
-    sign_in: WrittenSignIn,
-    left: Left,
-    apps: Vec<(WrittenApp, Left)>,
+struct HandoffSignIn {
+    sign_in: StoredSignIn,
+    left: Remaining,
+    apps: Vec<(StoredAppSession, Remaining)>,
 }
 
 impl Sessions {
@@ -43,7 +43,7 @@ impl Sessions {
     /// # Errors
     /// When the file cannot be written; there is then none.
     pub fn hand_over(&self, file: &Path, keys: &KeyRing, wall_seconds: i64) -> io::Result<usize> {
-        let carried = Carried {
+        let carried = HandoffRecords {
             written: wall_seconds,
             sign_ins: self.carried(),
         };
@@ -90,7 +90,7 @@ impl Sessions {
         let plain = keys
             .open(Purpose::Sessions, &sealed?)
             .map_err(io::Error::other)?;
-        let carried: Carried = serde_json::from_slice(&plain)?;
+        let carried: HandoffRecords = serde_json::from_slice(&plain)?;
         // A clock that was set back makes nothing longer.
         let passed = u64::try_from(wall_seconds.saturating_sub(carried.written))
             .unwrap_or(0)
@@ -104,25 +104,25 @@ impl Sessions {
         ))
     }
 
-    fn carried(&self) -> Vec<CarriedSignIn> {
+    fn carried(&self) -> Vec<HandoffSignIn> {
         let now = self.now();
         let mut apps = self.app_sessions_by_sign_in();
         let live = self.every().filter(|sign_in| sign_in.is_live(now));
         live.filter_map(|sign_in| {
             let theirs = apps.remove(&sign_in.key()).unwrap_or_default().into_iter();
-            Some(CarriedSignIn {
-                sign_in: WrittenSignIn::of(&sign_in)?,
+            Some(HandoffSignIn {
+                sign_in: StoredSignIn::of(&sign_in)?,
                 left: sign_in.time_left(now),
                 apps: theirs
                     .filter(|session| session.is_live(now))
-                    .map(|session| (WrittenApp::of(&session), session.time_left(now)))
+                    .map(|session| (StoredAppSession::of(&session), session.time_left(now)))
                     .collect(),
             })
         })
         .collect()
     }
 
-    fn restored(&self, carried: CarriedSignIn, passed: u64) -> Option<()> {
+    fn restored(&self, carried: HandoffSignIn, passed: u64) -> Option<()> {
         let left = carried.left.after(passed)?;
         let key = carried.sign_in.key();
         let (person, tokens) = carried.sign_in.read();

@@ -17,20 +17,20 @@ pub struct ConsoleToken {
 /// ago, and whoever found another of the same would gain no more than that their own is looked at
 /// later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Short(u64);
+pub struct TokenFingerprint(u64);
 
-impl Short {
+impl TokenFingerprint {
     /// Of the bytes of a token.
-    pub fn of(token: &[u8]) -> Short {
+    pub fn from_token(token: &[u8]) -> TokenFingerprint {
         let mut hasher = DefaultHasher::new();
         hasher.write(token);
-        Short(hasher.finish())
+        TokenFingerprint(hasher.finish())
     }
 }
 
 impl ConsoleToken {
     /// A token that holds until `expires`, in seconds since 1970.
-    pub fn new(token: Short, expires: i64) -> ConsoleToken {
+    pub fn new(token: TokenFingerprint, expires: i64) -> ConsoleToken {
         ConsoleToken {
             seen: AtomicU64::new(token.0),
             expires: AtomicI64::new(expires),
@@ -38,7 +38,7 @@ impl ConsoleToken {
     }
 
     /// Whether it is this one.
-    pub fn is(&self, token: Short) -> bool {
+    pub fn is(&self, token: TokenFingerprint) -> bool {
         self.seen.load(Ordering::Relaxed) == token.0
     }
 
@@ -48,7 +48,7 @@ impl ConsoleToken {
     }
 
     /// Another one has proved the same person.
-    pub fn replace(&self, token: Short, expires: i64) {
+    pub fn replace(&self, token: TokenFingerprint, expires: i64) {
         self.seen.store(token.0, Ordering::Relaxed);
         self.expires.store(expires, Ordering::Relaxed);
     }

@@ -55,7 +55,7 @@ pub struct NoRandomness;
 
 impl RecordKey {
     /// The key of a presented value; `None` when no id looks like it.
-    pub fn of(presented: &[u8]) -> Option<RecordKey> {
+    pub fn parse(presented: &[u8]) -> Option<RecordKey> {
         let plausible = presented.len() == ID_LENGTH
             && presented
                 .iter()
@@ -65,12 +65,12 @@ impl RecordKey {
 
     /// The key of the sign-in that a token of another system stands for. What is hashed is no id,
     /// so no cookie leads to it.
-    pub fn of_token(token: &str) -> RecordKey {
+    pub fn from_token(token: &str) -> RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }
 
     /// What a name that is nobody else's business is kept under.
-    pub fn of_name(name: &str) -> RecordKey {
+    pub fn from_name(name: &str) -> RecordKey {
         RecordKey::hash(format!("name {name}").as_bytes())
     }
 
@@ -80,7 +80,7 @@ impl RecordKey {
     }
 
     /// Reads what [`RecordKey::hex`] wrote.
-    pub fn of_hex(text: &str) -> Option<RecordKey> {
+    pub fn from_hex(text: &str) -> Option<RecordKey> {
         let mut key = [0; 32];
         if text.len() != 64
             || !text

@@ -50,27 +50,27 @@ impl Ticket {
         vhost: &VirtualHost,
         mut bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
-    ) -> Result<Ticket, NoTicket> {
+    ) -> Result<Ticket, TicketError> {
         if now >= self.made.after(GOOD_FOR) {
-            return Err(NoTicket::Late);
+            return Err(TicketError::Late);
         }
         if self.vhost != *vhost {
-            return Err(NoTicket::OtherPlace);
+            return Err(TicketError::OtherPlace);
         }
-        if !bind_cookies.any(|cookie| self.bind.is_of(cookie)) {
-            return Err(NoTicket::OtherBrowser);
+        if !bind_cookies.any(|cookie| self.bind.matches(cookie)) {
+            return Err(TicketError::OtherBrowser);
         }
         if self.sign_in.is_live(now) {
             Ok(self)
         } else {
-            Err(NoTicket::SignedOut)
+            Err(TicketError::SignedOut)
         }
     }
 }
 
 /// Why a ticket was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoTicket {
+pub enum TicketError {
     /// Never given out, taken already, or forgotten.
     #[error("this link was used already")]
     Unknown,
@@ -124,12 +124,12 @@ impl Tickets {
         vhost: &VirtualHost,
         bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
-    ) -> Result<Ticket, NoTicket> {
-        let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
+    ) -> Result<Ticket, TicketError> {
+        let key = RecordKey::parse(presented.as_bytes()).ok_or(TicketError::Unknown)?;
         // One removal gives it to one of two who ask at the same moment.
         self.0
             .remove(&key)
-            .ok_or(NoTicket::Unknown)?
+            .ok_or(TicketError::Unknown)?
             .check(vhost, bind_cookies, now)
     }
 
@@ -185,7 +185,7 @@ mod tests {
         Ticket {
             vhost: host("web"),
             app: AppId::new("web").expect("an id"),
-            bind: BindHash::of(b"mine"),
+            bind: BindHash::from_cookie(b"mine"),
             sign_in: Arc::new(sign_in),
             target: "/".into(),
             made: NOW,
@@ -198,7 +198,7 @@ mod tests {
         vhost: &VirtualHost,
         bind: &[u8],
         now: Moment,
-    ) -> Option<NoTicket> {
+    ) -> Option<TicketError> {
         tickets
             .take(id.as_str(), vhost, [bind].into_iter(), now)
             .err()
@@ -211,13 +211,13 @@ mod tests {
         assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), None);
         assert_eq!(
             take(&tickets, &id, &host("web"), b"mine", NOW),
-            Some(NoTicket::Unknown)
+            Some(TicketError::Unknown)
         );
         assert_eq!(
             tickets
                 .take("x", &host("web"), [&b"mine"[..]].into_iter(), NOW)
                 .err(),
-            Some(NoTicket::Unknown)
+            Some(TicketError::Unknown)
         );
     }
 
@@ -228,15 +228,20 @@ mod tests {
         let second = Duration::from_secs(1);
         for (vhost, bind, now, expected) in [
             ("web", &b"mine"[..], NOW.after(29 * second), None),
-            ("web", b"mine", NOW.after(30 * second), Some(NoTicket::Late)),
-            ("other", b"mine", NOW, Some(NoTicket::OtherPlace)),
-            ("web", b"theirs", NOW, Some(NoTicket::OtherBrowser)),
+            (
+                "web",
+                b"mine",
+                NOW.after(30 * second),
+                Some(TicketError::Late),
+            ),
+            ("other", b"mine", NOW, Some(TicketError::OtherPlace)),
+            ("web", b"theirs", NOW, Some(TicketError::OtherBrowser)),
         ] {
             let id = tickets.give(ticket()).expect("given");
             assert_eq!(take(&tickets, &id, &host(vhost), bind, now), expected);
             assert_eq!(
                 take(&tickets, &id, &host("web"), b"mine", NOW),
-                Some(NoTicket::Unknown),
+                Some(TicketError::Unknown),
                 "it is gone"
             );
         }
@@ -245,7 +250,7 @@ mod tests {
         let id = tickets.give(over).expect("given");
         assert_eq!(
             take(&tickets, &id, &host("web"), b"mine", NOW),
-            Some(NoTicket::SignedOut)
+            Some(TicketError::SignedOut)
         );
     }
 }

@@ -69,7 +69,7 @@ pub enum KeyError {
 /// that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what was sealed cannot be opened")]
-pub struct NotOurs;
+pub struct UnsealError;
 
 /// Why a changed file is not used.
 #[derive(Debug, thiserror::Error)]
@@ -249,12 +249,12 @@ impl KeyRing {
     }
 
     /// Opens what [`KeyRing::seal`] made for the same purpose.
-    pub fn open(&self, purpose: Purpose, text: &str) -> Result<Vec<u8>, NotOurs> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotOurs)?;
-        let (id, rest) = bytes.split_first().ok_or(NotOurs)?;
-        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(NotOurs)?;
+    pub fn open(&self, purpose: Purpose, text: &str) -> Result<Vec<u8>, UnsealError> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError)?;
+        let (id, rest) = bytes.split_first().ok_or(UnsealError)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
         for key in self.ring().load().iter().filter(|key| key.id == *id) {
-            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
+            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
             let mut sealed = sealed.to_vec();
             if let Ok(plain) =
                 key.of(purpose)
@@ -263,7 +263,7 @@ impl KeyRing {
                 return Ok(plain.to_vec());
             }
         }
-        Err(NotOurs)
+        Err(UnsealError)
     }
 
     /// A token that only we can make for this message; for forms that change something.
@@ -381,7 +381,7 @@ mod tests {
             Ok(&b"text"[..])
         );
         let newer = both.seal(Purpose::State, b"text").expect("sealed");
-        assert_eq!(old.open(Purpose::State, &newer), Err(NotOurs));
+        assert_eq!(old.open(Purpose::State, &newer), Err(UnsealError));
     }
 
     #[test]
@@ -409,7 +409,11 @@ mod tests {
         );
         fs::write(&file, file_of(2)).expect("written");
         assert!(matches!(ring.renew(), Ok(true)));
-        assert_eq!(ring.open(Purpose::State, &old), Err(NotOurs), "taken out");
+        assert_eq!(
+            ring.open(Purpose::State, &old),
+            Err(UnsealError),
+            "taken out"
+        );
         assert!(ring.open(Purpose::State, &new).is_ok());
     }
 
@@ -417,7 +421,7 @@ mod tests {
     fn what_is_sealed_for_one_purpose_opens_for_no_other() {
         let ring = KeyRing::random();
         let sealed = ring.seal(Purpose::State, b"text").expect("sealed");
-        assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(NotOurs));
+        assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(UnsealError));
     }
 
     proptest! {
@@ -428,7 +432,7 @@ mod tests {
             let mut bytes = URL_SAFE_NO_PAD.decode(&sealed).expect("base64");
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;
-            prop_assert_eq!(ring.open(Purpose::State, &URL_SAFE_NO_PAD.encode(bytes)), Err(NotOurs));
+            prop_assert_eq!(ring.open(Purpose::State, &URL_SAFE_NO_PAD.encode(bytes)), Err(UnsealError));
         }
     }
 }

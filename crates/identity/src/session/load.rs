@@ -5,26 +5,26 @@ use std::sync::Arc;
 use super::{
     cookie::RecordKey,
     record::SignIn,
-    redis::{Redis, Table, link::StoreError},
-    shared::Away,
+    redis::{RecordKind, Redis, link::StoreError},
+    shared::StoreUnavailable,
     store::Sessions,
-    written::Left,
+    written::Remaining,
 };
 use crate::model::{client::Client, lookup_limit::Attempt};
 
 /// Why sessions were not loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotLoaded {
+pub enum SessionLoadError {
     /// The store cannot be asked now.
-    Away,
+    Unavailable,
     /// This client has looked up too many unknown sessions.
-    TooMany,
+    TooManyUnknown,
 }
 
-impl<E: Into<Away>> From<E> for NotLoaded {
-    fn from(error: E) -> NotLoaded {
-        let Away = error.into();
-        NotLoaded::Away
+impl<E: Into<StoreUnavailable>> From<E> for SessionLoadError {
+    fn from(error: E) -> SessionLoadError {
+        let StoreUnavailable = error.into();
+        SessionLoadError::Unavailable
     }
 }
 
@@ -39,22 +39,22 @@ impl Sessions {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         client: Client,
-    ) -> Result<(), NotLoaded> {
+    ) -> Result<(), SessionLoadError> {
         let Some(redis) = self.redis() else {
             return Ok(());
         };
         let now = self.now();
         let apps = app_cookies
-            .filter_map(RecordKey::of)
-            .map(|key| (Table::Apps, key));
+            .filter_map(RecordKey::parse)
+            .map(|key| (RecordKind::AppSession, key));
         let sign_ins = sign_in_cookies
-            .filter_map(RecordKey::of)
-            .map(|key| (Table::SignIns, key));
-        let is_here = |table: Table, key: &RecordKey| match table {
-            Table::Apps => self
+            .filter_map(RecordKey::parse)
+            .map(|key| (RecordKind::SignIn, key));
+        let is_here = |table: RecordKind, key: &RecordKey| match table {
+            RecordKind::AppSession => self
                 .app_by_key(key)
                 .is_some_and(|session| session.is_live(now)),
-            Table::SignIns => self
+            RecordKind::SignIn => self
                 .sign_in_by_key(key)
                 .is_some_and(|sign_in| sign_in.is_live(now)),
         };
@@ -84,8 +84,8 @@ impl Sessions {
             .filter(|(_, is_stored)| *is_stored)
         {
             match table {
-                Table::Apps => self.bring_app(redis, *key).await?,
-                Table::SignIns => drop(self.bring_sign_in(redis, *key).await?),
+                RecordKind::AppSession => self.bring_app(redis, *key).await?,
+                RecordKind::SignIn => drop(self.bring_sign_in(redis, *key).await?),
             }
         }
         Ok(())
@@ -98,7 +98,7 @@ impl Sessions {
         redis: &Redis,
         client: Client,
         count: usize,
-    ) -> Result<Vec<Attempt>, NotLoaded> {
+    ) -> Result<Vec<Attempt>, SessionLoadError> {
         let Some(client) = client.limit_key else {
             return Ok(Vec::new());
         };
@@ -109,7 +109,7 @@ impl Sessions {
                 None => {
                     // Nothing is looked up, so nothing was spent.
                     attempts.into_iter().for_each(Attempt::found);
-                    return Err(NotLoaded::TooMany);
+                    return Err(SessionLoadError::TooManyUnknown);
                 }
             }
         }
@@ -128,7 +128,7 @@ impl Sessions {
         match (known, stored.app.read()) {
             (Some(session), _) => session.window().extend(now, idle),
             (None, Some(of)) => {
-                let left = Left {
+                let left = Remaining {
                     idle,
                     absolute: sign_in.time_left(now).absolute,
                 };

@@ -18,9 +18,9 @@ use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use super::{
     SessionSettings,
-    console_token::{ConsoleToken, Short},
+    console_token::{ConsoleToken, TokenFingerprint},
     cookie::RecordKey,
-    written::Left,
+    written::Remaining,
 };
 use crate::model::{
     app::AppId,
@@ -30,7 +30,7 @@ use crate::model::{
     vhost::VirtualHost,
 };
 
-use window::Window;
+use window::Deadlines;
 
 /// App sessions one sign-in may have: of all apps together, and of one app at one place. One more
 /// ends the oldest, so that a client that never keeps its cookie fills nothing, and locks nobody
@@ -65,9 +65,9 @@ impl ProviderTokens {
 pub struct SignIn {
     key: RecordKey,
     principal: ArcSwap<Principal>,
-    /// Tokens, each sent to nobody but who gave it out.
+    /// TokenEndpointResponse, each sent to nobody but who gave it out.
     pub tokens: ProviderTokens,
-    window: Window,
+    window: Deadlines,
     ended: AtomicBool,
     minted: Mutex<Minted>,
     /// When the person was last proved, in milliseconds of the clock.
@@ -114,7 +114,7 @@ impl SignIn {
             key,
             principal: ArcSwap::new(principal),
             tokens,
-            window: Window::open(now, settings.idle, absolute),
+            window: Deadlines::open(now, settings.idle, absolute),
             ended: AtomicBool::new(false),
             minted: Mutex::default(),
             proved: AtomicU64::new(now.0),
@@ -154,9 +154,9 @@ impl SignIn {
         (principal, tokens): (Arc<Principal>, ProviderTokens),
         now: Moment,
         settings: &SessionSettings,
-        (left, proved): (Left, Moment),
+        (left, proved): (Remaining, Moment),
     ) -> SignIn {
-        let window = Window::restore(now, settings.idle, left);
+        let window = Deadlines::restore(now, settings.idle, left);
         let (proved, asked) = (AtomicU64::new(proved.0), AtomicU64::new(proved.0));
         SignIn {
             window,
@@ -270,7 +270,7 @@ impl SignIn {
     }
 
     /// Its deadlines.
-    pub fn window(&self) -> &Window {
+    pub fn window(&self) -> &Deadlines {
         &self.window
     }
 
@@ -285,7 +285,7 @@ impl SignIn {
     }
 
     /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
-    pub fn time_left(&self, now: Moment) -> Left {
+    pub fn time_left(&self, now: Moment) -> Remaining {
         self.window.left(now)
     }
 
@@ -315,8 +315,8 @@ impl SignIn {
 
     /// For who is about to ask for another proof; `None` while somebody else does: a token that
     /// works once must not be presented twice, however long the first takes.
-    pub fn ask(self: &Arc<Self>) -> Option<Asking> {
-        (!self.asking.swap(true, Ordering::AcqRel)).then(|| Asking(self.clone()))
+    pub fn ask(self: &Arc<Self>) -> Option<IdentityCheckGuard> {
+        (!self.asking.swap(true, Ordering::AcqRel)).then(|| IdentityCheckGuard(self.clone()))
     }
 
     /// The proof could not be had: the next is due sooner than otherwise.
@@ -335,7 +335,13 @@ impl SignIn {
     }
 
     /// A token of the console has proved the person again.
-    pub fn prove(&self, principal: Arc<Principal>, token: Short, expires: i64, now: Moment) {
+    pub fn prove(
+        &self,
+        principal: Arc<Principal>,
+        token: TokenFingerprint,
+        expires: i64,
+        now: Moment,
+    ) {
         self.describe(principal, now);
         if let Some(console) = &self.tokens.console {
             console.replace(token, expires);
@@ -414,9 +420,9 @@ impl SignIn {
 
 /// A proof is being asked for; until this is dropped nobody else asks.
 #[derive(Debug)]
-pub struct Asking(Arc<SignIn>);
+pub struct IdentityCheckGuard(Arc<SignIn>);
 
-impl Drop for Asking {
+impl Drop for IdentityCheckGuard {
     fn drop(&mut self) {
         self.0.asking.store(false, Ordering::Release);
     }
@@ -430,7 +436,7 @@ pub struct AppSession {
     /// Where, unless at the site. Apart, because a label takes more than all the rest.
     elsewhere: Option<Box<VirtualHost>>,
     sign_in: Arc<SignIn>,
-    window: Window,
+    window: Deadlines,
     ended: AtomicBool,
     /// In which second of the clock it was last used.
     used: AtomicU32,
@@ -447,7 +453,7 @@ impl AppSession {
         now: Moment,
         idle: Duration,
     ) -> AppSession {
-        let window = Window::open(now, idle, sign_in.window.absolute_deadline());
+        let window = Deadlines::open(now, idle, sign_in.window.absolute_deadline());
         let elsewhere = (vhost != VirtualHost::Site).then(|| Box::new(vhost));
         let (ended, used) = (AtomicBool::new(false), AtomicU32::new(0));
         AppSession {
@@ -493,9 +499,9 @@ impl AppSession {
         at: (AppId, VirtualHost),
         sign_in: Arc<SignIn>,
         now: Moment,
-        (idle, left): (Duration, Left),
+        (idle, left): (Duration, Remaining),
     ) -> AppSession {
-        let window = Window::restore(now, idle, left);
+        let window = Deadlines::restore(now, idle, left);
         AppSession {
             window,
             ..AppSession::begin(key, at, sign_in, now, idle)
@@ -503,12 +509,12 @@ impl AppSession {
     }
 
     /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
-    pub fn time_left(&self, now: Moment) -> Left {
+    pub fn time_left(&self, now: Moment) -> Remaining {
         self.window.left(now)
     }
 
     /// Its deadlines.
-    pub fn window(&self) -> &Window {
+    pub fn window(&self) -> &Deadlines {
         &self.window
     }
 
@@ -527,7 +533,7 @@ impl AppSession {
         self.elsewhere.as_deref().unwrap_or(&VirtualHost::Site)
     }
 
-    /// Which app it is for.
+    /// WriteScope app it is for.
     pub fn app(&self) -> &AppId {
         &self.app
     }

@@ -31,7 +31,7 @@ use super::{
     keys::{KeyRing, Purpose},
     metrics::SessionMetrics,
     record::{AppSession, SignIn},
-    written::{Left, WrittenApp, WrittenSignIn},
+    written::{Remaining, StoredAppSession, StoredSignIn},
 };
 use crate::model::{
     app::AppId,
@@ -73,7 +73,7 @@ pub struct Redis {
     clock: Clock,
     metrics: Arc<SessionMetrics>,
     lifetime: u64,
-    endings: endings::Endings,
+    endings: endings::RevocationLog,
     absent: Cache<RecordKey, Moment>,
     limit: LookupLimit,
     /// Look-ups that are under way.
@@ -92,9 +92,9 @@ pub struct Redis {
 
 /// A sign-in as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct StoredSignIn {
+pub struct ReplicatedSignIn {
     /// The record.
-    pub sign_in: WrittenSignIn,
+    pub sign_in: StoredSignIn,
     /// Its version.
     pub version: u64,
     /// When it began, by the wall clock in seconds.
@@ -107,16 +107,16 @@ pub struct StoredSignIn {
 
 /// An app session as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct StoredApp {
+pub struct ReplicatedAppSession {
     /// The record.
-    pub app: WrittenApp,
+    pub app: StoredAppSession,
     /// The sign-in it stands on.
     sign_in: [u8; 32],
     /// When it began, by the wall clock in seconds.
     pub begun: i64,
 }
 
-impl StoredApp {
+impl ReplicatedAppSession {
     /// The sign-in it stands on.
     pub fn sign_in(&self) -> RecordKey {
         RecordKey(self.sign_in)
@@ -125,10 +125,10 @@ impl StoredApp {
 
 /// What the store says of a record that it was told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum StoredState {
     /// So many milliseconds are left without use, and this is its version there (0 for an app
     /// session).
-    Left(u64, u64),
+    Live(u64, u64),
     /// It is not there.
     Missing,
     /// It was ended.
@@ -137,11 +137,11 @@ pub enum Told {
 
 /// Two kinds of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum RecordKind {
     /// Sign-ins.
-    SignIns,
+    SignIn,
     /// App sessions.
-    Apps,
+    AppSession,
 }
 
 impl Redis {
@@ -160,7 +160,7 @@ impl Redis {
             keys,
             metrics,
             lifetime: millis(lifetime),
-            endings: endings::Endings::new(),
+            endings: endings::RevocationLog::new(),
             absent: Cache::builder()
                 .max_capacity(MAX_ABSENT)
                 .eviction_policy(EvictionPolicy::lru())
@@ -189,17 +189,17 @@ impl Redis {
     pub async fn save_sign_in(
         &self,
         sign_in: &SignIn,
-    ) -> Result<(Told, Vec<RecordKey>), StoreError> {
+    ) -> Result<(StoredState, Vec<RecordKey>), StoreError> {
         let (now, wall, version) = (
             self.clock.now(),
             self.clock.wall_seconds(),
             sign_in.version(),
         );
-        let Some(written) = WrittenSignIn::of(sign_in) else {
-            return Ok((Told::Missing, Vec::new()));
+        let Some(written) = StoredSignIn::of(sign_in) else {
+            return Ok((StoredState::Missing, Vec::new()));
         };
         let left = sign_in.time_left(now);
-        let stored = StoredSignIn {
+        let stored = ReplicatedSignIn {
             sign_in: written,
             version,
             begun: sign_in.begun(),
@@ -209,14 +209,14 @@ impl Redis {
         let is_new = !sign_in.window().is_told();
         let told = self
             .save(
-                Table::SignIns,
+                RecordKind::SignIn,
                 sign_in.key(),
                 version,
                 &stored,
                 (left, sign_in.begun()),
             )
             .await?;
-        if let Told::Left(idle, stored) = told {
+        if let StoredState::Live(idle, stored) = told {
             // Of a newer one that stands there nothing was replaced, and what we have is not told.
             if stored == version {
                 sign_in.told(version);
@@ -235,23 +235,23 @@ impl Redis {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn save_app(&self, session: &AppSession) -> Result<Told, StoreError> {
+    pub async fn save_app(&self, session: &AppSession) -> Result<StoredState, StoreError> {
         let (now, begun) = (self.clock.now(), session.begun());
-        let stored = StoredApp {
-            app: WrittenApp::of(session),
+        let stored = ReplicatedAppSession {
+            app: StoredAppSession::of(session),
             sign_in: session.sign_in().key().0,
             begun,
         };
         let told = self
             .save(
-                Table::Apps,
+                RecordKind::AppSession,
                 session.key(),
                 1,
                 &stored,
                 (session.time_left(now), begun),
             )
             .await?;
-        if let Told::Left(idle, _) = told {
+        if let StoredState::Live(idle, _) = told {
             session.window().extend(now, idle);
         }
         Ok(told)
@@ -259,12 +259,12 @@ impl Redis {
 
     async fn save(
         &self,
-        table: Table,
+        table: RecordKind,
         key: RecordKey,
         version: u64,
         record: &impl Serialize,
-        (left, begun): (Left, i64),
-    ) -> Result<Told, StoreError> {
+        (left, begun): (Remaining, i64),
+    ) -> Result<StoredState, StoreError> {
         let sealed = self.sealed(record)?;
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.save.key(record);
@@ -280,13 +280,15 @@ impl Redis {
     /// Reads a sign-in, and what is left of it; `None` when there is none that counts.
     ///
     /// # Errors
-    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that there is
+    /// See [`StoreError`]. [`StoreError::Unavailable`] also while it cannot be said yet that there is
     /// none.
     pub async fn load_sign_in(
         &self,
         key: RecordKey,
-    ) -> Result<Option<(StoredSignIn, Left)>, StoreError> {
-        let Some((stored, idle, ended)) = self.load::<StoredSignIn>(Table::SignIns, key).await?
+    ) -> Result<Option<(ReplicatedSignIn, Remaining)>, StoreError> {
+        let Some((stored, idle, ended)) = self
+            .load::<ReplicatedSignIn>(RecordKind::SignIn, key)
+            .await?
         else {
             return Ok(None);
         };
@@ -298,15 +300,21 @@ impl Redis {
             * 1000;
         let counts =
             stored.sign_in.key() == key && stored.begun > ended && idle > 0 && absolute > 0;
-        Ok(counts.then_some((stored, Left { idle, absolute })))
+        Ok(counts.then_some((stored, Remaining { idle, absolute })))
     }
 
     /// Reads an app session, and how many milliseconds are left of it without use.
     ///
     /// # Errors
     /// As [`Redis::load_sign_in`].
-    pub async fn load_app(&self, key: RecordKey) -> Result<Option<(StoredApp, u64)>, StoreError> {
-        let Some((stored, idle, _)) = self.load::<StoredApp>(Table::Apps, key).await? else {
+    pub async fn load_app(
+        &self,
+        key: RecordKey,
+    ) -> Result<Option<(ReplicatedAppSession, u64)>, StoreError> {
+        let Some((stored, idle, _)) = self
+            .load::<ReplicatedAppSession>(RecordKind::AppSession, key)
+            .await?
+        else {
             return Ok(None);
         };
         let Some((app, _)) = stored.app.read() else {
@@ -317,17 +325,20 @@ impl Redis {
         Ok(counts.then_some((stored, idle)))
     }
 
-    /// Which of these records are stored: one command for each and one round trip for all, since
+    /// WriteScope of these records are stored: one command for each and one round trip for all, since
     /// made-up cookies must not cost the store more than the client that sends them. Those that are
     /// missing are remembered for a while.
     ///
     /// # Errors
-    /// See [`StoreError`]. [`StoreError::Away`] also while it cannot be said yet that one is
+    /// See [`StoreError`]. [`StoreError::Unavailable`] also while it cannot be said yet that one is
     /// missing.
-    pub async fn are_stored(&self, wanted: &[(Table, RecordKey)]) -> Result<Vec<bool>, StoreError> {
+    pub async fn are_stored(
+        &self,
+        wanted: &[(RecordKind, RecordKey)],
+    ) -> Result<Vec<bool>, StoreError> {
         let now = self.clock.now();
         let Ok(_lookup) = self.lookups.try_acquire() else {
-            return Err(StoreError::Away);
+            return Err(StoreError::Unavailable);
         };
         let mut commands = redis::pipe();
         for (table, key) in wanted {
@@ -337,7 +348,7 @@ impl Redis {
         }
         let found: Vec<u64> = self.link.pipeline(&commands).await?;
         if found.contains(&0) && !self.is_settled().await? {
-            return Err(StoreError::Away);
+            return Err(StoreError::Unavailable);
         }
         for ((_, key), _) in wanted.iter().zip(&found).filter(|(_, count)| **count == 0) {
             self.absent.insert(*key, now);
@@ -361,7 +372,7 @@ impl Redis {
     /// What stands at a key, how long it counts without use (0: no longer), and when it was ended.
     async fn load<T: DeserializeOwned>(
         &self,
-        table: Table,
+        table: RecordKind,
         key: RecordKey,
     ) -> Result<Option<(T, u64, i64)>, StoreError> {
         let now = self.clock.now();
@@ -370,7 +381,7 @@ impl Redis {
         }
         // Whoever sends made-up cookies does not keep the others from the store.
         let Ok(_lookup) = self.lookups.try_acquire() else {
-            return Err(StoreError::Away);
+            return Err(StoreError::Unavailable);
         };
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.load.key(record);
@@ -378,12 +389,12 @@ impl Redis {
         let loaded: Result<(Option<String>, i64, i64), StoreError> = self.link.script(&call).await;
         let (sealed, ttl, ended) = match loaded {
             // As good as absent, and counted.
-            Err(StoreError::Foreign) => return Ok(None),
+            Err(StoreError::WrongType) => return Ok(None),
             loaded => loaded?,
         };
         let Some(sealed) = sealed else {
             if ended < 0 && !self.is_settled().await? {
-                return Err(StoreError::Away);
+                return Err(StoreError::Unavailable);
             }
             self.absent.insert(key, now);
             return Ok(None);
@@ -410,10 +421,10 @@ impl Redis {
     /// See [`StoreError`].
     pub async fn touch(
         &self,
-        table: Table,
+        table: RecordKind,
         key: RecordKey,
-        left: Left,
-    ) -> Result<Told, StoreError> {
+        left: Remaining,
+    ) -> Result<StoredState, StoreError> {
         let (record, tombstone) = names(table, key);
         let mut call = self.scripts.touch.key(record);
         call.key(tombstone).arg(to_live(left));
@@ -520,10 +531,10 @@ impl Redis {
     }
 
     fn sealed(&self, record: &impl Serialize) -> Result<String, StoreError> {
-        let plain = serde_json::to_vec(record).map_err(|_| StoreError::Foreign)?;
+        let plain = serde_json::to_vec(record).map_err(|_| StoreError::WrongType)?;
         self.keys
             .seal(Purpose::Sessions, &plain)
-            .map_err(|_| StoreError::Away)
+            .map_err(|_| StoreError::Unavailable)
     }
 }
 
@@ -535,11 +546,11 @@ impl std::fmt::Debug for Redis {
 
 /// The names of a record and of its tombstone: in one slot of a cluster, since only what is in
 /// braces is hashed.
-fn names(table: Table, key: RecordKey) -> (String, String) {
+fn names(table: RecordKind, key: RecordKey) -> (String, String) {
     let (of, key) = (
         match table {
-            Table::SignIns => "s",
-            Table::Apps => "a",
+            RecordKind::SignIn => "s",
+            RecordKind::AppSession => "a",
         },
         key.hex(),
     );
@@ -550,18 +561,18 @@ fn names(table: Table, key: RecordKey) -> (String, String) {
 }
 
 fn revoked(app: &AppId) -> String {
-    format!("ludgate:r:{}", RecordKey::of_name(app.as_str()).hex())
+    format!("ludgate:r:{}", RecordKey::from_name(app.as_str()).hex())
 }
 
-fn to_live(left: Left) -> u64 {
+fn to_live(left: Remaining) -> u64 {
     left.idle.min(left.absolute).saturating_add(GRACE)
 }
 
-fn told(left: i64, version: u64) -> Told {
+fn told(left: i64, version: u64) -> StoredState {
     match left {
-        ENDED => Told::Ended,
-        MISSING => Told::Missing,
-        left => Told::Left(
+        ENDED => StoredState::Ended,
+        MISSING => StoredState::Missing,
+        left => StoredState::Live(
             u64::try_from(left).unwrap_or(0).saturating_sub(GRACE),
             version,
         ),

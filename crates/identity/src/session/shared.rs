@@ -12,12 +12,14 @@ use serde::{Deserialize, Serialize};
 use super::{
     bind::BindHash,
     cookie::{NewId, NoRandomness, RecordKey},
-    handover::{NoTicket, Ticket},
+    handover::{Ticket, TicketError},
     record::{AppSession, SignIn},
-    redis::{Announcement, Redis, StoredSignIn, Told, link::StoreError, people::ProofLock},
+    redis::{
+        Announcement, Redis, ReplicatedSignIn, StoredState, link::StoreError, people::RefreshLock,
+    },
     store::Sessions,
     upkeep,
-    written::{Left, WrittenVirtualHost},
+    written::{Remaining, StoredVirtualHost},
 };
 use crate::model::{
     app::AppId,
@@ -27,34 +29,34 @@ use crate::model::{
 
 /// The store cannot be asked now; what it would say is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away;
+pub struct StoreUnavailable;
 
 /// The right to ask the provider about somebody.
-pub enum Turn {
+pub enum RefreshLockAttempt {
     /// It is ours, until [`Sessions::give_turn_back`].
-    Ours(Option<ProofLock>),
+    Ours(Option<RefreshLock>),
     /// Another replica has asked, and what it learned is in force here now.
     Adopted,
     /// Another replica asks now.
     Theirs,
     /// It cannot be had while the store is away.
-    Away,
+    Unavailable,
 }
 
 /// A ticket as it is kept.
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredTicket {
     #[serde(rename = "place")]
-    vhost: WrittenVirtualHost,
+    vhost: StoredVirtualHost,
     app: String,
     bind: String,
     sign_in: [u8; 32],
     target: String,
 }
 
-impl From<StoreError> for Away {
-    fn from(_: StoreError) -> Away {
-        Away
+impl From<StoreError> for StoreUnavailable {
+    fn from(_: StoreError) -> StoreUnavailable {
+        StoreUnavailable
     }
 }
 
@@ -74,8 +76,8 @@ impl Sessions {
         &self,
         redis: &Redis,
         key: RecordKey,
-        stored: StoredSignIn,
-        left: Left,
+        stored: ReplicatedSignIn,
+        left: Remaining,
     ) -> Option<Arc<SignIn>> {
         let (now, wall) = (self.now(), self.clock().wall_seconds());
         let age = u64::try_from(wall.saturating_sub(stored.proved))
@@ -99,7 +101,7 @@ impl Sessions {
         };
         // Of two who bring it at once one may have read it before it changed.
         if sign_in.adopt(version, person, refresh, (proved, self.is_fresh(proved))) {
-            self.policy_changes().ring();
+            self.policy_changes().notify();
         }
         sign_in.told(version);
         sign_in.window().extend(now, left.idle);
@@ -114,18 +116,18 @@ impl Sessions {
     /// Brings what a person has begun anywhere, so that it can be listed or ended.
     ///
     /// # Errors
-    /// [`Away`] when it cannot be asked for.
+    /// [`StoreUnavailable`] when it cannot be asked for.
     pub async fn bring_all_of(
         &self,
         subject: Option<&str>,
         session: Option<&str>,
-    ) -> Result<(), Away> {
+    ) -> Result<(), StoreUnavailable> {
         let Some(redis) = self.redis() else {
             return Ok(());
         };
         // An emptied store may not have been told yet whose they are.
         if !redis.is_settled().await? {
-            return Err(Away);
+            return Err(StoreUnavailable);
         }
         let mut keys = Vec::new();
         if let Some(subject) = subject {
@@ -144,12 +146,12 @@ impl Sessions {
     /// cannot be asked for now are ended when they can.
     ///
     /// # Errors
-    /// [`Away`] then; what is in memory has ended.
+    /// [`StoreUnavailable`] then; what is in memory has ended.
     pub async fn end_by_provider_everywhere(
         &self,
         subject: Option<&str>,
         session: Option<&str>,
-    ) -> Result<usize, Away> {
+    ) -> Result<usize, StoreUnavailable> {
         let ended = self.end_by_provider(subject, session);
         if let Err(away) = self
             .bring_all_of(subject.filter(|_| session.is_none()), session)
@@ -166,7 +168,7 @@ impl Sessions {
     /// Ends what could not be asked for when the provider said that it was over.
     pub(super) async fn end_what_is_owed(&self, redis: &Redis) {
         for (subject, session) in redis.owed() {
-            // Owed again when it fails again.
+            // DeferredLogout again when it fails again.
             let _ = self
                 .end_by_provider_everywhere(subject.as_deref(), session.as_deref())
                 .await;
@@ -189,11 +191,11 @@ impl Sessions {
         match redis.save_sign_in(sign_in).await {
             Ok((told, over)) => {
                 match told {
-                    Told::Ended => self.end_here(sign_in),
-                    Told::Left(_, stored) if stored > sign_in.version() => {
+                    StoredState::Ended => self.end_here(sign_in),
+                    StoredState::Live(_, stored) if stored > sign_in.version() => {
                         self.reread(sign_in).await
                     }
-                    Told::Left(..) | Told::Missing => {}
+                    StoredState::Live(..) | StoredState::Missing => {}
                 }
                 for key in over {
                     if let Some(sign_in) = self.sign_in_by_key(&key) {
@@ -201,7 +203,7 @@ impl Sessions {
                     }
                 }
             }
-            Err(StoreError::Away | StoreError::Foreign) => sign_in.window().forget_told(),
+            Err(StoreError::Unavailable | StoreError::WrongType) => sign_in.window().forget_told(),
         }
     }
 
@@ -228,23 +230,27 @@ impl Sessions {
     }
 
     /// The right to ask the provider about somebody: of all replicas one has it.
-    pub async fn take_turn(&self, sign_in: &Arc<SignIn>) -> Turn {
+    pub async fn take_turn(&self, sign_in: &Arc<SignIn>) -> RefreshLockAttempt {
         let Some(redis) = self.redis() else {
-            return Turn::Ours(None);
+            return RefreshLockAttempt::Ours(None);
         };
         match self.turn_at(redis, sign_in).await {
             Ok(turn) => turn,
-            Err(StoreError::Away | StoreError::Foreign) => Turn::Away,
+            Err(StoreError::Unavailable | StoreError::WrongType) => RefreshLockAttempt::Unavailable,
         }
     }
 
-    async fn turn_at(&self, redis: &Redis, sign_in: &Arc<SignIn>) -> Result<Turn, StoreError> {
+    async fn turn_at(
+        &self,
+        redis: &Redis,
+        sign_in: &Arc<SignIn>,
+    ) -> Result<RefreshLockAttempt, StoreError> {
         // A connection so young may come before what the others have to tell.
         if redis.is_young() || !redis.is_settled().await? {
-            return Ok(Turn::Away);
+            return Ok(RefreshLockAttempt::Unavailable);
         }
         let Some(lock) = redis.lock(sign_in.key()).await? else {
-            return Ok(Turn::Theirs);
+            return Ok(RefreshLockAttempt::Theirs);
         };
         // Read under the lock: what another replica stored before it gave it back is there.
         match redis.load_sign_in(sign_in.key()).await? {
@@ -256,7 +262,7 @@ impl Sessions {
                 let recent = sign_in.proved().after(self.recheck() / 2);
                 if self.now() < recent {
                     redis.unlock(lock).await;
-                    return Ok(Turn::Adopted);
+                    return Ok(RefreshLockAttempt::Adopted);
                 }
             }
             None => self.keep(sign_in).await,
@@ -266,15 +272,15 @@ impl Sessions {
             self.keep(sign_in).await;
         }
         if sign_in.is_told() {
-            return Ok(Turn::Ours(Some(lock)));
+            return Ok(RefreshLockAttempt::Ours(Some(lock)));
         }
         redis.unlock(lock).await;
-        Ok(Turn::Away)
+        Ok(RefreshLockAttempt::Unavailable)
     }
 
     /// Gives the right back; not while what came of it could not be kept: another would present a
     /// token that was used.
-    pub async fn give_turn_back(&self, sign_in: &SignIn, lock: Option<ProofLock>) {
+    pub async fn give_turn_back(&self, sign_in: &SignIn, lock: Option<RefreshLock>) {
         if let (Some(redis), Some(lock)) = (self.redis(), lock)
             && (sign_in.is_told() || sign_in.is_ended())
         {
@@ -286,15 +292,15 @@ impl Sessions {
     /// used.
     ///
     /// # Errors
-    /// [`Away`] when others cannot be asked; it is used here then.
+    /// [`StoreUnavailable`] when others cannot be asked; it is used here then.
     pub async fn first_use(
         &self,
         token: &str,
         kept_for: std::time::Duration,
-    ) -> Result<bool, Away> {
+    ) -> Result<bool, StoreUnavailable> {
         if !self
             .used
-            .entry(RecordKey::of_name(token))
+            .entry(RecordKey::from_name(token))
             .or_insert(())
             .is_fresh()
         {
@@ -308,7 +314,7 @@ impl Sessions {
 
     /// What was begun with a token that is good once could not be finished: it may come again.
     pub async fn forget_first(&self, token: &str) {
-        self.used.invalidate(&RecordKey::of_name(token));
+        self.used.invalidate(&RecordKey::from_name(token));
         if let Some(redis) = self.redis() {
             redis.forget_first(token).await;
         }
@@ -322,11 +328,11 @@ impl Sessions {
             .collect();
         for app in apps {
             match redis.app_ended(&app).await {
-                Ok(i64::MIN) | Err(StoreError::Foreign) => {}
+                Ok(i64::MIN) | Err(StoreError::WrongType) => {}
                 Ok(when) => {
                     self.end_of_app_here(&app, when).await;
                 }
-                Err(StoreError::Away) => return,
+                Err(StoreError::Unavailable) => return,
             }
         }
     }
@@ -346,7 +352,7 @@ impl Sessions {
         if let Some(redis) = self.redis() {
             let id = NewId::random()?;
             let stored = StoredTicket {
-                vhost: WrittenVirtualHost::of(&ticket.vhost),
+                vhost: StoredVirtualHost::of(&ticket.vhost),
                 app: ticket.app.to_string(),
                 bind: ticket.bind.as_str().to_owned(),
                 sign_in: ticket.sign_in.key().0,
@@ -368,8 +374,8 @@ impl Sessions {
         presented: &str,
         vhost: &VirtualHost,
         bind_cookies: impl Iterator<Item = &'c [u8]>,
-    ) -> Result<Ticket, NoTicket> {
-        let key = RecordKey::of(presented.as_bytes()).ok_or(NoTicket::Unknown)?;
+    ) -> Result<Ticket, TicketError> {
+        let key = RecordKey::parse(presented.as_bytes()).ok_or(TicketError::Unknown)?;
         let now = self.now();
         if let Some(redis) = self.redis()
             && let Ok(Some(stored)) = redis.take_ticket::<StoredTicket>(key).await
@@ -381,9 +387,9 @@ impl Sessions {
                 .flatten();
             let (place_of, app) = (stored.vhost.read(), AppId::of_record(&stored.app));
             if let (Some(place_of), Some(app), Some(bind)) =
-                (place_of, app, BindHash::new(&stored.bind))
+                (place_of, app, BindHash::parse(&stored.bind))
             {
-                let sign_in = sign_in.ok_or(NoTicket::SignedOut)?;
+                let sign_in = sign_in.ok_or(TicketError::SignedOut)?;
                 let ticket = Ticket {
                     vhost: place_of,
                     app,
@@ -446,11 +452,11 @@ impl Sessions {
         );
     }
 
-    fn news(self: &Arc<Self>, news: super::redis::link::News) {
-        use super::redis::link::News;
+    fn news(self: &Arc<Self>, news: super::redis::link::LinkEvent) {
+        use super::redis::link::LinkEvent;
         match news {
-            News::Announced(text) => self.hear(&text),
-            News::Connected => {
+            LinkEvent::Announced(text) => self.hear(&text),
+            LinkEvent::Connected => {
                 if let Some(redis) = self.redis() {
                     redis.is_new();
                 }
@@ -463,6 +469,6 @@ impl Sessions {
         let Some(redis) = self.redis() else { return };
         redis.tell_endings().await;
         self.end_what_is_owed(redis).await;
-        let _ = upkeep::tell(self, redis, upkeep::Which::Ahead).await;
+        let _ = upkeep::tell(self, redis, upkeep::WriteScope::Ahead).await;
     }
 }

@@ -25,7 +25,7 @@ use super::{
     metrics::SessionMetrics,
     record::{AppSession, ProviderTokens, SignIn},
     redis::Redis,
-    written::Left,
+    written::Remaining,
 };
 use crate::model::{
     app::AppId,
@@ -35,8 +35,8 @@ use crate::model::{
     vhost::VirtualHost,
 };
 use app_sessions::AppSessions;
-use lapsed::Lapsed;
-use people::People;
+use lapsed::RecentlyExpired;
+use people::BySubject;
 
 /// Records looked at before the sweep lets others run, and settles what it took out, or the next
 /// request would have to: as many as moka takes in before it has whoever comes next do it.
@@ -81,13 +81,13 @@ pub struct Sessions {
     apps: AppSessions,
     /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a
     /// request.
-    people: Mutex<People>,
+    people: Mutex<BySubject>,
     /// What a sign-in takes with it from the site to an app's own host.
     pub tickets: Tickets,
     /// What is good once, and was used.
     pub(super) used: Cache<RecordKey, ()>,
     /// Whose sessions ended by themselves a while ago.
-    lapsed: Lapsed,
+    lapsed: RecentlyExpired,
     settings: SessionSettings,
     clock: Clock,
     policy_changes: PolicyChanges,
@@ -124,7 +124,7 @@ impl Sessions {
                 .max_capacity(MAX_USED)
                 .eviction_policy(EvictionPolicy::lru())
                 .build(),
-            lapsed: Lapsed::default(),
+            lapsed: RecentlyExpired::default(),
             settings,
             clock,
             policy_changes,
@@ -172,7 +172,7 @@ impl Sessions {
         let sign_in_keys: [Option<RecordKey>; 4] = {
             let mut keys = sign_in_cookies
                 .inspect(|_| presented += 1)
-                .filter_map(RecordKey::of);
+                .filter_map(RecordKey::parse);
             std::array::from_fn(|_| keys.next())
         };
         let matches_sign_in = |session: &AppSession| match presented {
@@ -181,7 +181,7 @@ impl Sessions {
         };
         let session = only(
             app_cookies
-                .filter_map(RecordKey::of)
+                .filter_map(RecordKey::parse)
                 .filter_map(|key| self.apps.get(&key))
                 .filter(|session| {
                     session.is_for(app, vhost) && session.is_live(now) && matches_sign_in(session)
@@ -211,7 +211,7 @@ impl Sessions {
     ) -> Option<Arc<SignIn>> {
         only(
             cookies
-                .filter_map(RecordKey::of)
+                .filter_map(RecordKey::parse)
                 .filter_map(|key| self.sign_ins.get(&key))
                 .filter(|sign_in| sign_in.is_live(now)),
         )
@@ -239,7 +239,7 @@ impl Sessions {
         key: RecordKey,
         principal: Arc<Principal>,
         tokens: ProviderTokens,
-        left: Left,
+        left: Remaining,
     ) -> Arc<SignIn> {
         let now = self.clock.now();
         // Who it is of is to be proved again soon.
@@ -257,7 +257,7 @@ impl Sessions {
         &self,
         key: RecordKey,
         (principal, tokens): Begun,
-        (left, proved): (Left, Moment),
+        (left, proved): (Remaining, Moment),
         (begun, version): (i64, u64),
     ) -> Arc<SignIn> {
         let now = self.clock.now();
@@ -317,7 +317,7 @@ impl Sessions {
         key: RecordKey,
         sign_in: &Arc<SignIn>,
         (app, vhost): (AppId, VirtualHost),
-        (left, begun): (Left, i64),
+        (left, begun): (Remaining, i64),
     ) {
         let (now, idle) = (self.clock.now(), self.settings.idle);
         let session = AppSession::restore(key, (app, vhost), sign_in.clone(), now, (idle, left));

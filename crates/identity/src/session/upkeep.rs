@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{
     record::{AppSession, SignIn},
-    redis::{Redis, Table, Told, all_of, link::StoreError},
+    redis::{RecordKind, Redis, StoredState, all_of, link::StoreError},
     store::Sessions,
 };
 use crate::model::clock::millis;
@@ -24,7 +24,7 @@ const BATCH: usize = 512;
 
 /// What is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum WriteScope {
     /// What is due.
     Due,
     /// All there is.
@@ -60,19 +60,19 @@ pub async fn keep_telling(sessions: &Arc<Sessions>, redis: &Redis) {
     let mut again: Option<(Duration, Instant)> = None;
     loop {
         let which = tokio::select! {
-            () = redis.forgot() => Which::All,
-            () = sessions.clock().sleep_until(next) => Which::Due,
-            () = until(again.map(|(_, when)| when)) => Which::All,
+            () = redis.forgot() => WriteScope::All,
+            () = sessions.clock().sleep_until(next) => WriteScope::Due,
+            () = until(again.map(|(_, when)| when)) => WriteScope::All,
         };
         // Whether it forgot is asked for at every turn: it may have been emptied without a word.
         let _ = redis.is_settled().await;
-        if which == Which::All {
+        if which == WriteScope::All {
             redis.tell_endings_again();
             // What was announced while there was no connection was missed.
             sessions.end_what_was_revoked(redis).await;
         }
         let told = tell(sessions, redis, which).await;
-        if which == Which::All {
+        if which == WriteScope::All {
             let pause = again.map_or(SOON, |(pause, _)| (2 * pause).min(PACE));
             again = (!told).then(|| (pause, Instant::now() + pause));
         }
@@ -90,15 +90,15 @@ async fn until(when: Option<Instant>) {
 }
 
 /// Tells the store once; says whether all was told.
-pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
+pub async fn tell(sessions: &Sessions, redis: &Redis, which: WriteScope) -> bool {
     if !redis.link().is_up() {
         return false;
     }
     let (now, pace) = (sessions.now(), millis(PACE.min(sessions.idle() / 10)));
     let is_meant = |due: bool, ahead: bool| match which {
-        Which::Due => due,
-        Which::All => true,
-        Which::Ahead => ahead,
+        WriteScope::Due => due,
+        WriteScope::All => true,
+        WriteScope::Ahead => ahead,
     };
     let (mut told, mut sign_ins) = (true, Vec::new());
     for (seen, sign_in) in sessions.every().enumerate() {
@@ -154,8 +154,8 @@ pub async fn tell(sessions: &Sessions, redis: &Redis, which: Which) -> bool {
 }
 
 /// While an emptied store is told what it lost, nobody is to believe that something is not there.
-async fn say_so(redis: &Redis, which: Which) {
-    if which == Which::All && matches!(redis.is_settled().await, Ok(false)) {
+async fn say_so(redis: &Redis, which: WriteScope) {
+    if which == WriteScope::All && matches!(redis.is_settled().await, Ok(false)) {
         redis.says_that_it_tells().await;
     }
 }
@@ -167,10 +167,10 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
     }
     let now = sessions.now();
     match redis
-        .touch(Table::SignIns, sign_in.key(), sign_in.time_left(now))
+        .touch(RecordKind::SignIn, sign_in.key(), sign_in.time_left(now))
         .await
     {
-        Ok(Told::Left(idle, version)) => {
+        Ok(StoredState::Live(idle, version)) => {
             sign_in.window().extend(now, idle);
             match version.cmp(&sign_in.version()) {
                 Ordering::Greater => sessions.reread(&sign_in).await,
@@ -179,14 +179,14 @@ async fn tell_sign_in(sessions: &Sessions, redis: &Redis, sign_in: Arc<SignIn>) 
                 Ordering::Equal => {}
             }
         }
-        Ok(Told::Missing) => {
+        Ok(StoredState::Missing) => {
             sign_in.window().forget_told();
             sessions.keep(&sign_in).await;
         }
-        Ok(Told::Ended) => sessions.end_here(&sign_in),
-        Err(StoreError::Away) => return false,
+        Ok(StoredState::Ended) => sessions.end_here(&sign_in),
+        Err(StoreError::Unavailable) => return false,
         // Not to be mended from here.
-        Err(StoreError::Foreign) => return true,
+        Err(StoreError::WrongType) => return true,
     }
     sign_in.is_told() || sign_in.is_ended()
 }
@@ -198,16 +198,20 @@ async fn tell_app(sessions: &Sessions, redis: &Redis, session: Arc<AppSession>) 
     }
     let now = sessions.now();
     match redis
-        .touch(Table::Apps, session.key(), session.time_left(now))
+        .touch(
+            RecordKind::AppSession,
+            session.key(),
+            session.time_left(now),
+        )
         .await
     {
-        Ok(Told::Left(idle, _)) => session.window().extend(now, idle),
-        Ok(Told::Missing | Told::Ended) => {
+        Ok(StoredState::Live(idle, _)) => session.window().extend(now, idle),
+        Ok(StoredState::Missing | StoredState::Ended) => {
             session.window().forget_told();
             sessions.keep_app(&session).await;
         }
-        Err(StoreError::Away) => return false,
-        Err(StoreError::Foreign) => return true,
+        Err(StoreError::Unavailable) => return false,
+        Err(StoreError::WrongType) => return true,
     }
     session.window().is_told() || session.is_ended()
 }

@@ -20,9 +20,9 @@ use crate::model::{
 
 /// A sign-in.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct WrittenSignIn {
+pub struct StoredSignIn {
     key: [u8; 32],
-    person: WrittenPerson,
+    person: StoredPerson,
     id_token: Option<String>,
     refresh_token: Option<String>,
     session_id: Option<String>,
@@ -30,7 +30,7 @@ pub struct WrittenSignIn {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct WrittenPerson {
+struct StoredPerson {
     subject: String,
     name: String,
     email: Option<String>,
@@ -42,16 +42,16 @@ struct WrittenPerson {
 
 /// An app session; whose, stands where it is written.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct WrittenApp {
+pub struct StoredAppSession {
     key: [u8; 32],
     app: String,
     #[serde(rename = "place")]
-    vhost: WrittenVirtualHost,
+    vhost: StoredVirtualHost,
 }
 
 /// One of our origins.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum WrittenVirtualHost {
+pub enum StoredVirtualHost {
     /// The site.
     Site,
     /// A host of the apps' domain, by its label.
@@ -62,17 +62,17 @@ pub enum WrittenVirtualHost {
 
 /// What is left of a record, in milliseconds: when it is not used, and whatever happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
+pub struct Remaining {
     /// Without use.
     pub idle: u64,
     /// In all.
     pub absolute: u64,
 }
 
-impl Left {
+impl Remaining {
     /// What is left when so many milliseconds have passed; `None`: nothing.
-    pub fn after(self, passed: u64) -> Option<Left> {
-        let left = Left {
+    pub fn after(self, passed: u64) -> Option<Remaining> {
+        let left = Remaining {
             idle: self.idle.checked_sub(passed)?,
             absolute: self.absolute.checked_sub(passed)?,
         };
@@ -80,10 +80,10 @@ impl Left {
     }
 }
 
-impl WrittenSignIn {
+impl StoredSignIn {
     /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked
     /// at, and begins anew by itself wherever that comes next.
-    pub fn of(sign_in: &SignIn) -> Option<WrittenSignIn> {
+    pub fn of(sign_in: &SignIn) -> Option<StoredSignIn> {
         let ProviderTokens {
             id_token,
             refresh_token,
@@ -97,9 +97,9 @@ impl WrittenSignIn {
         let person = sign_in.principal();
         let text =
             |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
-        Some(WrittenSignIn {
+        Some(StoredSignIn {
             key: sign_in.key().0,
-            person: WrittenPerson {
+            person: StoredPerson {
                 subject: person.subject.to_string(),
                 name: person.display_name.to_string(),
                 email: person.email.as_deref().map(str::to_owned),
@@ -129,7 +129,7 @@ impl WrittenSignIn {
 
     /// Who it is of, and the tokens.
     pub fn read(self) -> (Arc<Principal>, ProviderTokens) {
-        let WrittenPerson {
+        let StoredPerson {
             subject,
             name,
             email,
@@ -164,14 +164,14 @@ impl WrittenSignIn {
     }
 }
 
-impl WrittenApp {
+impl StoredAppSession {
     /// Of an app session.
-    pub fn of(session: &AppSession) -> WrittenApp {
+    pub fn of(session: &AppSession) -> StoredAppSession {
         let (app, vhost) = (
             session.app().to_string(),
-            WrittenVirtualHost::of(session.vhost()),
+            StoredVirtualHost::of(session.vhost()),
         );
-        WrittenApp {
+        StoredAppSession {
             key: session.key().0,
             app,
             vhost,
@@ -189,24 +189,24 @@ impl WrittenApp {
     }
 }
 
-impl WrittenVirtualHost {
+impl StoredVirtualHost {
     /// Of a place.
-    pub fn of(vhost: &VirtualHost) -> WrittenVirtualHost {
+    pub fn of(vhost: &VirtualHost) -> StoredVirtualHost {
         match vhost {
-            VirtualHost::Site => WrittenVirtualHost::Site,
-            VirtualHost::Host(label) => WrittenVirtualHost::Host(label.as_str().to_owned()),
-            VirtualHost::Port(port) => WrittenVirtualHost::Port(*port),
+            VirtualHost::Site => StoredVirtualHost::Site,
+            VirtualHost::Host(label) => StoredVirtualHost::Host(label.as_str().to_owned()),
+            VirtualHost::Port(port) => StoredVirtualHost::Port(*port),
         }
     }
 
     /// The place; `None` when there can be none of that name.
     pub fn read(&self) -> Option<VirtualHost> {
         match self {
-            WrittenVirtualHost::Site => Some(VirtualHost::Site),
-            WrittenVirtualHost::Host(label) => {
+            StoredVirtualHost::Site => Some(VirtualHost::Site),
+            StoredVirtualHost::Host(label) => {
                 HostLabel::new(label.as_bytes()).map(VirtualHost::Host)
             }
-            WrittenVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
+            StoredVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     model::clock::{Moment, millis},
-    session::written::Left,
+    session::written::Remaining,
 };
 
 /// The sliding deadline is written at most this often, in milliseconds.
@@ -16,7 +16,7 @@ const SLIDE_EVERY: u64 = 1000;
 
 /// Both deadlines of a record, in milliseconds of the clock.
 #[derive(Debug)]
-pub struct Window {
+pub struct Deadlines {
     idle: u64,
     idle_deadline: AtomicU64,
     absolute_deadline: u64,
@@ -26,21 +26,21 @@ pub struct Window {
     asked: AtomicU64,
 }
 
-impl Window {
+impl Deadlines {
     /// Opens now.
-    pub fn open(now: Moment, idle: Duration, absolute_deadline: u64) -> Window {
-        let left = Left {
+    pub fn open(now: Moment, idle: Duration, absolute_deadline: u64) -> Deadlines {
+        let left = Remaining {
             idle: millis(idle),
             absolute: absolute_deadline.saturating_sub(now.0),
         };
-        Window::restore(now, idle, left)
+        Deadlines::restore(now, idle, left)
     }
 
     /// Goes on with what is left.
-    pub fn restore(now: Moment, idle: Duration, left: Left) -> Window {
+    pub fn restore(now: Moment, idle: Duration, left: Remaining) -> Deadlines {
         let absolute_deadline = now.0.saturating_add(left.absolute);
         let idle_deadline = AtomicU64::new(now.0.saturating_add(left.idle).min(absolute_deadline));
-        Window {
+        Deadlines {
             idle: millis(idle),
             idle_deadline,
             absolute_deadline,
@@ -60,9 +60,9 @@ impl Window {
     }
 
     /// What is left of it.
-    pub fn left(&self, now: Moment) -> Left {
+    pub fn left(&self, now: Moment) -> Remaining {
         let left = |deadline: u64| deadline.saturating_sub(now.0);
-        Left {
+        Remaining {
             idle: left(self.idle_deadline.load(Relaxed)),
             absolute: left(self.absolute_deadline),
         }

@@ -35,11 +35,11 @@ impl Announcement {
             "ended" => {
                 let (key, when) = rest.split_once(' ')?;
                 Some(Announcement::Ended(
-                    RecordKey::of_hex(key)?,
+                    RecordKey::from_hex(key)?,
                     when.parse().ok()?,
                 ))
             }
-            "changed" => RecordKey::of_hex(rest).map(Announcement::Changed),
+            "changed" => RecordKey::from_hex(rest).map(Announcement::Changed),
             "app" => {
                 let (when, app) = rest.split_once(' ')?;
                 Some(Announcement::EndedApp(
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood_and_nothing_else() {
-        let key = RecordKey::of_name("a name");
+        let key = RecordKey::from_name("a name");
         let app = AppId::new("app").expect("an id");
         for said in [
             Announcement::Ended(key, 7),

@@ -10,7 +10,7 @@ use moka::{policy::EvictionPolicy, sync::Cache};
 use redis::cmd;
 use tokio::sync::Notify;
 
-use super::{Announcement, Redis, StoreError, Table, all_of, names, revoked, scripts::GRACE};
+use super::{Announcement, RecordKind, Redis, StoreError, all_of, names, revoked, scripts::GRACE};
 use crate::{model::app::AppId, session::cookie::RecordKey};
 
 /// Ended records that are remembered here, so that none comes back: by a read that was under way,
@@ -20,27 +20,27 @@ const MAX_ENDED: u64 = 200_000;
 const MAX_APPS: u64 = 10_000;
 /// What waits to be told at most; the rest is told when everything is told again.
 const MAX_UNSENT: usize = 200_000;
-/// People whose sign-out is owed at most.
+/// BySubject whose sign-out is owed at most.
 const MAX_OWED: usize = 10_000;
-/// Endings that are told at once.
+/// RevocationLog that are told at once.
 const AT_ONCE: usize = 64;
 
 /// A person, or a session of the provider's.
-pub type Owed = (Option<String>, Option<String>);
+pub type DeferredLogout = (Option<String>, Option<String>);
 
 /// What was ended, by the wall clock.
-pub(super) struct Endings {
+pub(super) struct RevocationLog {
     ended: Cache<RecordKey, i64>,
     apps: Cache<AppId, i64>,
     /// What the store was not told yet.
-    unsent: Mutex<HashMap<RecordKey, Ending>>,
+    unsent: Mutex<HashMap<RecordKey, PendingRevocation>>,
     /// Whom the provider signed out while the store was away.
-    owed: Mutex<Vec<Owed>>,
+    owed: Mutex<Vec<DeferredLogout>>,
     waiting: Notify,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Ending {
+enum PendingRevocation {
     /// A sign-in ends now, whatever its clock says; or it was ended then, which is told again.
     SignIn { when: i64, again: bool },
     /// All sessions of an app that began until then.
@@ -49,9 +49,9 @@ enum Ending {
     Session,
 }
 
-impl Endings {
-    pub(super) fn new() -> Endings {
-        Endings {
+impl RevocationLog {
+    pub(super) fn new() -> RevocationLog {
+        RevocationLog {
             ended: Cache::builder()
                 .max_capacity(MAX_ENDED)
                 .eviction_policy(EvictionPolicy::lru())
@@ -66,7 +66,7 @@ impl Endings {
         }
     }
 
-    fn later(&self, key: RecordKey, ending: Ending) {
+    fn later(&self, key: RecordKey, ending: PendingRevocation) {
         let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
         if unsent.len() < MAX_UNSENT || unsent.contains_key(&key) {
             unsent.insert(key, ending);
@@ -75,7 +75,7 @@ impl Endings {
         self.waiting.notify_one();
     }
 
-    fn take_out(&self, key: &RecordKey, told: &Ending) {
+    fn take_out(&self, key: &RecordKey, told: &PendingRevocation) {
         let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
         if unsent.get(key) == Some(told) {
             unsent.remove(key);
@@ -91,7 +91,7 @@ impl Redis {
         let when = self.clock.wall_seconds().max(begun.unwrap_or(i64::MIN));
         self.was_ended(key, when);
         self.endings
-            .later(key, Ending::SignIn { when, again: false });
+            .later(key, PendingRevocation::SignIn { when, again: false });
     }
 
     /// Ends all sessions of an app that began until now.
@@ -99,8 +99,8 @@ impl Redis {
         let when = self.clock.wall_seconds();
         self.app_was_ended(app, when);
         self.endings.later(
-            RecordKey::of_name(app.as_str()),
-            Ending::App {
+            RecordKey::from_name(app.as_str()),
+            PendingRevocation::App {
                 app: app.clone(),
                 when,
             },
@@ -110,7 +110,7 @@ impl Redis {
     /// An app session made room for another of its sign-in.
     pub fn forget_app(&self, key: RecordKey) {
         self.absent.insert(key, self.clock.now());
-        self.endings.later(key, Ending::Session);
+        self.endings.later(key, PendingRevocation::Session);
     }
 
     /// A sign-in under this key begins now, though one was ended: the second in which it begins is
@@ -156,7 +156,7 @@ impl Redis {
     }
 
     /// Somebody is to be signed out as soon as the store says which sign-ins are theirs.
-    pub fn owe(&self, owed: Owed) {
+    pub fn owe(&self, owed: DeferredLogout) {
         let mut all = self
             .endings
             .owed
@@ -168,7 +168,7 @@ impl Redis {
     }
 
     /// Who is; they are not afterwards.
-    pub fn owed(&self) -> Vec<Owed> {
+    pub fn owed(&self) -> Vec<DeferredLogout> {
         mem::take(
             &mut *self
                 .endings
@@ -219,14 +219,14 @@ impl Redis {
                 .contains_key(&key);
             if !unsent {
                 self.endings
-                    .later(*key, Ending::SignIn { when, again: true });
+                    .later(*key, PendingRevocation::SignIn { when, again: true });
             }
         }
         for (app, when) in self.endings.apps.iter().filter(|(_, when)| *when >= oldest) {
-            let key = RecordKey::of_name(app.as_str());
+            let key = RecordKey::from_name(app.as_str());
             self.endings.later(
                 key,
-                Ending::App {
+                PendingRevocation::App {
                     app: AppId::clone(&app),
                     when,
                 },
@@ -243,7 +243,7 @@ impl Redis {
         if !self.link.is_up() {
             return;
         }
-        let unsent: Vec<(RecordKey, Ending)> = {
+        let unsent: Vec<(RecordKey, PendingRevocation)> = {
             let unsent = self
                 .endings
                 .unsent
@@ -277,24 +277,27 @@ impl Redis {
         }
     }
 
-    async fn tell(&self, key: RecordKey, ending: Ending) {
-        if !matches!(self.tell_one(key, &ending).await, Err(StoreError::Away)) {
+    async fn tell(&self, key: RecordKey, ending: PendingRevocation) {
+        if !matches!(
+            self.tell_one(key, &ending).await,
+            Err(StoreError::Unavailable)
+        ) {
             self.endings.take_out(&key, &ending);
         }
     }
 
-    async fn tell_one(&self, key: RecordKey, ending: &Ending) -> Result<(), StoreError> {
+    async fn tell_one(&self, key: RecordKey, ending: &PendingRevocation) -> Result<(), StoreError> {
         let kept_for = self.lifetime.saturating_add(GRACE);
         match ending {
-            Ending::App { app, when } => {
+            PendingRevocation::App { app, when } => {
                 let mut call = self.scripts.revoke.key(revoked(app));
                 call.arg(when).arg(kept_for);
                 self.link.script::<i64>(&call).await?;
                 self.announce(&Announcement::EndedApp(app.clone(), *when))
                     .await
             }
-            Ending::SignIn { when, again } => {
-                let (record, tombstone) = names(Table::SignIns, key);
+            PendingRevocation::SignIn { when, again } => {
+                let (record, tombstone) = names(RecordKind::SignIn, key);
                 let mut call = self.scripts.end.key(record);
                 call.key(tombstone)
                     .arg(when)
@@ -304,8 +307,8 @@ impl Redis {
                 self.was_ended(key, when);
                 self.announce(&Announcement::Ended(key, when)).await
             }
-            Ending::Session => {
-                let (record, _) = names(Table::Apps, key);
+            PendingRevocation::Session => {
+                let (record, _) = names(RecordKind::AppSession, key);
                 self.link
                     .command::<i64>(cmd("DEL").arg(record))
                     .await

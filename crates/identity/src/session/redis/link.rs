@@ -80,10 +80,10 @@ pub enum StoreError {
     /// No connection, no answer in time, or the server does not work now, or not for us. It may
     /// later.
     #[error("the session store cannot be used now")]
-    Away,
+    Unavailable,
     /// There is something else where a record should be.
     #[error("a key in the session store has an unexpected type")]
-    Foreign,
+    WrongType,
 }
 
 /// The connection.
@@ -101,7 +101,7 @@ struct Live {
 }
 
 /// What happens on the link.
-pub enum News {
+pub enum LinkEvent {
     /// There is a connection, a new one.
     Connected,
     /// Somebody announced this.
@@ -163,7 +163,7 @@ impl Link {
     fn live(&self) -> Result<Arc<Live>, StoreError> {
         self.current.load_full().ok_or_else(|| {
             self.metrics.store("away");
-            StoreError::Away
+            StoreError::Unavailable
         })
     }
 
@@ -180,7 +180,7 @@ impl Link {
             Ok(Err(error)) if is_foreign(&error) => {
                 self.metrics.store("foreign");
                 tracing::warn!(%error, "a key in the session store has an unexpected type");
-                Err(StoreError::Foreign)
+                Err(StoreError::WrongType)
             }
             Ok(Err(error)) => {
                 self.metrics.store("error");
@@ -188,13 +188,13 @@ impl Link {
                 if error.is_io_error() || is_of_another_server(&error) {
                     self.lose(live);
                 }
-                Err(StoreError::Away)
+                Err(StoreError::Unavailable)
             }
             Err(_) => {
                 self.metrics.store("timeout");
                 tracing::warn!("the session store did not answer within 1 s");
                 self.lose(live);
-                Err(StoreError::Away)
+                Err(StoreError::Unavailable)
             }
         }
     }
@@ -212,7 +212,7 @@ impl Link {
 
     /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not
     /// wait.
-    pub async fn keep(&self, tell: impl Fn(News)) {
+    pub async fn keep(&self, tell: impl Fn(LinkEvent)) {
         let (mut pause, mut told) = (PAUSE, false);
         loop {
             match time::timeout(DEADLINE, self.connect())
@@ -231,7 +231,7 @@ impl Link {
                         Instant::now(),
                     );
                     self.current.store(Some(live.clone()));
-                    tell(News::Connected);
+                    tell(LinkEvent::Connected);
                     follow(&live, pushes, &tell).await;
                     self.current.store(None);
                     self.metrics.store_up.set(0);
@@ -319,7 +319,11 @@ impl Link {
 }
 
 /// Until the connection is no more.
-async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell: &impl Fn(News)) {
+async fn follow(
+    live: &Live,
+    mut pushes: mpsc::UnboundedReceiver<PushInfo>,
+    tell: &impl Fn(LinkEvent),
+) {
     let mut connection = live.connection.clone();
     let mut ask = time::interval(ASK_EVERY);
     loop {
@@ -327,7 +331,7 @@ async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell
             push = pushes.recv() => match push {
                 Some(PushInfo { kind: PushKind::Message, data }) => {
                     if let [_, Value::BulkString(text)] = data.as_slice() {
-                        tell(News::Announced(text.clone()));
+                        tell(LinkEvent::Announced(text.clone()));
                     }
                 }
                 Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,

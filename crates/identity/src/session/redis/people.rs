@@ -3,7 +3,7 @@
 use redis::cmd;
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::{Redis, StoreError, Table, names, scripts::GRACE};
+use super::{RecordKind, Redis, StoreError, names, scripts::GRACE};
 use crate::session::{
     cookie::{NewId, RecordKey},
     keys::Purpose,
@@ -19,7 +19,7 @@ const LOCKED_FOR: u64 = 30_000;
 const TICKET_FOR: u64 = 30_000;
 
 /// The right to ask the provider about somebody. Given back by [`Redis::unlock`], or by time.
-pub struct ProofLock {
+pub struct RefreshLock {
     name: String,
     holder: String,
 }
@@ -47,7 +47,7 @@ impl Redis {
             for key in live
                 .iter()
                 .take(room)
-                .filter_map(|key| RecordKey::of_hex(key))
+                .filter_map(|key| RecordKey::from_hex(key))
             {
                 self.end(key, None);
                 over.push(key);
@@ -77,10 +77,10 @@ impl Redis {
     async fn parted(&self, keys: Vec<String>) -> Result<(Vec<String>, Vec<String>), StoreError> {
         let (mut live, mut dead) = (Vec::new(), Vec::new());
         for key in keys {
-            let there = match RecordKey::of_hex(&key) {
+            let there = match RecordKey::from_hex(&key) {
                 Some(of) => {
                     self.link
-                        .command::<i64>(cmd("EXISTS").arg(names(Table::SignIns, of).0))
+                        .command::<i64>(cmd("EXISTS").arg(names(RecordKind::SignIn, of).0))
                         .await?
                         > 0
                 }
@@ -106,7 +106,7 @@ impl Redis {
             .await?;
         Ok(keys
             .iter()
-            .filter_map(|key| RecordKey::of_hex(key))
+            .filter_map(|key| RecordKey::from_hex(key))
             .collect())
     }
 
@@ -121,7 +121,7 @@ impl Redis {
             .await?;
         Ok(keys
             .iter()
-            .filter_map(|key| RecordKey::of_hex(key))
+            .filter_map(|key| RecordKey::from_hex(key))
             .collect())
     }
 
@@ -129,10 +129,10 @@ impl Redis {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn lock(&self, key: RecordKey) -> Result<Option<ProofLock>, StoreError> {
+    pub async fn lock(&self, key: RecordKey) -> Result<Option<RefreshLock>, StoreError> {
         let name = format!("ludgate:l:{{{}}}", key.hex());
         let holder = NewId::random()
-            .map_err(|_| StoreError::Away)?
+            .map_err(|_| StoreError::Unavailable)?
             .as_str()
             .to_owned();
         let taken: Option<String> = self
@@ -146,11 +146,11 @@ impl Redis {
                     .arg(LOCKED_FOR),
             )
             .await?;
-        Ok(taken.map(|_| ProofLock { name, holder }))
+        Ok(taken.map(|_| RefreshLock { name, holder }))
     }
 
     /// Gives it back. Where the store cannot be told, time does.
-    pub async fn unlock(&self, lock: ProofLock) {
+    pub async fn unlock(&self, lock: RefreshLock) {
         let mut call = self.scripts.unlock.key(lock.name);
         call.arg(lock.holder);
         let _ = self.link.script::<i64>(&call).await;
@@ -187,7 +187,7 @@ impl Redis {
     ) -> Result<Option<T>, StoreError> {
         let sealed: Option<String> =
             match self.link.command(cmd("GETDEL").arg(ticket_name(key))).await {
-                Err(StoreError::Foreign) => None,
+                Err(StoreError::WrongType) => None,
                 taken => taken?,
             };
         let plain = sealed.and_then(|sealed| self.keys.open(Purpose::Sessions, &sealed).ok());
@@ -229,15 +229,15 @@ impl Redis {
 }
 
 fn used_name(token: &str) -> String {
-    format!("ludgate:j:{}", RecordKey::of_name(token).hex())
+    format!("ludgate:j:{}", RecordKey::from_name(token).hex())
 }
 
 fn of_subject(subject: &str) -> String {
-    format!("ludgate:p:{}", RecordKey::of_name(subject).hex())
+    format!("ludgate:p:{}", RecordKey::from_name(subject).hex())
 }
 
 fn of_session(session: &str) -> String {
-    format!("ludgate:o:{}", RecordKey::of_name(session).hex())
+    format!("ludgate:o:{}", RecordKey::from_name(session).hex())
 }
 
 fn ticket_name(key: RecordKey) -> String {

@@ -11,7 +11,7 @@ use crate::{
     model::clock::{Moment, millis},
     session::{
         cookie::RecordKey,
-        record::{SignIn, window::Window},
+        record::{SignIn, window::Deadlines},
     },
 };
 
@@ -20,11 +20,11 @@ const MOST: u64 = 100_000;
 
 /// By the key of the record: whose it was, and until when that is remembered.
 #[derive(Debug)]
-pub(super) struct Lapsed(Cache<RecordKey, (Arc<str>, Moment)>);
+pub(super) struct RecentlyExpired(Cache<RecordKey, (Arc<str>, Moment)>);
 
-impl Default for Lapsed {
+impl Default for RecentlyExpired {
     fn default() -> Self {
-        Lapsed(
+        RecentlyExpired(
             Cache::builder()
                 .max_capacity(MOST)
                 .eviction_policy(EvictionPolicy::lru())
@@ -35,7 +35,13 @@ impl Default for Lapsed {
 
 impl Sessions {
     /// Remembers whose it was, unless somebody ended it.
-    pub(super) fn lapse(&self, key: RecordKey, sign_in: &SignIn, window: &Window, is_ended: bool) {
+    pub(super) fn lapse(
+        &self,
+        key: RecordKey,
+        sign_in: &SignIn,
+        window: &Deadlines,
+        is_ended: bool,
+    ) {
         let until = self.until(window);
         if !is_ended && self.now() < until {
             self.lapsed
@@ -44,7 +50,7 @@ impl Sessions {
         }
     }
 
-    fn until(&self, window: &Window) -> Moment {
+    fn until(&self, window: &Deadlines) -> Moment {
         Moment(window.shuts().saturating_add(millis(self.idle())))
     }
 
@@ -57,7 +63,7 @@ impl Sessions {
     /// Whose session one of these cookies named, if it ended by itself less than a window ago.
     pub fn lapsed<'c>(&self, cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
         let now = self.now();
-        let mut known = cookies.filter_map(RecordKey::of).filter_map(|key| {
+        let mut known = cookies.filter_map(RecordKey::parse).filter_map(|key| {
             if let Some(sign_in) = self.sign_ins.get(&key) {
                 let counts = !sign_in.is_ended() && now < self.until(sign_in.window());
                 return counts.then(|| Arc::from(&*sign_in.principal().subject));

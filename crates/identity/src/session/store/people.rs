@@ -18,7 +18,7 @@ const PER_PERSON: usize = 50;
 
 /// Whose sign-ins there are.
 #[derive(Debug, Default)]
-pub(super) struct People {
+pub(super) struct BySubject {
     /// Oldest first.
     by_subject: HashMap<Box<str>, VecDeque<Weak<SignIn>>>,
     /// By the session that the provider has for them.

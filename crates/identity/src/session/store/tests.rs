@@ -243,7 +243,8 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
         arvados: Some(crate::model::secret::Secret::new("v2/token")),
         ..ProviderTokens::default()
     };
-    let by_token = sessions.begin_for_token(RecordKey::of_token("v2/token"), person("bob"), tokens);
+    let by_token =
+        sessions.begin_for_token(RecordKey::from_token("v2/token"), person("bob"), tokens);
     let (id, _) = sessions
         .mint(&by_token, &grp(), &VirtualHost::Site)
         .expect("a session");
