@@ -33,7 +33,7 @@ use crate::{
         vhost::VirtualHost,
     },
     ops::{http_client::CallCounter, logging},
-    route::{Route, host::named, path::route},
+    route::{Route, host::parse_label, path::route},
     settings::{self, resolve_kubernetes::Kubernetes},
 };
 

@@ -160,27 +160,27 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
             .await;
         browser.click("a[href*=\"login_as=alice\"]").await;
     };
-    for lookup in [
+    for here in [
         secure.site("/apps/grp/x?y#/deep/link"),
         secure.host("grp", "/x#part"),
     ] {
-        browser.open(&lookup).await;
+        browser.open(&here).await;
         browser
-            .wait_for_url(|url| url == lookup || url.starts_with(secure.provider.issuer()))
+            .wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer()))
             .await;
-        if browser.url().await != lookup {
+        if browser.url().await != here {
             click_alice().await;
         }
-        browser.wait_for_url(|url| url == lookup).await;
+        browser.wait_for_url(|url| url == here).await;
     }
-    for lookup in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
-        browser.open(&lookup).await;
+    for here in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
+        browser.open(&here).await;
         browser
-            .wait_for_url(|url| url == lookup || url.starts_with(secure.provider.issuer()))
+            .wait_for_url(|url| url == here || url.starts_with(secure.provider.issuer()))
             .await;
-        if browser.url().await != lookup {
+        if browser.url().await != here {
             click_alice().await;
-            browser.wait_for_url(|url| url == lookup).await;
+            browser.wait_for_url(|url| url == here).await;
         }
         secure
             .manual_clock
@@ -207,7 +207,7 @@ async fn in_a_browser_a_fragment_survives_and_a_window_renews_the_session_of_a_p
             200,
             "{here}: with the page never left"
         );
-        assert_eq!(browser.url().await, lookup);
+        assert_eq!(browser.url().await, here);
     }
     browser.close().await;
 }
