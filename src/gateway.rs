@@ -40,7 +40,7 @@ use crate::{
     identity::{oidc::Oidc, rechecks::Rechecks},
     model::{clock::Clock, policy_changes::PolicyChanges},
     ops::line_sink::LineSink,
-    session::store::Sessions,
+    session::Sessions,
 };
 use form_budget::FormBudget;
 use metrics::GatewayMetrics;

@@ -51,7 +51,9 @@ use crate::{
         tls_client::NoCertificate,
     },
     peer,
-    session::{keys::KeyRing, metrics::SessionMetrics, redis::Redis, store::Sessions},
+    session::{
+        Sessions, handoff_file::HandoffFile, keys::KeyRing, metrics::SessionMetrics, redis::Redis,
+    },
     settings::{Settings, resolve_kubernetes::Kubernetes},
 };
 use watched_files::{keep_taking_over, renew, renew_keys, take_over};
@@ -219,12 +221,17 @@ pub async fn start(settings: Settings, options: Options) -> Result<Running, Star
             session.lifetime,
         )
     });
-    let sessions = Sessions::new(session, clock.clone(), policy_changes.clone(), metrics);
     let sessions = Arc::new(match store {
-        Some(store) => sessions.sharing(store),
-        None => sessions,
+        Some(store) => Sessions::replicated(
+            session,
+            clock.clone(),
+            policy_changes.clone(),
+            metrics,
+            store,
+        ),
+        None => Sessions::new(session, clock.clone(), policy_changes.clone(), metrics),
     });
-    tokio::spawn(sessions.clone().keep_up());
+    tokio::spawn(sessions.replication.clone().run());
     let rechecks = oidc.as_ref().map(|oidc| {
         let (policy_changes, clock, control) =
             (policy_changes.clone(), clock.clone(), Handle::current());
@@ -476,17 +483,15 @@ impl Running {
         }
         if let Some(Leaves { file, keys, looks }) = leaves {
             looks.abort();
-            match gateway
-                .sessions
-                .hand_over(&file, &keys, gateway.clock.wall_seconds())
-            {
+            let wall_seconds = gateway.clock.wall_seconds();
+            match HandoffFile::new(&file, &keys).write(&gateway.sessions.store, wall_seconds) {
                 Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),
                 Err(error) => {
                     tracing::error!(%error, file = %file.display(), "cannot write the session handoff file")
                 }
             }
         }
-        gateway.sessions.tell_the_rest().await;
+        gateway.sessions.replication.flush().await;
         finish.send_replace(true);
         // Joining blocks for as long as a thread needs to drop its tasks.
         let joined = tokio::task::spawn_blocking(move || {

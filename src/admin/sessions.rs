@@ -48,7 +48,8 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     };
     if gateway
         .sessions
-        .bring_all_of(Some(&subject), None)
+        .replication
+        .load_by_subject(Some(&subject), None)
         .await
         .is_err()
     {
@@ -57,10 +58,10 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     let now = gateway.clock.now();
     let list: Vec<_> = gateway
         .sessions
-        .of(&subject)
+        .store.live_sign_ins(&subject)
         .iter()
         .map(|sign_in| {
-            let left = sign_in.time_left(now);
+            let left = sign_in.remaining(now);
             json!({
                 "session": sign_in.key().short(),
                 "apps": sign_in.apps().iter().map(AppId::as_str).collect::<Vec<_>>(),
@@ -77,10 +78,10 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
 pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let sessions = &gateway.sessions;
     let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {
-        let theirs = sessions.of(subject);
+        let theirs = sessions.store.live_sign_ins(subject);
         let meant = theirs.iter().filter(|sign_in| is_meant(sign_in));
         let ended = meant.inspect(|sign_in| {
-            sessions.end(sign_in);
+            sessions.store.revoke(sign_in);
             gateway.revoke_at_provider(sign_in);
         });
         ended.count()
@@ -88,7 +89,10 @@ pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let which = Which::parse(uri);
     let known = match &which {
         Some(Which::Subject(subject) | Which::Session(subject, _)) => {
-            sessions.bring_all_of(Some(subject), None).await
+            sessions
+                .replication
+                .load_by_subject(Some(subject), None)
+                .await
         }
         Some(Which::App(_)) | None => Ok(()),
     };
@@ -97,7 +101,7 @@ pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
         Some(Which::Session(subject, session)) => {
             end(subject, &|sign_in| sign_in.key().short() == *session)
         }
-        Some(Which::App(app)) => sessions.end_of_app(app).await,
+        Some(Which::App(app)) => sessions.revoker.revoke_app(app).await,
         None => return what_is_meant(),
     };
     let query = uri.query().unwrap_or_default();

@@ -23,11 +23,7 @@ use crate::{
         secret::Secret,
         uuid::{Uuid, UuidKind},
     },
-    session::{
-        cookie::RecordKey,
-        record::{ProviderTokens, SignIn},
-        store::Sessions,
-    },
+    session::{Sessions, cookie::RecordKey, provider_tokens::ProviderTokens, record::SignIn},
 };
 
 /// Longest text that is taken for a token, in bytes.
@@ -198,10 +194,10 @@ impl ArvadosTokens {
         client: IpAddr,
     ) -> Result<Option<Arc<SignIn>>, Unavailable> {
         let key = RecordKey::from_token(token.expose());
-        let known = self.sessions.find_for_token(&key, self.clock.now());
+        let known = self.sessions.store.find_for_token(&key, self.clock.now());
         let Some(principal) = self.person(token, client).await? else {
             if let Some(over) = known {
-                self.sessions.end(&over);
+                self.sessions.store.revoke(&over);
             }
             return Ok(None);
         };
@@ -212,7 +208,9 @@ impl ArvadosTokens {
             arvados: Some(token.clone()),
             ..ProviderTokens::default()
         };
-        Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
+        Ok(Some(
+            self.sessions.store.begin_for_token(key, principal, tokens),
+        ))
     }
 
     /// Has the token of a sign-in verified again when that is due, in the background: the request
@@ -222,19 +220,22 @@ impl ArvadosTokens {
         let Some(token) = sign_in.tokens.arvados.clone() else {
             return;
         };
-        if !sign_in.is_proof_due(self.clock.now(), self.sessions.recheck()) {
+        if !sign_in
+            .check()
+            .is_due(self.clock.now(), self.sessions.store.recheck())
+        {
             return;
         }
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
             match this.ask(&token).await {
-                Ok(Some(person)) => sign_in.describe(person.principal, this.clock.now()),
+                Ok(Some(person)) => sign_in.update_principal(person.principal, this.clock.now()),
                 Ok(None) => {
                     tracing::info!(
                         target: "audit", event = "token_ended", subject = %sign_in.principal().subject,
                         session = sign_in.key().short(),
                     );
-                    this.sessions.end(&sign_in);
+                    this.sessions.store.revoke(&sign_in);
                 }
                 Err(Unavailable) => {}
             }

@@ -20,8 +20,9 @@ use crate::{
     session::{
         console_token::{ConsoleToken, TokenFingerprint},
         cookie::RecordKey,
-        record::{ProviderTokens, SignIn},
-        store::Live,
+        live::Live,
+        provider_tokens::ProviderTokens,
+        record::SignIn,
     },
 };
 
@@ -33,10 +34,12 @@ impl Gateway {
         let Some(known) = &sign_in.tokens.console else {
             return true;
         };
-        let is_old = sign_in.is_proof_old(self.clock.now(), self.sessions.recheck());
+        let is_old = sign_in
+            .check()
+            .is_overdue(self.clock.now(), self.sessions.store.recheck());
         for token in presented.iter() {
             let short = TokenFingerprint::from_token(token);
-            if !is_old && known.is(short) {
+            if !is_old && known.matches(short) {
                 return true;
             }
             let Ok(judged) = Box::pin(self.judge_console_token(token)).await else {
@@ -56,13 +59,15 @@ impl Gateway {
     /// ownership matters. It brings no new token, so the one that proved it last counts until it
     /// ends.
     pub fn is_proof_good(&self, sign_in: &SignIn) -> bool {
-        if sign_in.needs_proof() {
+        if sign_in.check().is_required() {
             return false;
         }
         let Some(known) = &sign_in.tokens.console else {
             return true;
         };
-        !sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
+        !sign_in
+            .check()
+            .is_overdue(self.clock.now(), self.sessions.store.recheck())
             || self.clock.wall_seconds() < known.expires()
     }
 
@@ -115,7 +120,7 @@ impl Gateway {
 
     fn sign_in_of(&self, token: &[u8], judged: VerifiedToken) -> Arc<SignIn> {
         let (key, short) = (key_of(token), TokenFingerprint::from_token(token));
-        if let Some(known) = self.sessions.find_for_token(&key, self.clock.now()) {
+        if let Some(known) = self.sessions.store.find_for_token(&key, self.clock.now()) {
             self.prove(&known, judged, short);
             return known;
         }
@@ -125,11 +130,13 @@ impl Gateway {
             console,
             ..ProviderTokens::default()
         };
-        self.sessions.begin_for_token(key, judged.principal, tokens)
+        self.sessions
+            .store
+            .begin_for_token(key, judged.principal, tokens)
     }
 
     fn prove(&self, sign_in: &SignIn, judged: VerifiedToken, short: TokenFingerprint) {
-        sign_in.prove(judged.principal, short, judged.expires, self.clock.now());
+        sign_in.confirm_by_console_token(judged.principal, short, judged.expires, self.clock.now());
     }
 
     async fn judge_console_token(&self, token: &[u8]) -> Result<VerifiedToken, Caller> {

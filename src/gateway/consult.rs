@@ -38,9 +38,8 @@ use crate::{
         site::Site,
     },
     session::{
-        load::SessionLoadError,
-        record::{ProviderTokens, SignIn},
-        store::Live,
+        live::Live, provider_tokens::ProviderTokens, record::SignIn,
+        replication::error::SessionLoadError,
     },
 };
 
@@ -158,9 +157,9 @@ impl Gateway {
             && let Some(session) = asked
                 .recognised
                 .find(headers, app.id(), &arrival.vhost, now)
-            && !session.sign_in().needs_proof()
+            && !session.sign_in().check().is_required()
         {
-            self.sessions.metrics().lookup("app");
+            self.sessions.store.metrics().lookup("app");
             let live = Live::App(session);
             self.recheck(&live);
             return Ok(Consulted::by_session(live, Credential::Cookie));
@@ -194,7 +193,7 @@ impl Gateway {
     ) -> Result<Option<Live>, SessionLoadError> {
         let (app, vhost) = (asked.destination.app.id(), &asked.arrival.vhost);
         let find = || {
-            self.sessions.find(
+            self.sessions.store.find(
                 presented.app.iter(),
                 presented.sign_in.iter(),
                 app,
@@ -203,10 +202,10 @@ impl Gateway {
             )
         };
         let found = find();
-        if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
+        if matches!(found, Some(Live::App(_))) || !self.sessions.replication.is_enabled() {
             return Ok(found);
         }
-        let brought = Box::pin(self.sessions.bring(
+        let brought = Box::pin(self.sessions.replication.load(
             presented.app.iter(),
             presented.sign_in.iter(),
             asked.client,
@@ -278,7 +277,7 @@ impl Gateway {
     /// whose proof is older than `recheck`, is proved again first where groups or ownership matter.
     async fn by_live(&self, live: &Live, app: &App) -> Consulted {
         let sign_in = live.sign_in();
-        if app.spec.access == Access::User && sign_in.needs_proof() {
+        if app.spec.access == Access::User && sign_in.check().is_required() {
             self.recheck(live);
             // Apps may authorize by the groups header, so it carries none that were not proved.
             let principal = Arc::new(sign_in.principal().without_groups());
@@ -291,12 +290,12 @@ impl Gateway {
                 ..Consulted::by_session(live.clone(), Credential::Cookie)
             };
         }
-        if !sign_in.needs_proof() || self.proves(sign_in).await {
+        if !sign_in.check().is_required() || self.proves(sign_in).await {
             self.recheck(live);
             return Consulted::by_session(live.clone(), Credential::Cookie);
         }
         // If asking the provider again cannot help, the person may sign in again.
-        let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
+        let is_over = !live.is_live(self.clock.now()) || sign_in.check().is_unusable();
         Consulted::without_session(if is_over {
             Caller::Anonymous
         } else {
@@ -307,7 +306,7 @@ impl Gateway {
     /// Whether the person of a sign-in can be proved now.
     pub async fn proves(&self, sign_in: &Arc<SignIn>) -> bool {
         match &self.rechecks {
-            Some(rechecks) => Box::pin(rechecks.prove(sign_in)).await,
+            Some(rechecks) => Box::pin(rechecks.run_required(sign_in)).await,
             None => false,
         }
     }
@@ -317,7 +316,7 @@ impl Gateway {
         if let Some(oidc) = &self.oidc {
             let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
             self.control
-                .spawn(async move { oidc.revoke(&sign_in).await });
+                .spawn(async move { oidc.revoke_refresh_token(&sign_in).await });
         }
     }
 
@@ -333,7 +332,7 @@ impl Gateway {
             (Some(arvados), _) if of_arvados.is_some() => arvados.recheck(sign_in),
             // The console's token is looked at on every request.
             (_, Some(rechecks)) if of_arvados.is_none() && console.is_none() => {
-                rechecks.when_due(sign_in)
+                rechecks.start_if_due(sign_in)
             }
             (_, _) => {}
         }

@@ -32,8 +32,8 @@ use crate::{
     },
     route::Endpoint,
     session::{
-        cookie::RecordKey, load::SessionLoadError, record::SignIn, shared::StoreUnavailable,
-        store::Live,
+        cookie::RecordKey, live::Live, record::SignIn, replication::error::SessionLoadError,
+        replication::error::StoreUnavailable,
     },
     streams::{Revocation, Streams},
 };
@@ -104,10 +104,12 @@ impl Call<'_> {
         let sessions = &self.gateway.sessions;
         match self.cookies() {
             Some(presented)
-                if sessions.are_shared() && self.arrival.provenance != Provenance::Foreign =>
+                if sessions.replication.is_enabled()
+                    && self.arrival.provenance != Provenance::Foreign =>
             {
                 let loaded = sessions
-                    .bring(presented.app.iter(), presented.sign_in.iter(), client)
+                    .replication
+                    .load(presented.app.iter(), presented.sign_in.iter(), client)
                     .await;
                 // A client over its look-up limit may still sign in.
                 if loaded == Err(SessionLoadError::Unavailable) {
@@ -155,13 +157,14 @@ impl Call<'_> {
         let presented = self.cookies()?;
         self.gateway
             .sessions
+            .store
             .find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
     }
 
     /// Who asks: by the sign-in of this browser, else a bearer token, else the console's.
     pub async fn asked_by(&self) -> Consulted {
         if let Some(sign_in) = self.sign_in() {
-            if sign_in.needs_proof() && !self.gateway.proves(&sign_in).await {
+            if sign_in.check().is_required() && !self.gateway.proves(&sign_in).await {
                 return Consulted::without_session(Caller::Unverifiable);
             }
             return Consulted::by_session(Live::SignIn(sign_in), Credential::Cookie);

@@ -11,7 +11,7 @@ use crate::{
     route::path::RENEWED,
     session::{
         keys::{KeyRing, Purpose},
-        written::StoredVirtualHost,
+        stored::StoredVirtualHost,
     },
 };
 
@@ -88,7 +88,7 @@ impl Parked {
         let plain = keys.open(Purpose::ParkedForm, sealed).ok()?;
         let parked: Parked = serde_json::from_slice(&plain).ok()?;
         let is_young = (-SKEW..=MAX_AGE).contains(&now.saturating_sub(parked.came));
-        (is_young && parked.vhost.read() == Some(*vhost)).then_some(parked)
+        (is_young && parked.vhost.to_vhost() == Some(*vhost)).then_some(parked)
     }
 }
 

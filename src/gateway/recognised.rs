@@ -15,7 +15,7 @@ use http::{HeaderMap, header};
 use crate::{
     incoming::cookies::Presented,
     model::{app::AppId, clock::Moment, vhost::VirtualHost},
-    session::{record::AppSession, store::Live},
+    session::{live::Live, record::AppSession},
 };
 
 /// Of one connection.
@@ -81,7 +81,7 @@ mod tests {
         },
         ops::metrics::Registry,
         session::{
-            SessionSettings, metrics::SessionMetrics, record::ProviderTokens, store::Sessions,
+            SessionSettings, Sessions, metrics::SessionMetrics, provider_tokens::ProviderTokens,
         },
     };
 
@@ -104,6 +104,7 @@ mod tests {
         );
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
         let (_, sign_in) = sessions
+            .store
             .begin(person, ProviderTokens::default())
             .expect("random bytes");
         let (grp, other) = (
@@ -125,6 +126,7 @@ mod tests {
         };
         assert!(!find(&line("a=1"), &grp), "nothing was noted");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1; b=2", &Live::App(session.clone()));
@@ -135,15 +137,17 @@ mod tests {
         let mut two = line("a=1; b=2");
         two.append(header::COOKIE, HeaderValue::from_static("c=3"));
         assert!(!find(&two, &grp) && !find(&HeaderMap::new(), &grp));
-        session.end();
+        session.revoke();
         assert!(!find(&line("a=1; b=2"), &grp), "it was ended");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1", &Live::App(session.clone()));
         manual_clock.advance(Duration::from_secs(31 * 60));
         assert!(!find(&line("a=1"), &grp), "it was not used");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         let app = names.app_at(&VirtualHost::Site);

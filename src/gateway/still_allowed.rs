@@ -13,7 +13,7 @@ use crate::{
         secret::Secret,
         vhost::VirtualHost,
     },
-    session::{store::Live, usage::Usage},
+    session::{live::Live, usage::Usage},
     streams::RevocationReason,
 };
 

@@ -46,7 +46,7 @@ use crate::{
         site::Site,
         vhost::VirtualHost,
     },
-    session::{cookie, store::Live, usage::Usage},
+    session::{cookie, live::Live, usage::Usage},
     streams::Streams,
 };
 use resume::Resumed;
@@ -430,7 +430,7 @@ impl DataThread {
         } = consulted;
         let asked = Instant::now();
         if let Some(live) = &live {
-            gateway.sessions.touch(live, gateway.clock.at(asked));
+            gateway.sessions.store.touch(live, gateway.clock.at(asked));
         }
         let minted = match &live {
             // The cookie would not come back to an address above its path, and each visit would
@@ -443,8 +443,8 @@ impl DataThread {
             Some((live, line)) => (Some(live), Some(line)),
             None => (live, None),
         };
-        let usage =
-            live.map(|live| Usage::new(gateway.sessions.clone(), live, gateway.clock.clone()));
+        let usage = live
+            .map(|live| Usage::new(gateway.sessions.store.clone(), live, gateway.clock.clone()));
         let context = request_headers::Context {
             site,
             standing: &wire.connection.standing,
@@ -557,8 +557,13 @@ impl DataThread {
         let (id, session) = self
             .gateway
             .sessions
+            .store
             .mint(sign_in, permit.app().id(), vhost)?;
-        self.gateway.sessions.keep_app(&session).await;
+        self.gateway
+            .sessions
+            .replication
+            .save_app_session(&session)
+            .await;
         let path = format!("{}/", permit.app().mount);
         let line = cookie::set(
             &site.cookies.app_at(vhost),

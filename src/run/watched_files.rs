@@ -11,7 +11,7 @@ use crate::{
     gateway::Gateway,
     listener::{metrics::ListenerMetrics, tls::Certificates},
     model::clock::Clock,
-    session::keys::KeyRing,
+    session::{handoff_file::HandoffFile, keys::KeyRing},
 };
 
 /// Files that may change are looked at this often.
@@ -19,10 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Takes what a process before has left, if there is something.
 pub(super) fn take_over(gateway: &Gateway, file: &Path, keys: &KeyRing) {
-    match gateway
-        .sessions
-        .take_over(file, keys, gateway.clock.wall_seconds())
-    {
+    let wall_seconds = gateway.clock.wall_seconds();
+    match HandoffFile::new(file, keys).restore(&gateway.sessions.store, wall_seconds) {
         Ok(None) => {}
         Ok(Some(sign_ins)) => tracing::info!(sign_ins, "restored sessions from the handoff file"),
         Err(error) => {

@@ -27,7 +27,7 @@ async fn an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that() {
             .script(redirect(&location.replace("HOST", &world.host)));
         assert_eq!(alice.open("/apps/nx/").await.status(), 308);
         world.backend("nx").script(None);
-        let sessions = world.running.gateway.sessions.count();
+        let sessions = world.running.gateway.sessions.store.count();
         for _ in 0..3 {
             let page = alice.open("/apps/nx?q").await;
             assert_eq!(
@@ -38,7 +38,7 @@ async fn an_app_that_redirects_to_its_path_without_a_slash_is_asked_for_that() {
             assert_eq!(world.backend("nx").last().target(), "/apps/nx?q");
         }
         assert_eq!(
-            world.running.gateway.sessions.count(),
+            world.running.gateway.sessions.store.count(),
             sessions,
             "no session for each visit"
         );

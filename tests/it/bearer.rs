@@ -40,7 +40,7 @@ async fn row_20_a_token_of_our_issuer_authorises_is_removed_and_makes_no_session
             .status(),
         403
     );
-    assert_eq!(world.running.gateway.sessions.count(), 0);
+    assert_eq!(world.running.gateway.sessions.store.count(), 0);
     world.check_oracles().await;
 }
 

@@ -111,7 +111,7 @@ async fn a_token_that_does_not_hold_is_nobody_and_is_asked_to_sign_in() {
         assert_eq!(browser.open("/apps/grp/").await.status(), 302, "{bad:.40}");
         assert_eq!(fetch(&mut browser, "pub").await.status(), 200, "{bad:.40}");
     }
-    assert_eq!(world.running.gateway.sessions.count(), 0);
+    assert_eq!(world.running.gateway.sessions.store.count(), 0);
     assert_eq!(world.backend("grp").count(), 0);
 }
 

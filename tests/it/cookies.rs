@@ -29,9 +29,9 @@ async fn row_21_the_first_authorised_request_makes_the_session_and_is_forwarded_
 async fn row_21_a_refused_request_makes_no_session() {
     let world = World::new().await.ready().await;
     let mut bob = world.signed_in("bob").await;
-    let before = world.running.gateway.sessions.count();
+    let before = world.running.gateway.sessions.store.count();
     assert!(bob.fetch("/apps/grp/x").await.all("set-cookie").is_empty());
-    assert_eq!(world.running.gateway.sessions.count(), before);
+    assert_eq!(world.running.gateway.sessions.store.count(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,7 +267,7 @@ async fn a_planted_app_cookie_does_not_switch_the_session() {
     // Those that come first, for their longer path, neither hide the real one nor have another
     // made.
     let (own, sign_in) = (session(&alice), alice.value("ludgate").expect("a sign-in"));
-    let before = world.running.gateway.sessions.count();
+    let before = world.running.gateway.sessions.store.count();
     for count in [4, 5, 30] {
         let junk: String = (0..count)
             .map(|n| format!("{name}={:A<43}; ", format!("{n}x")))
@@ -282,6 +282,6 @@ async fn a_planted_app_cookie_does_not_switch_the_session() {
             "{count}"
         );
     }
-    assert_eq!(world.running.gateway.sessions.count(), before);
+    assert_eq!(world.running.gateway.sessions.store.count(), before);
     world.check_oracles().await;
 }

@@ -404,11 +404,11 @@ async fn fifty_tabs_on_one_host_share_one_bind_cookie_and_each_lands_on_its_own_
 async fn a_public_app_on_its_host_asks_nobody_and_makes_no_session() {
     let world = World::new().await.ready().await;
     let mut visitor = Origins::new(&world);
-    let before = world.running.gateway.sessions.count();
+    let before = world.running.gateway.sessions.store.count();
     let answer = visitor.open(&format!("{}/x", world.on_host("pub"))).await;
     assert_eq!(answer.status(), 200);
     assert!(answer.all("set-cookie").is_empty());
-    assert_eq!(world.running.gateway.sessions.count(), before);
+    assert_eq!(world.running.gateway.sessions.store.count(), before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -450,5 +450,5 @@ async fn who_is_handed_over_again_and_again_is_locked_out_of_nothing() {
         .follow(&format!("{}/", world.on_host("usr")), "nobody")
         .await;
     assert_eq!(answer.status(), 200);
-    assert!(world.running.gateway.sessions.count() <= 2 + 64);
+    assert!(world.running.gateway.sessions.store.count() <= 2 + 64);
 }

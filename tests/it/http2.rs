@@ -363,11 +363,11 @@ async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
         .expect("an answer");
     let sign_in = alice.value("ludgate").expect("a sign-in");
     let sessions = &world.running.gateway.sessions;
-    let sign_in = sessions.find_sign_in(
+    let sign_in = sessions.store.find_sign_in(
         [sign_in.as_bytes()].into_iter(),
         world.running.gateway.clock.now(),
     );
-    sessions.end(&sign_in.expect("signed in"));
+    sessions.store.revoke(&sign_in.expect("signed in"));
     let mut rest = Vec::new();
     tokio::time::timeout(PATIENCE, tunnel.read_to_end(&mut rest))
         .await

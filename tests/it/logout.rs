@@ -50,6 +50,7 @@ pub fn session_of(world: &World, browser: &Browser) -> String {
     let gateway = &world.running.gateway;
     let sign_in = gateway
         .sessions
+        .store
         .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
     sign_in
         .expect("signed in")

@@ -228,8 +228,9 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let cookie = bob.value("ludgate").expect("a sign-in");
     let found = gateway
         .sessions
+        .store
         .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now());
-    gateway.sessions.end(&found.expect("signed in"));
+    gateway.sessions.store.revoke(&found.expect("signed in"));
     assert!(
         !is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
         "signed out"

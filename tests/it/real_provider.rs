@@ -383,7 +383,10 @@ async fn ten_tabs_sign_in_at_the_certified_provider_and_each_lands_on_its_own_pa
         ));
     }
     assert_eq!(
-        (browser.jar.len(), world.running.gateway.sessions.count()),
+        (
+            browser.jar.len(),
+            world.running.gateway.sessions.store.count()
+        ),
         (1, 0),
         "one cookie, no memory"
     );

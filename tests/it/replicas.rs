@@ -241,9 +241,10 @@ fn proved(world: &World, browser: &Browser) -> Duration {
     );
     let sign_in = gateway
         .sessions
+        .store
         .find_sign_in([cookie.as_bytes()].into_iter(), now)
         .expect("signed in");
-    Duration::from_millis(now.0 - sign_in.proved().0)
+    Duration::from_millis(now.0 - sign_in.check().confirmed_at().0)
 }
 
 #[tokio::test(flavor = "multi_thread")]

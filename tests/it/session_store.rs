@@ -279,10 +279,11 @@ async fn a_sign_in_that_is_told_by_many_tasks_at_once_counts_once() {
     );
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = sessions
+        .store
         .find_sign_in([cookie.as_bytes()].into_iter(), clock.now())
         .expect("signed in");
-    sign_in.window().forget_told();
-    futures_util::future::join_all((0..32).map(|_| sessions.keep(&sign_in))).await;
+    sign_in.deadlines().mark_unstored();
+    futures_util::future::join_all((0..32).map(|_| sessions.replication.save(&sign_in))).await;
     let lists = redis.keys("ludgate:p:").await;
     assert_eq!(lists.len(), 1, "one person: {lists:?}");
     assert_eq!(redis.run::<i64>(redis::cmd("LLEN").arg(&lists[0])).await, 1);

@@ -95,7 +95,12 @@ fn alive_until(world: &World) -> usize {
     let gateway = &world.running.gateway;
     let now = gateway.clock.now();
     (0..40)
-        .filter(|minute| gateway.sessions.any_live_at(now.after(*minute * MINUTE)))
+        .filter(|minute| {
+            gateway
+                .sessions
+                .store
+                .any_live_at(now.after(*minute * MINUTE))
+        })
         .count()
 }
 

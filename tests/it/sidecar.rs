@@ -159,7 +159,7 @@ async fn nobody_is_asked_by_ludgate_to_sign_in_at_the_console() {
         );
         assert!(browser.jar.is_empty(), "{from:?}: Ludgate sets no cookie");
     }
-    assert_eq!(world.running.gateway.sessions.count(), 0);
+    assert_eq!(world.running.gateway.sessions.store.count(), 0);
     assert_eq!(
         world.log.line_with("\"path\":\"/home\"").await["reason"],
         "console"

@@ -259,7 +259,7 @@ async fn row_28_fifty_tabs_sign_in_at_once_and_each_lands_on_its_own_page() {
     }
     assert_eq!(browser.jar.len(), 1, "{:?}", browser.jar);
     assert_eq!(
-        world.running.gateway.sessions.count(),
+        world.running.gateway.sessions.store.count(),
         0,
         "visitors cost no memory"
     );

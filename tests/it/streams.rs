@@ -34,11 +34,11 @@ async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of
     assert!(socket.carries().await && others.carries().await);
     let sessions = &world.running.gateway.sessions;
     let cookie = alice.value("ludgate").expect("a sign-in");
-    let sign_in = sessions.find_sign_in(
+    let sign_in = sessions.store.find_sign_in(
         [cookie.as_bytes()].into_iter(),
         world.running.gateway.clock.now(),
     );
-    sessions.end(&sign_in.expect("signed in"));
+    sessions.store.revoke(&sign_in.expect("signed in"));
     assert_eq!(socket.farewell().await, Some(1008), "the WebSocket ended");
     assert!(stream.is_closed().await, "the event stream ended");
     assert!(others.carries().await, "bob's goes on");
@@ -122,6 +122,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
     let cookie = alice.value("ludgate").expect("a sign-in");
     let sign_in = gateway
         .sessions
+        .store
         .find_sign_in([cookie.as_bytes()].into_iter(), gateway.clock.now())
         .expect("signed in");
     let claims = ludgate::model::principal::PersonClaims {
@@ -129,7 +130,7 @@ async fn a_lost_group_ends_the_streams_that_needed_it() {
         ..Default::default()
     };
     let now = world.running.gateway.clock.now();
-    sign_in.describe(
+    sign_in.update_principal(
         std::sync::Arc::new(ludgate::model::principal::Principal::new(claims, &[])),
         now,
     );

@@ -31,9 +31,9 @@ use crate::{
     session::{
         bind::{BindHash, is_bind, new_bind},
         cookie::{self, NoRandomness},
-        handover::Ticket,
+        live::Live,
         record::SignIn,
-        store::Live,
+        ticket::Ticket,
     },
 };
 
@@ -134,6 +134,7 @@ impl Call<'_> {
         let now = self.gateway.clock.now();
         self.gateway
             .sessions
+            .store
             .touch(&Live::SignIn(sign_in.clone()), now);
         let ticket = Ticket {
             vhost,
@@ -141,9 +142,9 @@ impl Call<'_> {
             bind,
             sign_in: sign_in.clone(),
             target: target.to_owned(),
-            made: now,
+            issued_at: now,
         };
-        match self.gateway.sessions.give_ticket(ticket).await {
+        match self.gateway.sessions.tickets.issue(ticket).await {
             Ok(id) => {
                 let enter = site.url(&vhost, &format!("{ENTER}?ticket={}", id.as_str()));
                 respond::redirect(StatusCode::SEE_OTHER, &enter)
@@ -198,7 +199,8 @@ impl Call<'_> {
         let ticket = self.query("ticket").ok().flatten().unwrap_or_default();
         let taken = gateway
             .sessions
-            .take_ticket(&ticket, vhost, presented.bind.iter())
+            .tickets
+            .redeem(&ticket, vhost, presented.bind.iter())
             .await;
         let ticket = match taken {
             Ok(ticket) => ticket,
@@ -223,10 +225,18 @@ impl Call<'_> {
             }
         };
         record.person = Some(ticket.sign_in.principal().clone());
-        let Some((id, session)) = gateway.sessions.mint(&ticket.sign_in, &ticket.app, vhost) else {
+        let Some((id, session)) = gateway
+            .sessions
+            .store
+            .mint(&ticket.sign_in, &ticket.app, vhost)
+        else {
             return self.refuse(Reason::Unverifiable, record);
         };
-        gateway.sessions.keep_app(&session).await;
+        gateway
+            .sessions
+            .replication
+            .save_app_session(&session)
+            .await;
         let mut response =
             respond::redirect(StatusCode::SEE_OTHER, &site.url(vhost, &ticket.target));
         let name = site.cookies.app_at(vhost);

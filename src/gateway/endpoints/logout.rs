@@ -10,7 +10,7 @@ use crate::{
     gateway::{access_log::Record, answer::Answer, decision::Reason, respond},
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
     model::load::Holder,
-    session::shared::StoreUnavailable,
+    session::replication::error::StoreUnavailable,
 };
 
 /// Largest form, in bytes.
@@ -36,15 +36,23 @@ impl Call<'_> {
         // only once.
         let sessions = self.gateway.sessions.clone();
         let done = self.gateway.control.spawn(async move {
-            let who = oidc.judge_logout(&token).await?;
+            let who = oidc.verify_logout_token(&token).await?;
             // While the store is away nobody else can say.
-            if !sessions.first_use(&who.id, GOOD_FOR).await.unwrap_or(true) {
+            if !sessions
+                .used_tokens
+                .first_use(&who.id, GOOD_FOR)
+                .await
+                .unwrap_or(true)
+            {
                 return Err(TokenError::Kind("used before"));
             }
             let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
-            let ended = sessions.end_by_provider_everywhere(subject, session).await;
+            let ended = sessions
+                .replication
+                .revoke_by_provider(subject, session)
+                .await;
             if ended.is_err() {
-                sessions.forget_first(&who.id).await;
+                sessions.used_tokens.forget(&who.id).await;
             }
             Ok((who, ended))
         });
@@ -85,7 +93,8 @@ impl Call<'_> {
             let ended = self
                 .gateway
                 .sessions
-                .end_by_provider_everywhere(None, Some(&session))
+                .replication
+                .revoke_by_provider(None, Some(&session))
                 .await;
             let count = ended.ok();
             tracing::info!(

@@ -72,7 +72,10 @@ impl Call<'_> {
             Err(Some(denied)) => return self.refuse(Reason::Denied(denied), record),
         }
         if let Some(live) = &live {
-            self.gateway.sessions.touch(live, self.gateway.clock.now());
+            self.gateway
+                .sessions
+                .store
+                .touch(live, self.gateway.clock.now());
         }
         let (reading, of): (_, PodOfApp) = (logs.clone(), pod);
         let begun = self

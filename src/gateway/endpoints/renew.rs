@@ -69,6 +69,7 @@ impl Call<'_> {
             (vhost, Lookup::App(app)) => {
                 let sessions = &self.gateway.sessions;
                 sessions
+                    .store
                     .find(
                         presented.app.iter(),
                         std::iter::empty(),

@@ -202,18 +202,20 @@ impl Call<'_> {
         }
         let principal = std::sync::Arc::new(signed_in.principal);
         record.person = Some(principal.clone());
-        let begun = sessions.begin(principal.clone(), signed_in.tokens);
+        let begun = sessions.store.begin(principal.clone(), signed_in.tokens);
         let (id, sign_in) = match begun {
             Ok(begun) => begun,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), target, record),
         };
         let presented = self.cookies().unwrap_or_default();
-        if let Some(old) = sessions.find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
+        if let Some(old) = sessions
+            .store
+            .find_sign_in(presented.sign_in.iter(), self.gateway.clock.now())
         {
-            sessions.end(&old);
+            sessions.store.revoke(&old);
         }
         // Before the browser hears of it, so that whichever replica it asks next knows.
-        sessions.keep(&sign_in).await;
+        sessions.replication.save(&sign_in).await;
         tracing::info!(
             target: "audit", event = "sign_in", subject = %principal.subject,
             session = sign_in.key().short(), client = %record.client, request_id = record.id(),

@@ -100,12 +100,17 @@ impl Call<'_> {
         let mut apps = self
             .gateway
             .sessions
-            .end_for_console_tokens_of(&principal.subject);
+            .revoker
+            .revoke_console_sign_ins(&principal.subject);
         let mut onward = None;
         if let Some(sign_in) = self.sign_in() {
             // Lookup first: whatever becomes of the rest, nothing of it is left.
-            self.gateway.sessions.end(&sign_in);
-            self.gateway.sessions.tell_ending_of(&sign_in).await;
+            self.gateway.sessions.store.revoke(&sign_in);
+            self.gateway
+                .sessions
+                .replication
+                .publish_revocation(&sign_in)
+                .await;
             apps.extend(sign_in.apps());
             let site = self.snapshot.site();
             self.gateway.revoke_at_provider(&sign_in);
@@ -115,9 +120,14 @@ impl Call<'_> {
         if let Some(user) = &principal.arvados_user {
             // Of replicas that cannot be asked now the console's own tokens go on, as they would
             // without us.
-            let _ = self.gateway.sessions.bring_all_of(Some(user), None).await;
+            let _ = self
+                .gateway
+                .sessions
+                .replication
+                .load_by_subject(Some(user), None)
+                .await;
             // What their tokens have begun on hosts of containers is theirs too.
-            self.gateway.sessions.end_for_tokens_of(user);
+            self.gateway.sessions.revoker.revoke_arvados_sign_ins(user);
         }
         tracing::info!(
             target: "audit", event = "sign_out", subject = %principal.subject,
@@ -142,7 +152,7 @@ impl Call<'_> {
             if self.arrival.provenance != Provenance::Foreign
                 && oidc.keys().is_form_token(&key.0, &token)
             {
-                self.gateway.sessions.end_by_key(key);
+                self.gateway.sessions.replication.revoke_by_key(key);
             }
         }
     }

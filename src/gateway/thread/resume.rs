@@ -37,7 +37,10 @@ use crate::{
         site::Site,
         vhost::VirtualHost,
     },
-    session::{load::SessionLoadError, shared::StoreUnavailable, written::StoredVirtualHost},
+    session::{
+        replication::error::SessionLoadError, replication::error::StoreUnavailable,
+        stored::StoredVirtualHost,
+    },
 };
 
 /// What was sent is remembered for longer than it could be sent.
@@ -185,12 +188,17 @@ impl DataThread {
         if presented.app.is_empty() && presented.sign_in.is_empty() {
             return Ok(Presenter::Nobody);
         }
-        let known = || sessions.whose(presented.app.iter().chain(presented.sign_in.iter()));
+        let known = || {
+            sessions
+                .store
+                .owner(presented.app.iter().chain(presented.sign_in.iter()))
+        };
         if let Some(subject) = known() {
             return Ok(Presenter::Person(subject));
         }
         match sessions
-            .bring(presented.app.iter(), presented.sign_in.iter(), client)
+            .replication
+            .load(presented.app.iter(), presented.sign_in.iter(), client)
             .await
         {
             Err(SessionLoadError::Unavailable) => Err(Reason::Unverifiable),
@@ -214,7 +222,8 @@ impl DataThread {
         let person = self
             .gateway
             .sessions
-            .lapsed(presented.app.iter().chain(presented.sign_in.iter()));
+            .store
+            .recent_owner(presented.app.iter().chain(presented.sign_in.iter()));
         let (Some(person), Some(app), Some(oidc)) = (person, &refusal.app, &self.gateway.oidc)
         else {
             return refused(refusal, arrival, site, None, record);
@@ -228,7 +237,7 @@ impl DataThread {
         let parked = Parked {
             person: person.to_string(),
             app: app.id().to_string(),
-            vhost: StoredVirtualHost::of(&arrival.vhost),
+            vhost: StoredVirtualHost::from_vhost(&arrival.vhost),
             target: arrival.target.to_string(),
             body,
             came: self.gateway.clock.wall_seconds(),
@@ -326,6 +335,7 @@ impl DataThread {
         match self
             .gateway
             .sessions
+            .used_tokens
             .first_use(&resumed.sealed, REMEMBERED)
             .await
         {
@@ -339,7 +349,11 @@ impl DataThread {
             }
             // Elsewhere it may have been sent.
             Err(StoreUnavailable) => {
-                self.gateway.sessions.forget_first(&resumed.sealed).await;
+                self.gateway
+                    .sessions
+                    .used_tokens
+                    .forget(&resumed.sealed)
+                    .await;
                 let said = (
                     StatusCode::SERVICE_UNAVAILABLE,
                     "It cannot be sent now. Please try again.",
@@ -366,7 +380,11 @@ impl DataThread {
             .outcome()
             .is_some_and(|outcome| UNSENT.contains(&outcome))
         {
-            self.gateway.sessions.forget_first(&resumed.sealed).await;
+            self.gateway
+                .sessions
+                .used_tokens
+                .forget(&resumed.sealed)
+                .await;
             return resumed
                 .page(
                     (app, arrival, site),

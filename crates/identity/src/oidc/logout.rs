@@ -47,7 +47,7 @@ impl Oidc {
     ///
     /// # Errors
     /// What is wrong with it; nobody is to be signed out then.
-    pub async fn judge_logout(&self, token: &str) -> Result<LogoutClaims, TokenError> {
+    pub async fn verify_logout_token(&self, token: &str) -> Result<LogoutClaims, TokenError> {
         let (header, payload) = self.verified(token).await?;
         match header
             .get("typ")
@@ -167,7 +167,7 @@ impl Oidc {
     /// Revokes the refresh token of a sign-in that has ended (RFC 7009), so that a stolen copy is
     /// worthless. Without a revocation endpoint the token stays valid until it expires. Runs on the
     /// control runtime.
-    pub async fn revoke(&self, sign_in: &SignIn) {
+    pub async fn revoke_refresh_token(&self, sign_in: &SignIn) {
         let Some(metadata) = self.provider.current() else {
             return;
         };
@@ -177,7 +177,7 @@ impl Oidc {
         let Some(token) = sign_in.tokens.refresh_token.swap(None) else {
             return;
         };
-        let request = self.revocation(endpoint, token.expose());
+        let request = self.revocation_request(endpoint, token.expose());
         let answer = match request {
             Ok(request) => self
                 .provider
@@ -201,7 +201,11 @@ impl Oidc {
     }
 
     /// Section 2.1, with the client authentication of the token endpoint (RFC 6749 section 2.3.1).
-    fn revocation(&self, endpoint: &str, token: &str) -> Result<Request<Vec<u8>>, http::Error> {
+    fn revocation_request(
+        &self,
+        endpoint: &str,
+        token: &str,
+    ) -> Result<Request<Vec<u8>>, http::Error> {
         let encode =
             |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let mut form = form_urlencoded::Serializer::new(String::new());

@@ -23,16 +23,16 @@ use crate::{
         principal::{PersonClaims, Principal},
         secret::Secret,
     },
-    session::{record::SignIn, store::Sessions},
+    session::{record::SignIn, replication::Replication},
 };
 
-/// What came of it.
+/// The result of a refresh.
 #[derive(Debug)]
-pub enum RefreshOutcome {
-    /// This is what the provider says of the person now.
+pub(crate) enum RefreshOutcome {
+    /// The person as the provider describes them now.
     Person(Box<Principal>),
-    /// The grant is over: signed out, disabled, or a token that was used before.
-    Ended,
+    /// The provider has revoked the grant: signed out, disabled, or a token that was used before.
+    Revoked,
     /// The provider cannot be reached. The known description of the person stays valid.
     Unavailable(String),
     /// The answer does not identify the person, and a second call soon would not help. The known
@@ -41,16 +41,20 @@ pub enum RefreshOutcome {
 }
 
 impl Oidc {
-    /// Asks again. Runs on the control runtime.
+    /// Refreshes the tokens and the description of a person. Runs on the control runtime.
     ///
-    /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a
+    /// Cancel safety: must not be dropped half-way, since the token may work only once; run it as a
     /// task.
-    pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> RefreshOutcome {
+    pub(crate) async fn refresh(
+        &self,
+        sign_in: &Arc<SignIn>,
+        replication: &Replication,
+    ) -> RefreshOutcome {
         let Some(token) = sign_in.tokens.refresh_token.load_full() else {
             return RefreshOutcome::Unavailable("there is no refresh token".into());
         };
-        match self.refreshed(sign_in, &token, sessions).await {
-            Ok(again) => again,
+        match self.try_refresh(sign_in, &token, replication).await {
+            Ok(outcome) => outcome,
             Err(error @ SignInError::Unavailable(_)) => {
                 RefreshOutcome::Unavailable(error.to_string())
             }
@@ -58,11 +62,11 @@ impl Oidc {
         }
     }
 
-    async fn refreshed(
+    async fn try_refresh(
         &self,
         sign_in: &Arc<SignIn>,
         token: &Secret,
-        sessions: &Sessions,
+        replication: &Replication,
     ) -> Result<RefreshOutcome, SignInError> {
         let metadata = self
             .provider
@@ -79,13 +83,13 @@ impl Oidc {
             Err(RequestTokenError::ServerResponse(answer))
                 if *answer.error() == CoreErrorResponseType::InvalidGrant =>
             {
-                return Ok(RefreshOutcome::Ended);
+                return Ok(RefreshOutcome::Revoked);
             }
             Err(error) => return Err(exchange_error(error)),
         };
         if let Some(next) = response.refresh_token() {
-            sign_in.renew_token(Secret::new(next.secret().as_str()));
-            sessions.keep(sign_in).await;
+            sign_in.replace_refresh_token(Secret::new(next.secret().as_str()));
+            replication.save(sign_in).await;
         }
         let before = sign_in.principal().clone();
         let claims = self.claims_of(&response).await?;
@@ -93,7 +97,7 @@ impl Oidc {
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
             Some(claims) if claims.subject().as_str() != &*before.subject => {
-                return Ok(RefreshOutcome::Ended);
+                return Ok(RefreshOutcome::Revoked);
             }
             Some(claims) => {
                 let person = claims::person(claims, &self.settings.groups_claim);

@@ -25,7 +25,7 @@ use super::{
 use crate::{
     model::{principal::Principal, secret::Secret},
     ops::http_client::{CallError, chain},
-    session::{bind::BindHash, record::ProviderTokens},
+    session::{bind::BindHash, provider_tokens::ProviderTokens},
 };
 
 /// An answer of the token endpoint.

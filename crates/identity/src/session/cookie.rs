@@ -101,8 +101,8 @@ impl RecordKey {
         RecordKey(key)
     }
 
-    /// A number of its own, to spread what would otherwise fall together.
-    pub fn spread(&self) -> u8 {
+    /// A number that differs between keys, to spread events that would otherwise coincide.
+    pub fn jitter(&self) -> u8 {
         self.0[31]
     }
 

@@ -1,8 +1,8 @@
-//! Tickets: how a person who signed in on the site gets a session on another of our origins
+//! A ticket: how a person who signed in on the site gets a session on another of our origins
 //! (behaviour row 8).
 //!
-//! A ticket is good once, for thirty seconds, on one origin and in one browser. What it stands for
-//! is kept here; the browser carries a random id, and the server keeps that id's SHA-256 only.
+//! A ticket works once, within thirty seconds, on one origin and in one browser. The browser carries
+//! a random id, and the server stores only the SHA-256 of the id.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,49 +16,49 @@ use super::{
 };
 use crate::model::{app::AppId, clock::Moment, vhost::VirtualHost};
 
-/// A ticket is of use for this long.
-const GOOD_FOR: Duration = Duration::from_secs(30);
-/// Memory for tickets, in bytes; each is of use for thirty seconds.
+/// How long a ticket is valid.
+const LIFETIME: Duration = Duration::from_secs(30);
+/// Memory for tickets, in bytes.
 const MAX_BYTES: u64 = 32 << 20;
-/// What a ticket holds beside its target, in bytes.
-const WITHOUT_TARGET: usize = 256;
+/// The size of a ticket without its target, in bytes.
+const SIZE_WITHOUT_TARGET: usize = 256;
 
-/// What a ticket stands for.
+/// The right to a session of one person on one origin.
 #[derive(Clone, Debug)]
 pub struct Ticket {
-    /// The origin that may take it.
+    /// The origin that may redeem it.
     pub vhost: VirtualHost,
-    /// The app that the person may reach there.
+    /// The app that the person may open there.
     pub app: AppId,
     /// Hash of the bind cookie of the browser that asked.
     pub bind: BindHash,
-    /// Who it is.
+    /// The person's sign-in.
     pub sign_in: Arc<SignIn>,
-    /// Where the browser wanted to go: path and query at the place.
+    /// The path and query at the origin that the browser asked for.
     pub target: String,
-    /// When it was given out.
-    pub made: Moment,
+    /// When it was issued.
+    pub issued_at: Moment,
 }
 
 impl Ticket {
-    /// Whether it is good here, now, and in this browser.
+    /// Checks the origin, the browser and the age.
     ///
     /// # Errors
-    /// Why not.
-    pub fn check<'c>(
+    /// See [`TicketError`].
+    pub(super) fn validate<'c>(
         self,
         vhost: &VirtualHost,
         mut bind_cookies: impl Iterator<Item = &'c [u8]>,
         now: Moment,
     ) -> Result<Ticket, TicketError> {
-        if now >= self.made.after(GOOD_FOR) {
-            return Err(TicketError::Late);
+        if now >= self.issued_at.after(LIFETIME) {
+            return Err(TicketError::Expired);
         }
         if self.vhost != *vhost {
-            return Err(TicketError::OtherPlace);
+            return Err(TicketError::WrongOrigin);
         }
         if !bind_cookies.any(|cookie| self.bind.matches(cookie)) {
-            return Err(TicketError::OtherBrowser);
+            return Err(TicketError::WrongBrowser);
         }
         if self.sign_in.is_live(now) {
             Ok(self)
@@ -68,57 +68,56 @@ impl Ticket {
     }
 }
 
-/// Why a ticket was not taken.
+/// Why a ticket was not redeemed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TicketError {
-    /// Never given out, taken already, or forgotten.
+    /// Never issued, redeemed before, or evicted.
     #[error("this link was used already")]
     Unknown,
     /// Older than thirty seconds.
     #[error("this link is too old")]
-    Late,
-    /// For another of our origins.
+    Expired,
+    /// Issued for another of our origins.
     #[error("this link is for another address")]
-    OtherPlace,
-    /// Another browser asked for it.
+    WrongOrigin,
+    /// Issued for another browser.
     #[error("this link was made for another browser")]
-    OtherBrowser,
-    /// The person has signed out since.
+    WrongBrowser,
+    /// The person has signed out meanwhile.
     #[error("the sign-in is over")]
     SignedOut,
 }
 
-/// The tickets that were given out and not taken yet.
+/// The tickets of this process that were not redeemed yet.
 #[derive(Debug)]
-pub struct Tickets(Cache<RecordKey, Ticket, KeyIsHash>);
+pub(super) struct TicketCache(Cache<RecordKey, Ticket, KeyIsHash>);
 
-impl Tickets {
-    /// None yet.
-    pub fn new() -> Tickets {
+impl TicketCache {
+    pub(super) fn new() -> TicketCache {
         let tickets = Cache::builder()
             .max_capacity(MAX_BYTES)
             .weigher(|_, ticket: &Ticket| {
-                u32::try_from(WITHOUT_TARGET + ticket.target.len()).unwrap_or(u32::MAX)
+                u32::try_from(SIZE_WITHOUT_TARGET + ticket.target.len()).unwrap_or(u32::MAX)
             })
             .eviction_policy(EvictionPolicy::lru());
-        Tickets(tickets.build_with_hasher(KeyIsHash))
+        TicketCache(tickets.build_with_hasher(KeyIsHash))
     }
 
-    /// Gives out a ticket; its id is for the browser.
+    /// Stores a ticket. Returns the id for the browser.
     ///
     /// # Errors
     /// When the system has no random bytes.
-    pub fn give(&self, ticket: Ticket) -> Result<NewId, NoRandomness> {
+    pub(super) fn issue(&self, ticket: Ticket) -> Result<NewId, NoRandomness> {
         let id = NewId::random()?;
         self.0.insert(id.key(), ticket);
         Ok(id)
     }
 
-    /// Takes a ticket: whatever comes of it, it is gone.
+    /// Removes a ticket and validates it.
     ///
     /// # Errors
-    /// Why it is not good here and now.
-    pub fn take<'c>(
+    /// See [`TicketError`]; the ticket is removed in any case.
+    pub(super) fn redeem<'c>(
         &self,
         presented: &str,
         vhost: &VirtualHost,
@@ -126,26 +125,20 @@ impl Tickets {
         now: Moment,
     ) -> Result<Ticket, TicketError> {
         let key = RecordKey::parse(presented.as_bytes()).ok_or(TicketError::Unknown)?;
-        // One removal gives it to one of two who ask at the same moment.
+        // The removal is atomic: of two requests at once, one gets the ticket.
         self.0
             .remove(&key)
             .ok_or(TicketError::Unknown)?
-            .check(vhost, bind_cookies, now)
+            .validate(vhost, bind_cookies, now)
     }
 
-    /// Forgets those that are too old.
-    pub fn sweep(&self, now: Moment) {
+    /// Removes expired tickets.
+    pub(super) fn sweep(&self, now: Moment) {
         for (key, ticket) in &self.0 {
-            if now >= ticket.made.after(GOOD_FOR) {
+            if now >= ticket.issued_at.after(LIFETIME) {
                 self.0.invalidate(&*key);
             }
         }
-    }
-}
-
-impl Default for Tickets {
-    fn default() -> Self {
-        Tickets::new()
     }
 }
 
@@ -157,7 +150,7 @@ mod tests {
             principal::{PersonClaims, Principal},
             vhost::HostLabel,
         },
-        session::{SessionSettings, record::ProviderTokens},
+        session::{SessionSettings, provider_tokens::ProviderTokens},
     };
 
     const NOW: Moment = Moment(1_000_000);
@@ -175,11 +168,12 @@ mod tests {
             &[],
         ));
         let key = NewId::random().expect("random bytes").key();
-        let sign_in = SignIn::begin(
+        let sign_in = SignIn::new(
             key,
             person,
             ProviderTokens::default(),
             NOW,
+            0,
             &SessionSettings::default(),
         );
         Ticket {
@@ -188,34 +182,34 @@ mod tests {
             bind: BindHash::from_cookie(b"mine"),
             sign_in: Arc::new(sign_in),
             target: "/".into(),
-            made: NOW,
+            issued_at: NOW,
         }
     }
 
-    fn take(
-        tickets: &Tickets,
+    fn redeem(
+        tickets: &TicketCache,
         id: &NewId,
         vhost: &VirtualHost,
         bind: &[u8],
         now: Moment,
     ) -> Option<TicketError> {
         tickets
-            .take(id.as_str(), vhost, [bind].into_iter(), now)
+            .redeem(id.as_str(), vhost, [bind].into_iter(), now)
             .err()
     }
 
     #[test]
     fn a_ticket_is_good_once() {
-        let tickets = Tickets::new();
-        let id = tickets.give(ticket()).expect("given");
-        assert_eq!(take(&tickets, &id, &host("web"), b"mine", NOW), None);
+        let tickets = TicketCache::new();
+        let id = tickets.issue(ticket()).expect("given");
+        assert_eq!(redeem(&tickets, &id, &host("web"), b"mine", NOW), None);
         assert_eq!(
-            take(&tickets, &id, &host("web"), b"mine", NOW),
+            redeem(&tickets, &id, &host("web"), b"mine", NOW),
             Some(TicketError::Unknown)
         );
         assert_eq!(
             tickets
-                .take("x", &host("web"), [&b"mine"[..]].into_iter(), NOW)
+                .redeem("x", &host("web"), [&b"mine"[..]].into_iter(), NOW)
                 .err(),
             Some(TicketError::Unknown)
         );
@@ -224,7 +218,7 @@ mod tests {
     #[test]
     fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in()
      {
-        let tickets = Tickets::new();
+        let tickets = TicketCache::new();
         let second = Duration::from_secs(1);
         for (vhost, bind, now, expected) in [
             ("web", &b"mine"[..], NOW.after(29 * second), None),
@@ -232,24 +226,24 @@ mod tests {
                 "web",
                 b"mine",
                 NOW.after(30 * second),
-                Some(TicketError::Late),
+                Some(TicketError::Expired),
             ),
-            ("other", b"mine", NOW, Some(TicketError::OtherPlace)),
-            ("web", b"theirs", NOW, Some(TicketError::OtherBrowser)),
+            ("other", b"mine", NOW, Some(TicketError::WrongOrigin)),
+            ("web", b"theirs", NOW, Some(TicketError::WrongBrowser)),
         ] {
-            let id = tickets.give(ticket()).expect("given");
-            assert_eq!(take(&tickets, &id, &host(vhost), bind, now), expected);
+            let id = tickets.issue(ticket()).expect("given");
+            assert_eq!(redeem(&tickets, &id, &host(vhost), bind, now), expected);
             assert_eq!(
-                take(&tickets, &id, &host("web"), b"mine", NOW),
+                redeem(&tickets, &id, &host("web"), b"mine", NOW),
                 Some(TicketError::Unknown),
                 "it is gone"
             );
         }
         let over = ticket();
-        over.sign_in.end();
-        let id = tickets.give(over).expect("given");
+        over.sign_in.revoke();
+        let id = tickets.issue(over).expect("given");
         assert_eq!(
-            take(&tickets, &id, &host("web"), b"mine", NOW),
+            redeem(&tickets, &id, &host("web"), b"mine", NOW),
             Some(TicketError::SignedOut)
         );
     }

@@ -1,5 +1,5 @@
-//! Records as they are written for another process: the one that comes after this one (`carry`), or
-//! one that runs beside it (`shared`). Whoever writes them seals them: they hold tokens.
+//! Records in their serialized form, for Redis and for the handoff file. They hold tokens, so the
+//! writer seals them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cookie::RecordKey,
-    record::{AppSession, ProviderTokens, SignIn},
+    provider_tokens::ProviderTokens,
+    record::{AppSession, SignIn},
 };
 use crate::model::{
     access::GroupName,
@@ -18,9 +19,9 @@ use crate::model::{
     vhost::{HostLabel, VirtualHost},
 };
 
-/// A sign-in.
+/// A sign-in with its person and tokens.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct StoredSignIn {
+pub(crate) struct StoredSignIn {
     key: [u8; 32],
     person: StoredPerson,
     id_token: Option<String>,
@@ -40,9 +41,9 @@ struct StoredPerson {
     arvados_user: Option<String>,
 }
 
-/// An app session; whose, stands where it is written.
+/// An app session; the writer stores its sign-in beside it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct StoredAppSession {
+pub(crate) struct StoredAppSession {
     key: [u8; 32],
     app: String,
     #[serde(rename = "place")]
@@ -60,30 +61,10 @@ pub enum StoredVirtualHost {
     Port(u16),
 }
 
-/// What is left of a record, in milliseconds: when it is not used, and whatever happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Remaining {
-    /// Without use.
-    pub idle: u64,
-    /// In all.
-    pub absolute: u64,
-}
-
-impl Remaining {
-    /// What is left when so many milliseconds have passed; `None`: nothing.
-    pub fn after(self, passed: u64) -> Option<Remaining> {
-        let left = Remaining {
-            idle: self.idle.checked_sub(passed)?,
-            absolute: self.absolute.checked_sub(passed)?,
-        };
-        (left.idle > 0 && left.absolute > 0).then_some(left)
-    }
-}
-
 impl StoredSignIn {
-    /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked
-    /// at, and begins anew by itself wherever that comes next.
-    pub fn of(sign_in: &SignIn) -> Option<StoredSignIn> {
+    /// `None` for a sign-in of a console token: it is not stored, because the next request with the
+    /// token starts it again.
+    pub(crate) fn from_sign_in(sign_in: &SignIn) -> Option<StoredSignIn> {
         let ProviderTokens {
             id_token,
             refresh_token,
@@ -122,13 +103,13 @@ impl StoredSignIn {
         })
     }
 
-    /// The key it was written under.
-    pub fn key(&self) -> RecordKey {
+    /// The key of its record.
+    pub(crate) fn key(&self) -> RecordKey {
         RecordKey(self.key)
     }
 
-    /// Who it is of, and the tokens.
-    pub fn read(self) -> (Arc<Principal>, ProviderTokens) {
+    /// The person and the tokens.
+    pub(crate) fn into_parts(self) -> (Arc<Principal>, ProviderTokens) {
         let StoredPerson {
             subject,
             name,
@@ -165,33 +146,29 @@ impl StoredSignIn {
 }
 
 impl StoredAppSession {
-    /// Of an app session.
-    pub fn of(session: &AppSession) -> StoredAppSession {
-        let (app, vhost) = (
-            session.app().to_string(),
-            StoredVirtualHost::of(session.vhost()),
-        );
+    /// The serialized form of an app session.
+    pub(crate) fn from_session(session: &AppSession) -> StoredAppSession {
         StoredAppSession {
             key: session.key().0,
-            app,
-            vhost,
+            app: session.app().to_string(),
+            vhost: StoredVirtualHost::from_vhost(session.vhost()),
         }
     }
 
-    /// The key it was written under.
-    pub fn key(&self) -> RecordKey {
+    /// The key of its record.
+    pub(crate) fn key(&self) -> RecordKey {
         RecordKey(self.key)
     }
 
-    /// For which app, and where; `None` when there can be no such thing.
-    pub fn read(&self) -> Option<(AppId, VirtualHost)> {
-        Some((AppId::of_record(&self.app)?, self.vhost.read()?))
+    /// The app and the origin; `None` when the names are not valid.
+    pub(crate) fn app_and_vhost(&self) -> Option<(AppId, VirtualHost)> {
+        Some((AppId::of_record(&self.app)?, self.vhost.to_vhost()?))
     }
 }
 
 impl StoredVirtualHost {
-    /// Of a place.
-    pub fn of(vhost: &VirtualHost) -> StoredVirtualHost {
+    /// The serialized form of an origin.
+    pub fn from_vhost(vhost: &VirtualHost) -> StoredVirtualHost {
         match vhost {
             VirtualHost::Site => StoredVirtualHost::Site,
             VirtualHost::Host(label) => StoredVirtualHost::Host(label.as_str().to_owned()),
@@ -199,8 +176,8 @@ impl StoredVirtualHost {
         }
     }
 
-    /// The place; `None` when there can be none of that name.
-    pub fn read(&self) -> Option<VirtualHost> {
+    /// The origin; `None` when the name is not valid.
+    pub fn to_vhost(&self) -> Option<VirtualHost> {
         match self {
             StoredVirtualHost::Site => Some(VirtualHost::Site),
             StoredVirtualHost::Host(label) => {
