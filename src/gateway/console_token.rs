@@ -106,9 +106,7 @@ impl Gateway {
     ) -> Option<(Arc<Principal>, RecordKey)> {
         let oidc = self.oidc.as_ref()?;
         let judge = |token| {
-            let judged = oidc
-                .judge_bearer(oidc.cookie_claims_to_be_ours(token)?)
-                .ok()?;
+            let judged = oidc.bearer.verify(oidc.bearer.parse_cookie(token)?).ok()?;
             Some((judged.principal, key_of(token)))
         };
         let mut people = presented.iter().filter_map(judge);
@@ -143,7 +141,7 @@ impl Gateway {
         let Some(oidc) = &self.oidc else {
             return Err(Caller::Anonymous);
         };
-        match oidc.cookie_claims_to_be_ours(token) {
+        match oidc.bearer.parse_cookie(token) {
             Some(token) => self.judge_token(oidc, token).await,
             None => Err(Caller::BadToken),
         }

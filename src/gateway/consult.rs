@@ -316,7 +316,7 @@ impl Gateway {
         if let Some(oidc) = &self.oidc {
             let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
             self.control
-                .spawn(async move { oidc.revoke_refresh_token(&sign_in).await });
+                .spawn(async move { oidc.logout.revoke_refresh_token(&sign_in).await });
         }
     }
 
@@ -384,7 +384,7 @@ impl Gateway {
             return false;
         };
         let ours = |oidc: &Arc<Oidc>| {
-            oidc.known(value).is_some() || oidc.claims_to_be_ours(value).is_some()
+            oidc.bearer.cached(value).is_some() || oidc.bearer.parse_header(value).is_some()
         };
         let of_issuer = self.oidc.as_ref().is_some_and(ours);
         let of_arvados = || {
@@ -405,9 +405,9 @@ impl Gateway {
         let (Some(oidc), Some(value)) = (&self.oidc, headers.get(header::AUTHORIZATION)) else {
             return Consulted::nobody();
         };
-        let judged = match (oidc.known(value), oidc) {
+        let judged = match (oidc.bearer.cached(value), oidc) {
             (Some(judged), _) => Ok(judged),
-            (None, oidc) => match oidc.claims_to_be_ours(value) {
+            (None, oidc) => match oidc.bearer.parse_header(value) {
                 Some(token) => Box::pin(self.judge_token(oidc, token)).await,
                 None => return Consulted::nobody(),
             },
@@ -436,7 +436,7 @@ impl Gateway {
         oidc: &Arc<Oidc>,
         token: IssuerToken<'_>,
     ) -> Result<VerifiedToken, Caller> {
-        if let Some(key) = oidc.missing_key(token) {
+        if let Some(key) = oidc.bearer.missing_key(token) {
             if !oidc.is_ready() {
                 return Err(Caller::Unverifiable);
             }
@@ -444,10 +444,10 @@ impl Gateway {
             // A task that failed leaves the keys as they are, and the token is refused.
             let _ = self
                 .control
-                .spawn(async move { asking.look_for_key(key).await })
+                .spawn(async move { asking.bearer.look_for_key(key).await })
                 .await;
         }
-        oidc.judge_bearer(token).map_err(|error| {
+        oidc.bearer.verify(token).map_err(|error| {
             tracing::debug!(%error, "a token of our issuer was refused");
             Caller::BadToken
         })

@@ -16,7 +16,7 @@ use super::{
     values::{ca_file, origin, secret_file, upstream},
 };
 use crate::{
-    identity::oidc::{self, overage::GroupDirectory},
+    identity::oidc::{self, settings::GroupDirectory},
     model::{
         access::GroupName,
         app::{App, AppKind},

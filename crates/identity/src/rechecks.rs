@@ -208,11 +208,15 @@ impl Rechecks {
     }
 
     async fn refresh(&self, sign_in: &Arc<SignIn>) {
-        let outcome = self.oidc.refresh(sign_in, &self.sessions.replication).await;
+        let outcome = self
+            .oidc
+            .refresh
+            .refresh(sign_in, &self.sessions.replication)
+            .await;
         if sign_in.is_revoked() {
             // A sign-out during the call revoked the old refresh token; the new one is revoked
             // here.
-            self.oidc.revoke_refresh_token(sign_in).await;
+            self.oidc.logout.revoke_refresh_token(sign_in).await;
         }
         sign_in
             .check()

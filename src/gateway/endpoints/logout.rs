@@ -36,7 +36,7 @@ impl Call<'_> {
         // only once.
         let sessions = self.gateway.sessions.clone();
         let done = self.gateway.control.spawn(async move {
-            let who = oidc.verify_logout_token(&token).await?;
+            let who = oidc.logout.verify_token(&token).await?;
             // While the store is away nobody else can say.
             if !sessions
                 .used_tokens

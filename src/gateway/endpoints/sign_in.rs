@@ -15,7 +15,8 @@ use crate::{
     },
     identity::oidc::{
         pending::StateError,
-        sign_in::{CallbackParams, SignInError, SignInRequest, SignedIn},
+        sign_in::{CallbackParams, SignInRequest, SignedIn},
+        token_endpoint::SignInError,
     },
     model::arrival::RequestClass,
     session::{bind::BindHash, cookie},
@@ -90,7 +91,7 @@ impl Call<'_> {
             Ok(bind) => bind,
             Err(error) => return self.problem(UNAVAILABLE, &error.to_string(), &target, record),
         };
-        match oidc.begin(
+        match oidc.sign_in.begin(
             SignInRequest {
                 return_to: target.clone(),
                 hand_over,
@@ -136,12 +137,15 @@ impl Call<'_> {
             Ok(returned) => returned,
             Err((kind, sentence)) => {
                 let state = self.query("state").ok().flatten();
-                let target = state.and_then(|state| oidc.target_of(&state));
+                let target = state.and_then(|state| oidc.sign_in.target_of(&state));
                 return self.problem(kind, sentence, target.as_deref().unwrap_or("/"), record);
             }
         };
         let presented = self.cookies().unwrap_or_default();
-        let pending = match oidc.check_callback(&returned, presented.bind.iter()) {
+        let pending = match oidc
+            .sign_in
+            .check_callback(&returned, presented.bind.iter())
+        {
             Ok(pending) => pending,
             Err(error) => return self.late_or_failed(&error, &returned, record),
         };
@@ -152,7 +156,7 @@ impl Call<'_> {
         let exchange = self
             .gateway
             .control
-            .spawn(async move { oidc.complete(returned, pending).await });
+            .spawn(async move { oidc.sign_in.complete(returned, pending).await });
         match exchange.await {
             Ok(Ok(signed_in)) => self.let_in(signed_in, &target, hand_over, record).await,
             Ok(Err(error)) => self.sign_in_failed(&error, &target, record),
@@ -242,7 +246,7 @@ impl Call<'_> {
             .gateway
             .oidc
             .as_ref()
-            .and_then(|oidc| oidc.target_of(&returned.state));
+            .and_then(|oidc| oidc.sign_in.target_of(&returned.state));
         let harmless = matches!(
             error,
             SignInError::State(StateError::Expired | StateError::Used)

@@ -114,8 +114,9 @@ impl Call<'_> {
             apps.extend(sign_in.apps());
             let site = self.snapshot.site();
             self.gateway.revoke_at_provider(&sign_in);
-            onward =
-                oidc.end_session_url(&sign_in, &site.url(&VirtualHost::Site, &site.launcher()));
+            onward = oidc
+                .logout
+                .end_session_url(&sign_in, &site.url(&VirtualHost::Site, &site.launcher()));
         }
         if let Some(user) = &principal.arvados_user {
             // Of replicas that cannot be asked now the console's own tokens go on, as they would

@@ -12,11 +12,11 @@ use openidconnect::{
 };
 
 use super::{
-    Oidc,
-    claims::{self, Claims, TokenError, TokenVerifier},
+    claims::{self, Claims, TokenError},
+    context::ProviderContext,
     http_client::ProviderCalls,
-    sign_in::{SignInError, TokenEndpointResponse, exchange_error, key_id},
-    userinfo::MissingClaims,
+    token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, key_id, not_discovered},
+    userinfo::{MissingClaims, PersonCompletion},
 };
 use crate::{
     model::{
@@ -40,7 +40,24 @@ pub(crate) enum RefreshOutcome {
     Unusable(String),
 }
 
-impl Oidc {
+/// Refreshes sign-ins.
+#[derive(Debug)]
+pub(crate) struct TokenRefresh {
+    context: Arc<ProviderContext>,
+    completion: Arc<PersonCompletion>,
+}
+
+impl TokenRefresh {
+    pub(super) fn new(
+        context: Arc<ProviderContext>,
+        completion: Arc<PersonCompletion>,
+    ) -> TokenRefresh {
+        TokenRefresh {
+            context,
+            completion,
+        }
+    }
+
     /// Refreshes the tokens and the description of a person. Runs on the control runtime.
     ///
     /// Cancel safety: must not be dropped half-way, since the token may work only once; run it as a
@@ -68,12 +85,9 @@ impl Oidc {
         token: &Secret,
         replication: &Replication,
     ) -> Result<RefreshOutcome, SignInError> {
-        let metadata = self
-            .provider
-            .current()
-            .ok_or_else(super::sign_in::not_known)?;
-        let client = self.client(&metadata)?;
-        let http = ProviderCalls::new(&self.provider.http, "refresh");
+        let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
+        let client = self.context.client(&metadata)?;
+        let http = ProviderCalls::new(&self.context.provider.http, "refresh");
         let token = RefreshToken::new(token.expose().to_owned());
         let request = client
             .exchange_refresh_token(&token)
@@ -100,8 +114,8 @@ impl Oidc {
                 return Ok(RefreshOutcome::Revoked);
             }
             Some(claims) => {
-                let person = claims::person(claims, &self.settings.groups_claim);
-                let missing = self.missing(&person, claims);
+                let person = claims::person(claims, &self.context.settings.groups_claim);
+                let missing = self.completion.missing(&person, claims);
                 // What was not there either at sign-in is not asked for each time.
                 let was_known = (person.email.is_none() && before.email.is_some())
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
@@ -125,7 +139,8 @@ impl Oidc {
             }
         };
         let missing = self
-            .complete_person(&mut person, missing, others, &response, &metadata)
+            .completion
+            .complete(&mut person, missing, others, &response, &metadata)
             .await?;
         // As at the sign-in: whom the provider describes without groups has none.
         if missing.groups && claims.is_none() {
@@ -143,7 +158,7 @@ impl Oidc {
                 .preferred_username
                 .or_else(|| known(&before.preferred_username));
         }
-        Ok(RefreshOutcome::person(self, person, &before))
+        Ok(RefreshOutcome::from_claims(&self.context, person, &before))
     }
 
     /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
@@ -155,21 +170,22 @@ impl Oidc {
         let Some(id_token) = response.id_token() else {
             return Ok(None);
         };
-        let judge = || TokenVerifier {
-            settings: &self.settings,
-            keys: self.provider.keys(),
-            now: self.clock.wall_seconds(),
-        };
+        let verifier = || self.context.token_verifier();
         let any = |_: Option<&Nonce>| Ok(());
         let access_token = Some(response.access_token());
-        match judge().id_token(id_token, any, access_token) {
+        match verifier().verify_id_token(id_token, any, access_token) {
             Ok(claims) => Ok(Some(claims.clone())),
             // Perhaps signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
-                self.provider
+                self.context
+                    .provider
                     .look_for_key(key_id(&id_token.to_string()).as_ref())
                     .await;
-                Ok(Some(judge().id_token(id_token, any, access_token)?.clone()))
+                Ok(Some(
+                    verifier()
+                        .verify_id_token(id_token, any, access_token)?
+                        .clone(),
+                ))
             }
             Err(error) => Err(error.into()),
         }
@@ -178,8 +194,12 @@ impl Oidc {
 
 impl RefreshOutcome {
     /// The uuid in Arvados is no claim of the provider's, and stays.
-    fn person(oidc: &Oidc, claims: PersonClaims, before: &Principal) -> RefreshOutcome {
-        let mut principal = Principal::new(claims, &oidc.settings.admin_groups);
+    fn from_claims(
+        context: &ProviderContext,
+        claims: PersonClaims,
+        before: &Principal,
+    ) -> RefreshOutcome {
+        let mut principal = Principal::new(claims, &context.settings.admin_groups);
         principal.arvados_user.clone_from(&before.arvados_user);
         RefreshOutcome::Person(Box::new(principal))
     }
