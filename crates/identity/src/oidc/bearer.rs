@@ -58,7 +58,7 @@ struct Header {
     kid: Option<String>,
 }
 
-/// TokenEndpointResponse that were verified a moment ago: a program sends the same one with every request, and a
+/// Tokens that were verified a moment ago: a program sends the same one with every request, and a
 /// signature costs more than all the rest of a request.
 #[derive(Debug)]
 pub struct VerifiedTokenCache(Cache<[u8; 32], Arc<CachedVerification>>);

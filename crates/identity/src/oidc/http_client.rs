@@ -1,4 +1,4 @@
-//! The calls to the provider in the form that openidconnect wants them.
+//! Calls to the provider, as openidconnect's HTTP client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -7,7 +7,7 @@ use openidconnect::AsyncHttpClient;
 
 use crate::ops::http_client::{CallError, HttpClient};
 
-/// ProviderCalls to one endpoint of the provider.
+/// Calls to one endpoint of the provider.
 #[derive(Clone, Debug)]
 pub struct ProviderCalls {
     client: Arc<HttpClient>,
@@ -15,7 +15,7 @@ pub struct ProviderCalls {
 }
 
 impl ProviderCalls {
-    /// To one endpoint; its name is for the metrics.
+    /// `endpoint` is the label in the metrics.
     pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> ProviderCalls {
         ProviderCalls {
             client: client.clone(),

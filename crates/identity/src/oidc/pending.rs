@@ -1,5 +1,5 @@
-//! A sign-in while the browser is at the provider: everything is in the sealed `state`, nothing on
-//! the server.
+//! A sign-in while the browser is at the provider. Its state is sealed into `state`; the server
+//! stores nothing.
 //!
 //! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce,
 //! verifier and target. Replay is stopped by the provider's one-time code and by a bounded set of
@@ -21,7 +21,7 @@ pub const MAX_RETURN: usize = 2048;
 /// Used states remembered; each is of use for ten minutes at most.
 const MAX_USED: u64 = 100_000;
 
-/// What the browser carries.
+/// The content of `state`.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct PendingSignIn {
     /// The nonce the ID token must repeat.

@@ -149,14 +149,7 @@ impl TokenRefresh {
             ));
         }
         if missing.profile || claims.is_none() {
-            let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-            person.name = person
-                .name
-                .or_else(|| Some(before.display_name.to_string()));
-            person.email = person.email.or_else(|| known(&before.email));
-            person.preferred_username = person
-                .preferred_username
-                .or_else(|| known(&before.preferred_username));
+            keep_known_profile(&mut person, &before);
         }
         Ok(RefreshOutcome::from_claims(&self.context, person, &before))
     }
@@ -203,4 +196,18 @@ impl RefreshOutcome {
         principal.arvados_user.clone_from(&before.arvados_user);
         RefreshOutcome::Person(Box::new(principal))
     }
+}
+
+/// Fills the profile from the last description: this response does not carry one.
+fn keep_known_profile(person: &mut PersonClaims, before: &Principal) {
+    let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    person.name = person
+        .name
+        .take()
+        .or_else(|| Some(before.display_name.to_string()));
+    person.email = person.email.take().or_else(|| known(&before.email));
+    person.preferred_username = person
+        .preferred_username
+        .take()
+        .or_else(|| known(&before.preferred_username));
 }

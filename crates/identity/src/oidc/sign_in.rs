@@ -160,7 +160,7 @@ impl SignInFlow {
         }
     }
 
-    /// Exchanges the code and judges the answer.
+    /// Exchanges the code and verifies the answer.
     ///
     /// # Errors
     /// See [`SignInError`]; nothing was changed then.

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// 256 bits in base64url.
 const ID_LENGTH: usize = 43;
 
-/// The key under which a record is kept: SHA-256 of the id, so that no memory or log holds an id.
+/// The key of a record: the SHA-256 of its id, so that neither memory nor logs hold an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordKey(pub [u8; 32]);
 
@@ -63,13 +63,13 @@ impl RecordKey {
         plausible.then(|| RecordKey::hash(presented))
     }
 
-    /// The key of the sign-in that a token of another system stands for. What is hashed is no id,
-    /// so no cookie leads to it.
+    /// The key of the sign-in of another system's token. The hashed text is no id, so no cookie leads
+    /// to it.
     pub fn from_token(token: &str) -> RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }
 
-    /// What a name that is nobody else's business is kept under.
+    /// The key of a name that must not be readable in Redis.
     pub fn from_name(name: &str) -> RecordKey {
         RecordKey::hash(format!("name {name}").as_bytes())
     }

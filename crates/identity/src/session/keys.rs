@@ -125,7 +125,7 @@ impl KeyRing {
         }
     }
 
-    fn of(keys: Vec<DerivedKeys>) -> KeyRing {
+    fn from_keys(keys: Vec<DerivedKeys>) -> KeyRing {
         KeyRing {
             keys: OnceLock::from(ArcSwap::from_pointee(keys)),
             file: None,
@@ -228,7 +228,7 @@ impl KeyRing {
         if keys.is_empty() {
             Err(KeyError::Empty)
         } else {
-            Ok(KeyRing::of(keys))
+            Ok(KeyRing::from_keys(keys))
         }
     }
 
@@ -238,7 +238,7 @@ impl KeyRing {
         let key = keys.first().ok_or(KeyError::Empty)?;
         let mut sealed = plain.to_vec();
         let nonce = key
-            .of(purpose)
+            .for_purpose(purpose)
             .seal_in_place_append_tag(Aad::from(purpose.label()), &mut sealed)
             .map_err(|_| KeyError::System)?;
         let mut out = Vec::with_capacity(1 + NONCE_LEN + sealed.len());
@@ -256,10 +256,11 @@ impl KeyRing {
         for key in self.ring().load().iter().filter(|key| key.id == *id) {
             let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
             let mut sealed = sealed.to_vec();
-            if let Ok(plain) =
-                key.of(purpose)
-                    .open_in_place(nonce, Aad::from(purpose.label()), &mut sealed)
-            {
+            if let Ok(plain) = key.for_purpose(purpose).open_in_place(
+                nonce,
+                Aad::from(purpose.label()),
+                &mut sealed,
+            ) {
                 return Ok(plain.to_vec());
             }
         }
@@ -290,7 +291,7 @@ impl KeyRing {
 impl DerivedKeys {
     /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is
     /// authenticated all the same.
-    fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
+    fn for_purpose(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,
             Purpose::Sessions => &self.sessions,
