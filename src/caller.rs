@@ -25,10 +25,8 @@ use crate::{
         secret::Secret,
     },
     session::{
-        cookie::RecordKey,
-        load::NotLoaded,
-        record::SignIn,
-        store::{Live, Sessions},
+        Sessions, cookie::RecordKey, live::Live, record::SignIn,
+        replication::error::SessionLoadError,
     },
 };
 use bearer::BearerTokens;
@@ -88,9 +86,9 @@ impl Callers {
             arrival.provenance == Provenance::Own || arrival.class == RequestClass::WebSocket;
         if cookies_count
             && let Some(session) = memo.find(request, app.id(), self.clock.now())
-            && !session.sign_in().needs_proof()
+            && !session.sign_in().check().is_required()
         {
-            self.sessions.metrics().lookup("app");
+            self.sessions.store.metrics().lookup("app");
             let live = Live::App(session);
             self.recheck(&live);
             return Ok(Identified::by_session(live, Credential::Cookie));
@@ -133,19 +131,25 @@ impl Callers {
         cookies: &Presented<'_>,
         request: &IncomingRequest<'_>,
         app: &Arc<App>,
-    ) -> Result<Option<Live>, NotLoaded> {
+    ) -> Result<Option<Live>, SessionLoadError> {
         let vhost = &request.arrival.vhost;
         let now = self.clock.now();
         let find = || {
             let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-            self.sessions.find(apps, sign_ins, app.id(), vhost, now)
+            self.sessions
+                .store
+                .find(apps, sign_ins, app.id(), vhost, now)
         };
         let found = find();
-        if matches!(found, Some(Live::App(_))) || !self.sessions.are_shared() {
+        if matches!(found, Some(Live::App(_))) || !self.sessions.replication.is_enabled() {
             return Ok(found);
         }
         let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        let loaded = self.sessions.bring(apps, sign_ins, request.client).await;
+        let loaded = self
+            .sessions
+            .replication
+            .load(apps, sign_ins, request.client)
+            .await;
         match (find(), loaded) {
             (None, Err(error)) => Err(error),
             (found, _) => Ok(found),
@@ -164,7 +168,7 @@ impl Callers {
     /// `recheck`, is proved again first where groups or ownership matter.
     async fn by_live(&self, live: &Live, app: &App) -> Identified {
         let sign_in = live.sign_in();
-        if app.spec.access == Access::User && sign_in.needs_proof() {
+        if app.spec.access == Access::User && sign_in.check().is_required() {
             self.recheck(live);
             // Apps may authorize by the groups header: unproved groups are left out.
             let principal = Arc::new(sign_in.principal().without_groups());
@@ -178,12 +182,12 @@ impl Callers {
                 ..identified
             };
         }
-        if !sign_in.needs_proof() || self.proves(sign_in).await {
+        if !sign_in.check().is_required() || self.proves(sign_in).await {
             self.recheck(live);
             return Identified::by_session(live.clone(), Credential::Cookie);
         }
         // If the provider cannot prove the person again, the person may sign in again.
-        let is_over = !live.is_live(self.clock.now()) || sign_in.is_unprovable();
+        let is_over = !live.is_live(self.clock.now()) || sign_in.check().is_unusable();
         Identified::without_session(if is_over {
             Caller::Anonymous
         } else {
@@ -213,7 +217,7 @@ impl Callers {
     /// Whether the person of a sign-in can be proved now.
     pub async fn proves(&self, sign_in: &Arc<SignIn>) -> bool {
         match &self.rechecks {
-            Some(rechecks) => Box::pin(rechecks.prove(sign_in)).await,
+            Some(rechecks) => Box::pin(rechecks.run_required(sign_in)).await,
             None => false,
         }
     }
@@ -223,7 +227,7 @@ impl Callers {
         let sign_in = live.sign_in();
         match (self.source_of(sign_in), &self.rechecks) {
             (Some(source), _) => source.recheck(sign_in),
-            (None, Some(rechecks)) => rechecks.when_due(sign_in),
+            (None, Some(rechecks)) => rechecks.start_if_due(sign_in),
             (None, None) => {}
         }
     }
@@ -235,7 +239,7 @@ impl Callers {
             self.source_of(sign_in)
                 .is_none_or(|source| source.is_proof_good(sign_in))
         };
-        !sign_in.needs_proof() && by_source()
+        !sign_in.check().is_required() && by_source()
     }
 
     /// The person of a source's token, as last verified; `None`: the token is no longer valid.

@@ -33,7 +33,12 @@ use crate::{
     pages,
     respond::endpoint::{Content, EndpointReply},
     route::Endpoint,
-    session::{cookie::RecordKey, load::NotLoaded, record::SignIn, shared::Away, store::Live},
+    session::{
+        cookie::RecordKey,
+        live::Live,
+        record::SignIn,
+        replication::error::{SessionLoadError, StoreUnavailable},
+    },
     streams::{Revocation, Streams},
 };
 
@@ -134,19 +139,23 @@ impl<'r> EndpointCall<'r, '_> {
     }
 
     /// Loads the session of the cookies, which another replica may have begun.
-    async fn load_session(&self) -> Result<(), Away> {
+    async fn load_session(&self) -> Result<(), StoreUnavailable> {
         let sessions = &self.gateway.sessions;
         let Ok(cookies) = self.request.cookies() else {
             return Ok(());
         };
-        if !sessions.are_shared() || self.is_foreign() {
+        if !sessions.replication.is_enabled() || self.is_foreign() {
             return Ok(());
         }
         let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        match sessions.bring(apps, sign_ins, self.request.client).await {
-            Err(NotLoaded::Away) => Err(Away),
+        match sessions
+            .replication
+            .load(apps, sign_ins, self.request.client)
+            .await
+        {
+            Err(SessionLoadError::Unavailable) => Err(StoreUnavailable),
             // A client over its look-up limit may still sign in.
-            Ok(()) | Err(NotLoaded::TooMany) => Ok(()),
+            Ok(()) | Err(SessionLoadError::TooManyUnknown) => Ok(()),
         }
     }
 
@@ -156,6 +165,7 @@ impl<'r> EndpointCall<'r, '_> {
         let now = self.gateway.clock.now();
         self.gateway
             .sessions
+            .store
             .find_sign_in(cookies.sign_in.iter(), now)
     }
 
@@ -163,7 +173,7 @@ impl<'r> EndpointCall<'r, '_> {
     pub async fn identify(&self) -> Identified {
         let callers = &self.gateway.callers;
         if let Some(sign_in) = self.sign_in() {
-            if sign_in.needs_proof() && !callers.proves(&sign_in).await {
+            if sign_in.check().is_required() && !callers.proves(&sign_in).await {
                 return Identified::without_session(Caller::Unverifiable);
             }
             return Identified::by_session(Live::SignIn(sign_in), Credential::Cookie);

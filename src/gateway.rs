@@ -16,7 +16,7 @@ use crate::{
     identity::{oidc::Oidc, rechecks::Rechecks},
     model::{clock::Clock, policy_changes::PolicyChanges},
     ops::line_sink::LineSink,
-    session::store::Sessions,
+    session::Sessions,
 };
 use metrics::GatewayMetrics;
 use sign_in_rate::SignInRate;
@@ -62,7 +62,7 @@ impl Gateway {
         if let Some(oidc) = &self.oidc {
             let (oidc, sign_in) = (oidc.clone(), sign_in.clone());
             self.control
-                .spawn(async move { oidc.revoke(&sign_in).await });
+                .spawn(async move { oidc.logout.revoke_refresh_token(&sign_in).await });
         }
     }
 }

@@ -21,7 +21,10 @@ use crate::{
         app::App, arrival::Framing, caller::Caller, clock::Clock, load::Holder, vhost::VirtualHost,
     },
     session::{
-        keys::KeyRing, load::NotLoaded, shared::Away, store::Sessions, written::WrittenVirtualHost,
+        Sessions,
+        keys::KeyRing,
+        replication::error::{SessionLoadError, StoreUnavailable},
+        stored::StoredVirtualHost,
     },
 };
 use page::SavedFormPage;
@@ -91,7 +94,8 @@ impl SavedForms<'_> {
     ) -> Saved {
         let cookies = request.cookies_or_none();
         let presented = cookies.app.iter().chain(cookies.sign_in.iter());
-        let (Some(person), Some(app)) = (self.sessions.lapsed(presented), &refusal.app) else {
+        let (Some(person), Some(app)) = (self.sessions.store.recent_owner(presented), &refusal.app)
+        else {
             return Saved::Unknown;
         };
         let Some(body) = self.collect_text(request, body, &person).await else {
@@ -101,7 +105,7 @@ impl SavedForms<'_> {
         let form = SealedForm {
             person: person.to_string(),
             app: app.id().to_string(),
-            vhost: WrittenVirtualHost::of(&arrival.vhost),
+            vhost: StoredVirtualHost::from_vhost(&arrival.vhost),
             target: arrival.target.to_string(),
             body,
             came: self.clock.wall_seconds(),
@@ -190,15 +194,22 @@ impl SavedForms<'_> {
         }
         let known = || {
             let presented = cookies.app.iter().chain(cookies.sign_in.iter());
-            self.sessions.whose(presented)
+            self.sessions.store.owner(presented)
         };
         if let Some(subject) = known() {
             return Ok(Owner::Person(subject));
         }
         let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        match self.sessions.bring(apps, sign_ins, request.client).await {
-            Err(NotLoaded::Away) => Err(Reason::Unverifiable),
-            Ok(()) | Err(NotLoaded::TooMany) => Ok(known().map_or(Owner::Unknown, Owner::Person)),
+        match self
+            .sessions
+            .replication
+            .load(apps, sign_ins, request.client)
+            .await
+        {
+            Err(SessionLoadError::Unavailable) => Err(Reason::Unverifiable),
+            Ok(()) | Err(SessionLoadError::TooManyUnknown) => {
+                Ok(known().map_or(Owner::Unknown, Owner::Person))
+            }
         }
     }
 
@@ -207,11 +218,16 @@ impl SavedForms<'_> {
     /// # Errors
     /// What the person gets instead.
     pub async fn spend(&self, form: &SavedForm, app: &App) -> Result<(), NotSent> {
-        match self.sessions.first_use(&form.sealed, REMEMBERED).await {
+        match self
+            .sessions
+            .used_tokens
+            .first_use(&form.sealed, REMEMBERED)
+            .await
+        {
             Ok(true) => Ok(()),
             Ok(false) => Err(Reason::BadForm.into()),
             // Another replica may have sent it.
-            Err(Away) => {
+            Err(StoreUnavailable) => {
                 self.allow_again(form).await;
                 let sentence = "It cannot be sent now. Please try again.";
                 Err(form
@@ -223,7 +239,7 @@ impl SavedForms<'_> {
 
     /// Allows the form to be sent once more: not a byte of it reached the app.
     pub async fn allow_again(&self, form: &SavedForm) {
-        self.sessions.forget_first(&form.sealed).await;
+        self.sessions.used_tokens.forget(&form.sealed).await;
     }
 
     /// The page for an app that wants the form at another address of its own: by itself, a browser

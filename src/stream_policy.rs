@@ -14,7 +14,7 @@ use crate::{
         secret::Secret,
         vhost::VirtualHost,
     },
-    session::{store::Live, usage::Usage},
+    session::{live::Live, usage::Usage},
     streams::{RevocationReason, StreamPolicy},
 };
 

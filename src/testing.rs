@@ -93,18 +93,18 @@ impl Internals {
 
     /// Sign-ins and app sessions in memory.
     pub fn session_count(&self) -> u64 {
-        self.0.sessions.count()
+        self.0.sessions.store.count()
     }
 
     /// Whether a session in memory would be alive at a given time.
     pub fn any_session_at(&self, at: Moment) -> bool {
-        self.0.sessions.any_live_at(at)
+        self.0.sessions.store.any_live_at(at)
     }
 
     /// The live sign-in that a cookie value stands for.
     pub fn sign_in(&self, cookie: &str) -> Option<FoundSignIn> {
         let presented = [cookie.as_bytes()].into_iter();
-        let sign_in = self.0.sessions.find_sign_in(presented, self.now())?;
+        let sign_in = self.0.sessions.store.find_sign_in(presented, self.now())?;
         Some(FoundSignIn {
             sign_in,
             gateway: self.0.clone(),
@@ -140,12 +140,12 @@ impl Internals {
 impl FoundSignIn {
     /// Ends it with its app sessions and streams.
     pub fn end(&self) {
-        self.gateway.sessions.end(&self.sign_in);
+        self.gateway.sessions.store.revoke(&self.sign_in);
     }
 
     /// When its groups were last read.
     pub fn confirmed_at(&self) -> Moment {
-        self.sign_in.proved()
+        self.sign_in.check().confirmed_at()
     }
 
     /// The provider's id of the session (`sid`).
@@ -156,16 +156,16 @@ impl FoundSignIn {
     /// Replaces what is known of the person, as a recheck does.
     pub fn set_principal(&self, principal: Principal) {
         let now = self.gateway.clock.now();
-        self.sign_in.describe(Arc::new(principal), now);
+        self.sign_in.update_principal(Arc::new(principal), now);
     }
 
     /// Has it count as not stored yet.
     pub fn forget_stored(&self) {
-        self.sign_in.window().forget_told();
+        self.sign_in.deadlines().mark_unstored();
     }
 
     /// Writes it to the shared store.
     pub async fn store(&self) {
-        self.gateway.sessions.keep(&self.sign_in).await;
+        self.gateway.sessions.replication.save(&self.sign_in).await;
     }
 }

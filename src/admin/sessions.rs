@@ -1,4 +1,4 @@
-//! `/sessions`: lists sign-ins, and revokes those of a person, a single one, or all of an app.
+//! `/sessions`: who is signed in, and ending that: a person's, one of them, or all of an app.
 
 use http::{StatusCode, Uri};
 use serde_json::json;
@@ -10,18 +10,18 @@ use crate::{
     session::record::SignIn,
 };
 
-/// The sessions that a query selects.
-enum SessionSelector {
-    /// All sign-ins of a person.
+/// What is asked about.
+enum Which {
+    /// Everything of a person.
     Subject(String),
-    /// One sign-in of a person, by the first eight digits of its key, as in the log.
+    /// One sign-in of a person, by the beginning of its key as the log shows it.
     Session(String, String),
     /// All sessions of an app.
     App(AppId),
 }
 
-impl SessionSelector {
-    fn parse(uri: &Uri) -> Option<SessionSelector> {
+impl Which {
+    fn parse(uri: &Uri) -> Option<Which> {
         let query = uri.query().unwrap_or_default();
         let pairs: Vec<_> = url::form_urlencoded::parse(query.as_bytes()).collect();
         let pairs: Vec<(&str, &str)> = pairs
@@ -30,38 +30,38 @@ impl SessionSelector {
             .collect();
         match *pairs {
             [("subject", subject)] if !subject.is_empty() => {
-                Some(SessionSelector::Subject(subject.to_owned()))
+                Some(Which::Subject(subject.to_owned()))
             }
-            [("subject", subject), ("session", session)] => Some(SessionSelector::Session(
-                subject.to_owned(),
-                session.to_owned(),
-            )),
-            [("app", app)] => AppId::new(app).map(SessionSelector::App),
+            [("subject", subject), ("session", session)] => {
+                Some(Which::Session(subject.to_owned(), session.to_owned()))
+            }
+            [("app", app)] => AppId::new(app).map(Which::App),
             _ => None,
         }
     }
 }
 
-/// `GET /sessions?subject=…`: the sign-ins of a person.
+/// `GET /sessions?subject=…`.
 pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
-    let Some(SessionSelector::Subject(subject)) = SessionSelector::parse(uri) else {
-        return selector_required();
+    let Some(Which::Subject(subject)) = Which::parse(uri) else {
+        return what_is_meant();
     };
     if gateway
         .sessions
-        .bring_all_of(Some(&subject), None)
+        .replication
+        .load_by_subject(Some(&subject), None)
         .await
         .is_err()
     {
-        return store_unavailable();
+        return store_is_away();
     }
     let now = gateway.clock.now();
     let list: Vec<_> = gateway
         .sessions
-        .of(&subject)
+        .store.live_sign_ins(&subject)
         .iter()
         .map(|sign_in| {
-            let left = sign_in.time_left(now);
+            let left = sign_in.remaining(now);
             json!({
                 "session": sign_in.key().short(),
                 "apps": sign_in.apps().iter().map(AppId::as_str).collect::<Vec<_>>(),
@@ -74,48 +74,51 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     admin::json(&json!({ "subject": subject, "sessions": list }))
 }
 
-/// `DELETE /sessions?…`. Streams of these sessions end too.
+/// `DELETE /sessions?…`: what is open under them ends too.
 pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let sessions = &gateway.sessions;
     let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {
-        let theirs = sessions.of(subject);
+        let theirs = sessions.store.live_sign_ins(subject);
         let meant = theirs.iter().filter(|sign_in| is_meant(sign_in));
         let ended = meant.inspect(|sign_in| {
-            sessions.end(sign_in);
+            sessions.store.revoke(sign_in);
             gateway.revoke_at_provider(sign_in);
         });
         ended.count()
     };
-    let which = SessionSelector::parse(uri);
+    let which = Which::parse(uri);
     let known = match &which {
-        Some(SessionSelector::Subject(subject) | SessionSelector::Session(subject, _)) => {
-            sessions.bring_all_of(Some(subject), None).await
+        Some(Which::Subject(subject) | Which::Session(subject, _)) => {
+            sessions
+                .replication
+                .load_by_subject(Some(subject), None)
+                .await
         }
-        Some(SessionSelector::App(_)) | None => Ok(()),
+        Some(Which::App(_)) | None => Ok(()),
     };
     let ended = match &which {
-        Some(SessionSelector::Subject(subject)) => end(subject, &|_| true),
-        Some(SessionSelector::Session(subject, session)) => {
+        Some(Which::Subject(subject)) => end(subject, &|_| true),
+        Some(Which::Session(subject, session)) => {
             end(subject, &|sign_in| sign_in.key().short() == *session)
         }
-        Some(SessionSelector::App(app)) => sessions.end_of_app(app).await,
-        None => return selector_required(),
+        Some(Which::App(app)) => sessions.revoker.revoke_app(app).await,
+        None => return what_is_meant(),
     };
     let query = uri.query().unwrap_or_default();
     tracing::info!(target: "audit", event = "revoked", query, ended);
     if known.is_err() {
-        store_unavailable()
+        store_is_away()
     } else {
         admin::json(&json!({ "ended": ended }))
     }
 }
 
-fn store_unavailable() -> Reply {
+fn store_is_away() -> Reply {
     let what = "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
     text(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
-fn selector_required() -> Reply {
+fn what_is_meant() -> Reply {
     let known = "say which: ?subject=…, ?subject=…&session=… (the first eight digits), or for DELETE ?app=…\n";
     text(StatusCode::BAD_REQUEST, known)
 }

@@ -9,7 +9,7 @@ use super::Identified;
 use crate::{
     identity::oidc::{
         Oidc,
-        bearer::{Judged, OurToken},
+        bearer::{IssuerToken, VerifiedToken},
     },
     model::caller::{Caller, Credential},
 };
@@ -35,16 +35,16 @@ impl BearerTokens {
 
     /// Whether the header claims to be a token of our issuer, valid or not.
     pub fn owns(&self, authorization: &HeaderValue) -> bool {
-        self.oidc.known(authorization).is_some()
-            || self.oidc.claims_to_be_ours(authorization).is_some()
+        self.oidc.bearer.cached(authorization).is_some()
+            || self.oidc.bearer.parse_header(authorization).is_some()
     }
 
     /// The caller that a token proves; `None`: the header holds no token of our issuer.
     pub async fn identify(&self, authorization: &HeaderValue) -> Option<Identified> {
-        let verified = match self.oidc.known(authorization) {
+        let verified = match self.oidc.bearer.cached(authorization) {
             Some(known) => Ok(known),
             None => {
-                let token = self.oidc.claims_to_be_ours(authorization)?;
+                let token = self.oidc.bearer.parse_header(authorization)?;
                 Box::pin(self.verify(token)).await
             }
         };
@@ -68,8 +68,8 @@ impl BearerTokens {
     ///
     /// # Errors
     /// The caller that an invalid or unverifiable token makes.
-    pub async fn verify(&self, token: OurToken<'_>) -> Result<Judged, Caller> {
-        if let Some(key) = self.oidc.missing_key(token) {
+    pub async fn verify(&self, token: IssuerToken<'_>) -> Result<VerifiedToken, Caller> {
+        if let Some(key) = self.oidc.bearer.missing_key(token) {
             if !self.oidc.is_ready() {
                 return Err(Caller::Unverifiable);
             }
@@ -77,10 +77,10 @@ impl BearerTokens {
             // If the task fails, the keys stay as they are and the token is refused.
             let _ = self
                 .control
-                .spawn(async move { oidc.look_for_key(key).await })
+                .spawn(async move { oidc.bearer.look_for_key(key).await })
                 .await;
         }
-        self.oidc.judge_bearer(token).map_err(|error| {
+        self.oidc.bearer.verify(token).map_err(|error| {
             tracing::debug!(%error, "a token of our issuer was refused");
             Caller::BadToken
         })

@@ -5,7 +5,7 @@ use crate::{
         caller::{Caller, Credential},
         secret::Secret,
     },
-    session::store::Live,
+    session::live::Live,
 };
 
 /// A caller, and what stands behind it.

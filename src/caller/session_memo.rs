@@ -13,7 +13,7 @@ use std::{
 use crate::{
     incoming::IncomingRequest,
     model::{app::AppId, clock::Moment},
-    session::{record::AppSession, store::Live},
+    session::{live::Live, record::AppSession},
 };
 
 /// The last session of one connection.
@@ -80,7 +80,7 @@ mod tests {
         },
         ops::metrics::Registry,
         session::{
-            SessionSettings, metrics::SessionMetrics, record::ProviderTokens, store::Sessions,
+            SessionSettings, Sessions, metrics::SessionMetrics, provider_tokens::ProviderTokens,
         },
     };
 
@@ -116,6 +116,7 @@ mod tests {
         );
         let person = Arc::new(Principal::new(PersonClaims::default(), &[]));
         let (_, sign_in) = sessions
+            .store
             .begin(person, ProviderTokens::default())
             .expect("random bytes");
         let (grp, other) = (
@@ -136,6 +137,7 @@ mod tests {
         };
         assert!(!find(&line("a=1"), &grp), "nothing was noted");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1; b=2", &Live::App(session.clone()));
@@ -146,15 +148,17 @@ mod tests {
         let mut two = line("a=1; b=2");
         two.append(header::COOKIE, HeaderValue::from_static("c=3"));
         assert!(!find(&two, &grp) && !find(&HeaderMap::new(), &grp));
-        session.end();
+        session.revoke();
         assert!(!find(&line("a=1; b=2"), &grp), "it was ended");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         note("a=1", &Live::App(session.clone()));
         manual_clock.advance(Duration::from_secs(31 * 60));
         assert!(!find(&line("a=1"), &grp), "it was not used");
         let (_, session) = sessions
+            .store
             .mint(&sign_in, &grp, &VirtualHost::Site)
             .expect("a session");
         let app = names.app_at(&VirtualHost::Site);

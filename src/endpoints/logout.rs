@@ -12,7 +12,7 @@ use crate::{
     incoming::form::form_value,
     model::load::Holder,
     respond::endpoint::{Content, EndpointReply},
-    session::shared::Away,
+    session::replication::error::StoreUnavailable,
 };
 
 /// Largest form, in bytes.
@@ -36,15 +36,23 @@ pub(super) async fn back_channel(call: EndpointCall<'_, '_>, body: Source) -> En
     // once.
     let sessions = gateway.sessions.clone();
     let done = gateway.control.spawn(async move {
-        let who = oidc.judge_logout(&token).await?;
+        let who = oidc.logout.verify_token(&token).await?;
         // While the store is unavailable, other replicas cannot be asked.
-        if !sessions.first_use(&who.id, GOOD_FOR).await.unwrap_or(true) {
+        if !sessions
+            .used_tokens
+            .first_use(&who.id, GOOD_FOR)
+            .await
+            .unwrap_or(true)
+        {
             return Err(TokenError::Kind("used before"));
         }
         let (subject, session) = (who.subject.as_deref(), who.session.as_deref());
-        let ended = sessions.end_by_provider_everywhere(subject, session).await;
+        let ended = sessions
+            .replication
+            .revoke_by_provider(subject, session)
+            .await;
         if ended.is_err() {
-            sessions.forget_first(&who.id).await;
+            sessions.used_tokens.forget(&who.id).await;
         }
         Ok((who, ended))
     });
@@ -56,7 +64,7 @@ pub(super) async fn back_channel(call: EndpointCall<'_, '_>, body: Source) -> En
             );
             empty(None)
         }
-        Ok(Ok((_, Err(Away)))) => {
+        Ok(Ok((_, Err(StoreUnavailable)))) => {
             tracing::warn!(
                 "a back-channel logout is incomplete until the session store is available"
             );
@@ -83,7 +91,8 @@ pub(super) async fn front_channel(call: EndpointCall<'_, '_>) -> EndpointReply {
     {
         let sessions = &call.gateway.sessions;
         let ended = sessions
-            .end_by_provider_everywhere(None, Some(&session))
+            .replication
+            .revoke_by_provider(None, Some(&session))
             .await;
         let count = ended.ok();
         tracing::info!(

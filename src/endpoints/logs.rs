@@ -72,7 +72,7 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
         Err(Some(denied)) => return reply(refused(Reason::Denied(denied))),
     }
     if let Some(live) = &live {
-        gateway.sessions.touch(live, gateway.clock.now());
+        gateway.sessions.store.touch(live, gateway.clock.now());
     }
     let client = logs.clone();
     let begun = gateway

@@ -58,6 +58,7 @@ async fn has_session(call: EndpointCall<'_, '_>) -> bool {
     let now = call.gateway.clock.now();
     let sessions = &call.gateway.sessions;
     sessions
+        .store
         .find(cookies.app.iter(), std::iter::empty(), app.id(), vhost, now)
         .is_some()
 }

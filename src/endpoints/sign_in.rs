@@ -12,7 +12,8 @@ use crate::{
     },
     identity::oidc::{
         pending::StateError,
-        sign_in::{Returned, SignInError, SignedIn, Wanted},
+        sign_in::{CallbackParams, SignInRequest, SignedIn},
+        token_endpoint::SignInError,
     },
     model::arrival::RequestClass,
     pages::{self, Page, SignInPage, StartPage},
@@ -47,7 +48,7 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     };
     let target = return_to::clean(asked.as_deref(), site);
     let selects_account = prompt.as_deref() == Some("login");
-    let hand_over = match bind.as_deref().map(BindHash::new) {
+    let hand_over = match bind.as_deref().map(BindHash::parse) {
         Some(None) => return bad_parameters("A parameter is not valid.", call),
         Some(Some(bind)) => Some(bind),
         None => None,
@@ -73,7 +74,7 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     let return_to = target;
     begin(
         call,
-        Wanted {
+        SignInRequest {
             return_to,
             hand_over,
         },
@@ -82,7 +83,11 @@ pub(super) async fn start(call: EndpointCall<'_, '_>) -> EndpointReply {
     .await
 }
 
-async fn begin(call: EndpointCall<'_, '_>, wanted: Wanted, selects_account: bool) -> EndpointReply {
+async fn begin(
+    call: EndpointCall<'_, '_>,
+    wanted: SignInRequest,
+    selects_account: bool,
+) -> EndpointReply {
     let target = wanted.return_to.clone();
     let Some(oidc) = &call.gateway.oidc else {
         return problem(call, SignInProblem::Unavailable, NOT_CONFIGURED, &target);
@@ -99,7 +104,7 @@ async fn begin(call: EndpointCall<'_, '_>, wanted: Wanted, selects_account: bool
             );
         }
     };
-    match oidc.begin(wanted, &bind.value, selects_account) {
+    match oidc.sign_in.begin(wanted, &bind.value, selects_account) {
         Ok(url) => EndpointReply::redirect(StatusCode::FOUND, url).with_cookie(bind.line),
         Err(error) => failed(call, &error, &target),
     }
@@ -129,22 +134,22 @@ pub(super) async fn callback(call: EndpointCall<'_, '_>) -> EndpointReply {
         Ok(returned) => returned,
         Err((kind, sentence)) => {
             let state = call.query("state").ok().flatten();
-            let target = state.and_then(|state| oidc.target_of(&state));
+            let target = state.and_then(|state| oidc.sign_in.target_of(&state));
             return problem(call, kind, sentence, target.as_deref().unwrap_or("/"));
         }
     };
     let cookies = call.request.cookies_or_none();
-    let pending = match oidc.check_callback(&returned, cookies.bind.iter()) {
+    let pending = match oidc.sign_in.check_callback(&returned, cookies.bind.iter()) {
         Ok(pending) => pending,
         Err(error) => return late_or_failed(call, &error, &returned),
     };
     let target = pending.return_to.clone();
-    let hand_over = pending.hand_over.as_deref().and_then(BindHash::new);
+    let hand_over = pending.hand_over.as_deref().and_then(BindHash::parse);
     // On the control runtime, and to its end even when the browser goes away: the code works only
     // once.
     let exchange = gateway
         .control
-        .spawn(async move { oidc.complete(returned, pending).await });
+        .spawn(async move { oidc.sign_in.complete(returned, pending).await });
     match exchange.await {
         Ok(Ok(signed_in)) => complete(call, signed_in, &target, hand_over).await,
         Ok(Err(error)) => failed(call, &error, &target),
@@ -192,7 +197,7 @@ async fn complete(
         source.describe(&mut signed_in).await;
     }
     let principal = Arc::new(signed_in.principal);
-    let (id, sign_in) = match sessions.begin(principal.clone(), signed_in.tokens) {
+    let (id, sign_in) = match sessions.store.begin(principal.clone(), signed_in.tokens) {
         Ok(begun) => begun,
         Err(error) => {
             return problem(call, SignInProblem::Unavailable, &error.to_string(), target)
@@ -201,11 +206,11 @@ async fn complete(
     };
     let cookies = call.request.cookies_or_none();
     let now = call.gateway.clock.now();
-    if let Some(old) = sessions.find_sign_in(cookies.sign_in.iter(), now) {
-        sessions.end(&old);
+    if let Some(old) = sessions.store.find_sign_in(cookies.sign_in.iter(), now) {
+        sessions.store.revoke(&old);
     }
     // Stored before the browser gets its cookie, so that every replica knows the sign-in.
-    sessions.keep(&sign_in).await;
+    sessions.replication.save(&sign_in).await;
     tracing::info!(
         target: "audit", event = "sign_in", subject = %principal.subject,
         session = sign_in.key().short(), client = %call.request.client, request_id = call.request.id_text(),
@@ -223,10 +228,10 @@ async fn complete(
 fn late_or_failed(
     call: EndpointCall<'_, '_>,
     error: &SignInError,
-    returned: &Returned,
+    returned: &CallbackParams,
 ) -> EndpointReply {
     let oidc = call.gateway.oidc.as_ref();
-    let target = oidc.and_then(|oidc| oidc.target_of(&returned.state));
+    let target = oidc.and_then(|oidc| oidc.sign_in.target_of(&returned.state));
     let is_harmless = matches!(
         error,
         SignInError::State(StateError::Expired | StateError::Used)
@@ -239,7 +244,7 @@ fn late_or_failed(
     }
 }
 
-fn returned(call: EndpointCall<'_, '_>) -> Result<Returned, (SignInProblem, &'static str)> {
+fn returned(call: EndpointCall<'_, '_>) -> Result<CallbackParams, (SignInProblem, &'static str)> {
     const INVALID: SignInProblem = SignInProblem::BadCallback;
     let value = |name| {
         let twice = |_| (INVALID, "A parameter was given twice.");
@@ -255,7 +260,7 @@ fn returned(call: EndpointCall<'_, '_>) -> Result<Returned, (SignInProblem, &'st
     }
     let fits = |text: &String| (1..=MAX_PARAMETER).contains(&text.len());
     match (code.filter(fits), state.filter(fits)) {
-        (Some(code), Some(state)) => Ok(Returned {
+        (Some(code), Some(state)) => Ok(CallbackParams {
             code,
             state,
             issuer,

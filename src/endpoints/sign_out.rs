@@ -104,14 +104,18 @@ async fn revoke(call: EndpointCall<'_, '_>, person: &Principal) -> Revoked {
     let mut onward = None;
     if let Some(sign_in) = call.sign_in() {
         // Here first, whatever becomes of the rest.
-        gateway.sessions.end(&sign_in);
-        gateway.sessions.tell_ending_of(&sign_in).await;
+        gateway.sessions.store.revoke(&sign_in);
+        gateway
+            .sessions
+            .replication
+            .publish_revocation(&sign_in)
+            .await;
         apps.extend(sign_in.apps());
         gateway.revoke_at_provider(&sign_in);
         let site = call.site();
         let back = site.url(&VirtualHost::Site, &site.launcher());
         let oidc = gateway.oidc.as_ref();
-        onward = oidc.and_then(|oidc| oidc.end_session_url(&sign_in, &back));
+        onward = oidc.and_then(|oidc| oidc.logout.end_session_url(&sign_in, &back));
     }
     for source in gateway.callers.sources() {
         apps.extend(source.sign_out(person).await);
@@ -125,9 +129,9 @@ fn revoke_unknown(call: EndpointCall<'_, '_>, token: &str) {
     let (Ok(cookies), Some(oidc)) = (call.request.cookies(), &call.gateway.oidc) else {
         return;
     };
-    for key in cookies.sign_in.iter().filter_map(RecordKey::of) {
+    for key in cookies.sign_in.iter().filter_map(RecordKey::parse) {
         if !call.is_foreign() && oidc.keys().is_form_token(&key.0, token) {
-            call.gateway.sessions.end_by_key(key);
+            call.gateway.sessions.replication.revoke_by_key(key);
         }
     }
 }

@@ -26,9 +26,9 @@ use crate::{
     session::{
         bind::{BindHash, is_bind, new_bind},
         cookie::{self, NoRandomness},
-        handover::Ticket,
+        live::Live,
         record::SignIn,
-        store::Live,
+        ticket::Ticket,
     },
 };
 
@@ -72,7 +72,7 @@ pub fn lead_to_site(call: EndpointCall<'_, '_>, target: &str) -> EndpointReply {
     let vhost = &call.request.arrival.vhost;
     let back = return_to::address(vhost, target, site);
     let start = site.url(&VirtualHost::Site, &pages::start(site, &back));
-    let hash = BindHash::of(bind.value.as_bytes());
+    let hash = BindHash::from_cookie(bind.value.as_bytes());
     let location = format!("{start}&bind={}", hash.as_str());
     let reply = EndpointReply::redirect(StatusCode::FOUND, location).with_cookie(bind.line);
     if call.request.cookies_or_none().app.is_empty() {
@@ -106,16 +106,19 @@ pub(super) async fn give(
     let reply = if permit.principal().is_none() {
         EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, target))
     } else {
-        gateway.sessions.touch(&Live::SignIn(sign_in.clone()), now);
+        gateway
+            .sessions
+            .store
+            .touch(&Live::SignIn(sign_in.clone()), now);
         let ticket = Ticket {
             vhost,
             app: app.id().clone(),
             bind,
             sign_in: sign_in.clone(),
             target: target.to_owned(),
-            made: now,
+            issued_at: now,
         };
-        match gateway.sessions.give_ticket(ticket).await {
+        match gateway.sessions.tickets.issue(ticket).await {
             Ok(id) => {
                 let enter = format!("{ENTER}?ticket={}", id.as_str());
                 EndpointReply::redirect(StatusCode::SEE_OTHER, call.site().url(&vhost, &enter))
@@ -211,7 +214,8 @@ pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
     let ticket = call.query("ticket").ok().flatten().unwrap_or_default();
     let taken = gateway
         .sessions
-        .take_ticket(&ticket, vhost, cookies.bind.iter())
+        .tickets
+        .redeem(&ticket, vhost, cookies.bind.iter())
         .await;
     let ticket = match taken {
         Ok(ticket) => ticket,
@@ -233,11 +237,18 @@ pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
         }
     };
     let person = ticket.sign_in.principal().clone();
-    let minted = gateway.sessions.mint(&ticket.sign_in, &ticket.app, vhost);
+    let minted = gateway
+        .sessions
+        .store
+        .mint(&ticket.sign_in, &ticket.app, vhost);
     let Some((id, session)) = minted else {
         return EndpointReply::refuse(Reason::Unverifiable).with_person(person);
     };
-    gateway.sessions.keep_app(&session).await;
+    gateway
+        .sessions
+        .replication
+        .save_app_session(&session)
+        .await;
     let name = site.cookies.app_at(vhost);
     let line = cookie::set(&name, id.as_str(), "/", site.origin.secure);
     EndpointReply::redirect(StatusCode::SEE_OTHER, site.url(vhost, &ticket.target))

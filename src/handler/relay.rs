@@ -14,7 +14,7 @@ use crate::{
     incoming::IncomingRequest,
     model::arrival::Provenance,
     respond::body::{ReplyBody, Watch},
-    session::{cookie, store::Live, usage::Usage},
+    session::{cookie, live::Live, usage::Usage},
     stream_policy::AppStream,
 };
 
@@ -154,7 +154,7 @@ impl Handler {
     ) -> Option<Usage> {
         let gateway = &self.gateway;
         let live = caller.live.take()?;
-        gateway.sessions.touch(&live, gateway.clock.at(now));
+        gateway.sessions.store.touch(&live, gateway.clock.at(now));
         let begun = match &live {
             // The cookie's path ends with a slash, so it would not come back, and each visit would
             // begin another session.
@@ -169,8 +169,8 @@ impl Handler {
             }
             None => live,
         };
-        let sessions = gateway.sessions.clone();
-        Some(Usage::new(sessions, live, gateway.clock.clone()))
+        let store = gateway.sessions.store.clone();
+        Some(Usage::new(store, live, gateway.clock.clone()))
     }
 
     /// Begins the session of a sign-in at an app, and its cookie.
@@ -190,8 +190,8 @@ impl Handler {
         }
         let vhost = &request.arrival.vhost;
         let sessions = &self.gateway.sessions;
-        let (id, session) = sessions.mint(sign_in, permit.app().id(), vhost)?;
-        sessions.keep_app(&session).await;
+        let (id, session) = sessions.store.mint(sign_in, permit.app().id(), vhost)?;
+        sessions.replication.save_app_session(&session).await;
         let site = request.site();
         let name = site.cookies.app_at(vhost);
         let path = format!("{}/", permit.app().mount);

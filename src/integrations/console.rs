@@ -15,7 +15,7 @@ use crate::{
         bearer::BearerTokens,
         source::{CredentialSource, Evidence},
     },
-    identity::oidc::bearer::Judged,
+    identity::oidc::bearer::VerifiedToken,
     incoming::cookies::{Candidates, Presented},
     model::{
         access::Access,
@@ -25,10 +25,12 @@ use crate::{
         principal::Principal,
     },
     session::{
-        console_token::{ConsoleToken, Short},
+        Sessions,
+        console_token::{ConsoleToken, TokenFingerprint},
         cookie::RecordKey,
-        record::{ProviderTokens, SignIn},
-        store::{Live, Sessions},
+        live::Live,
+        provider_tokens::ProviderTokens,
+        record::SignIn,
     },
 };
 
@@ -77,10 +79,10 @@ impl ConsoleTokens {
         }
     }
 
-    fn sign_in_of(&self, token: &[u8], verified: Judged) -> Arc<SignIn> {
+    fn sign_in_of(&self, token: &[u8], verified: VerifiedToken) -> Arc<SignIn> {
         let key = key_of(token);
-        let short = Short::of(token);
-        if let Some(known) = self.sessions.find_for_token(&key, self.clock.now()) {
+        let short = TokenFingerprint::from_token(token);
+        if let Some(known) = self.sessions.store.find_for_token(&key, self.clock.now()) {
             self.prove(&known, verified, short);
             return known;
         }
@@ -93,23 +95,26 @@ impl ConsoleTokens {
             ..ProviderTokens::default()
         };
         self.sessions
+            .store
             .begin_for_token(key, verified.principal, tokens)
     }
 
-    fn prove(&self, sign_in: &SignIn, verified: Judged, short: Short) {
+    fn prove(&self, sign_in: &SignIn, verified: VerifiedToken, short: TokenFingerprint) {
         let now = self.clock.now();
-        sign_in.prove(verified.principal, short, verified.expires, now);
+        sign_in.confirm_by_console_token(verified.principal, short, verified.expires, now);
     }
 
-    async fn verify(&self, token: &[u8]) -> Result<Judged, Caller> {
-        match self.bearer.oidc().cookie_claims_to_be_ours(token) {
+    async fn verify(&self, token: &[u8]) -> Result<VerifiedToken, Caller> {
+        match self.bearer.oidc().bearer.parse_cookie(token) {
             Some(token) => self.bearer.verify(token).await,
             None => Err(Caller::BadToken),
         }
     }
 
     fn is_proof_old(&self, sign_in: &SignIn) -> bool {
-        sign_in.is_proof_old(self.clock.now(), self.sessions.recheck())
+        sign_in
+            .check()
+            .is_overdue(self.clock.now(), self.sessions.store.recheck())
     }
 
     /// Whether the session counts: a valid token of the same person on the request proves it.
@@ -119,8 +124,8 @@ impl ConsoleTokens {
         };
         let is_old = self.is_proof_old(sign_in);
         for token in evidence.cookies.iter().flat_map(|c| c.access_token.iter()) {
-            let short = Short::of(token);
-            if !is_old && known.is(short) {
+            let short = TokenFingerprint::from_token(token);
+            if !is_old && known.matches(short) {
                 return true;
             }
             let Ok(verified) = Box::pin(self.verify(token)).await else {
@@ -177,9 +182,7 @@ impl CredentialSource for ConsoleTokens {
     fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
         let oidc = self.bearer.oidc();
         let verify = |token| {
-            let verified = oidc
-                .judge_bearer(oidc.cookie_claims_to_be_ours(token)?)
-                .ok()?;
+            let verified = oidc.bearer.verify(oidc.bearer.parse_cookie(token)?).ok()?;
             Some((verified.principal, key_of(token)))
         };
         let mut people = cookies.access_token.iter().filter_map(verify);
@@ -190,10 +193,15 @@ impl CredentialSource for ConsoleTokens {
 
     /// While the console keeps its token, the next request begins another session by it.
     fn sign_out<'r>(&'r self, person: &'r Principal) -> LocalBoxFuture<'r, Vec<AppId>> {
-        async { self.sessions.end_for_console_tokens_of(&person.subject) }.boxed_local()
+        async {
+            self.sessions
+                .revoker
+                .revoke_console_sign_ins(&person.subject)
+        }
+        .boxed_local()
     }
 }
 
 fn key_of(token: &[u8]) -> RecordKey {
-    RecordKey::of_token(&String::from_utf8_lossy(token))
+    RecordKey::from_token(&String::from_utf8_lossy(token))
 }

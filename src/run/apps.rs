@@ -19,7 +19,7 @@ use crate::{
     },
     model::{app::AppSpec, site::Site},
     ops::http_client::CallCounter,
-    session::store::Sessions,
+    session::Sessions,
     settings::resolve_kubernetes::KubernetesSettings,
 };
 

@@ -8,18 +8,18 @@ use crate::{
     gateway::Gateway,
     model::clock::Clock,
     ops::file_watch,
-    session::{keys::KeyRing, store::Sessions},
+    session::{Sessions, handoff_file, keys::KeyRing},
 };
 
 /// The handoff file of this process.
 pub(super) struct Handoff {
-    file: HandoffFile,
+    file: SharedFile,
     /// Polls for the file of a previous process. Must end before this process writes its own.
     polling: AbortHandle,
 }
 
 #[derive(Clone)]
-struct HandoffFile {
+struct SharedFile {
     path: PathBuf,
     keys: Arc<KeyRing>,
     sessions: Arc<Sessions>,
@@ -30,7 +30,7 @@ impl Handoff {
     /// Restores the file, and polls for it: the previous process may stop only after this one has
     /// started.
     pub(super) fn start(path: PathBuf, keys: Arc<KeyRing>, gateway: &Gateway) -> Handoff {
-        let file = HandoffFile {
+        let file = SharedFile {
             path,
             keys,
             sessions: gateway.sessions.clone(),
@@ -53,10 +53,14 @@ impl Handoff {
     }
 }
 
-impl HandoffFile {
+impl SharedFile {
+    fn open(&self) -> handoff_file::HandoffFile<'_> {
+        handoff_file::HandoffFile::new(&self.path, &self.keys)
+    }
+
     fn restore(&self) {
         let now = self.clock.wall_seconds();
-        match self.sessions.take_over(&self.path, &self.keys, now) {
+        match self.open().restore(&self.sessions.store, now) {
             Ok(None) => {}
             Ok(Some(sign_ins)) => {
                 tracing::info!(sign_ins, "restored sessions from the handoff file");
@@ -69,7 +73,7 @@ impl HandoffFile {
 
     fn write(&self) {
         let now = self.clock.wall_seconds();
-        match self.sessions.hand_over(&self.path, &self.keys, now) {
+        match self.open().write(&self.sessions.store, now) {
             Ok(sign_ins) => tracing::info!(sign_ins, "wrote the session handoff file"),
             Err(error) => {
                 tracing::error!(%error, file = %self.path.display(), "cannot write the session handoff file");

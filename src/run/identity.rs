@@ -12,9 +12,7 @@ use crate::{
     integrations::console::ConsoleTokens,
     model::{clock::Clock, site::Site},
     ops::{file_watch, http_client::CallCounter},
-    session::{
-        SessionSettings, keys::KeyRing, metrics::SessionMetrics, redis::Redis, store::Sessions,
-    },
+    session::{SessionSettings, Sessions, keys::KeyRing, metrics::SessionMetrics, redis::Redis},
 };
 
 /// Expired sessions are removed at this interval.
@@ -61,7 +59,7 @@ pub(super) fn start(
         .map(|provider| provider_client(provider, site, keys, context))
         .transpose()?;
     let sessions = sessions(session, keys, context);
-    tokio::spawn(sessions.clone().keep_up());
+    tokio::spawn(sessions.replication.clone().run());
     let rechecks = oidc.as_ref().map(|oidc| {
         Arc::new(Rechecks::new(
             oidc.clone(),
@@ -102,25 +100,26 @@ fn provider_client(
 
 fn sessions(session: SessionSettings, keys: &Arc<KeyRing>, context: &Context) -> Arc<Sessions> {
     let metrics = Arc::new(SessionMetrics::register(&context.process.registry));
-    let store = session.store.clone().map(|store| {
-        Redis::new(
-            store,
-            keys.clone(),
-            context.clock.clone(),
-            metrics.clone(),
-            session.lifetime,
-        )
-    });
-    let sessions = Sessions::new(
-        session,
-        context.clock.clone(),
-        context.policy_changes.clone(),
-        metrics,
+    let clock = context.clock.clone();
+    let policy_changes = context.policy_changes.clone();
+    let Some(store) = session.store.clone() else {
+        return Arc::new(Sessions::new(session, clock, policy_changes, metrics));
+    };
+    let lifetime = session.lifetime;
+    let redis = Redis::new(
+        store,
+        keys.clone(),
+        clock.clone(),
+        metrics.clone(),
+        lifetime,
     );
-    Arc::new(match store {
-        Some(store) => sessions.sharing(store),
-        None => sessions,
-    })
+    Arc::new(Sessions::replicated(
+        session,
+        clock,
+        policy_changes,
+        metrics,
+        redis,
+    ))
 }
 
 async fn sweep(sessions: Arc<Sessions>, clock: Clock) {

@@ -82,7 +82,7 @@ impl Running {
         if let Some(handoff) = handoff {
             handoff.write();
         }
-        gateway.sessions.tell_the_rest().await;
+        gateway.sessions.replication.flush().await;
         let finished = tokio::task::spawn_blocking(move || {
             let all = threads.finish();
             gateway.log.finish(LOG_DEADLINE);

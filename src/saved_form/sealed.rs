@@ -7,7 +7,7 @@ use crate::{
     model::vhost::VirtualHost,
     session::{
         keys::{KeyRing, Purpose},
-        written::WrittenVirtualHost,
+        stored::StoredVirtualHost,
     },
 };
 
@@ -29,7 +29,7 @@ pub struct SealedForm {
     pub app: String,
     /// The origin that it was sent to.
     #[serde(rename = "place")]
-    pub vhost: WrittenVirtualHost,
+    pub vhost: StoredVirtualHost,
     /// Path and query there.
     pub target: String,
     /// The url-encoded body.
@@ -50,6 +50,6 @@ impl SealedForm {
         let plain = keys.open(Purpose::ParkedForm, sealed).ok()?;
         let form: SealedForm = serde_json::from_slice(&plain).ok()?;
         let is_young = (-SKEW..=MAX_AGE).contains(&now.saturating_sub(form.came));
-        (is_young && form.vhost.read() == Some(*vhost)).then_some(form)
+        (is_young && form.vhost.to_vhost() == Some(*vhost)).then_some(form)
     }
 }

@@ -10,7 +10,7 @@ use super::{
     values::{ca_file, is_encrypted_or_local, secret_file},
 };
 use crate::{
-    identity::oidc::{OidcSettings, overage::Directory},
+    identity::oidc::{OidcSettings, settings::GroupDirectory},
     model::{access::GroupName, secret::Secret},
 };
 
@@ -80,7 +80,7 @@ fn admin_groups(section: &ConfigSection<'_>) -> Vec<GroupName> {
     admin_groups
 }
 
-fn directory(section: &ConfigSection<'_>) -> Option<Directory> {
+fn directory(section: &ConfigSection<'_>) -> Option<GroupDirectory> {
     let field = section.text("groups_field");
     let Some(text) = section.text("groups_url") else {
         if field.is_some() {
@@ -98,7 +98,7 @@ fn directory(section: &ConfigSection<'_>) -> Option<Directory> {
             None,
         );
     }
-    Some(Directory {
+    Some(GroupDirectory {
         url: url?,
         field: field.unwrap_or_else(|| "id".to_owned()),
     })

@@ -29,7 +29,7 @@ use ludgate::{
         metrics::Registry,
         request_metrics::{DeadlineMetrics, RequestMetrics},
     },
-    session::{self, metrics::SessionMetrics, store::Sessions},
+    session::{self, metrics::SessionMetrics, Sessions},
 };
 use micro::sign_in;
 use tikv_jemallocator::Jemalloc;

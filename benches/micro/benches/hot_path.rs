@@ -13,7 +13,7 @@ use ludgate::{
         destination::Destination,
         vhost::VirtualHost,
     },
-    session::store::{Live, Sessions},
+    session::Sessions, live::Live,
 };
 use micro::{request, sessions, sign_in, snapshot};
 use tikv_jemallocator::Jemalloc;
@@ -53,7 +53,7 @@ impl World {
         let site = self.snapshot.site();
         let presented = cookies::scan(&self.parts.headers, &site.cookies, &VirtualHost::Site).expect("few cookies");
         let app = destination.app.id();
-        self.sessions.find(presented.app.iter(), presented.sign_in.iter(), app, &VirtualHost::Site, self.clock.now())
+        self.sessions.store.find(presented.app.iter(), presented.sign_in.iter(), app, &VirtualHost::Site, self.clock.now())
     }
 
     fn is_let_in(&self, arrival: &Arrival, destination: Destination) -> bool {

@@ -10,8 +10,8 @@ use ludgate::{
     catalog::snapshot::Snapshot,
     model::{clock::Clock, vhost::VirtualHost},
     session::{
-        record::ProviderTokens,
-        store::{Live, Sessions},
+        provider_tokens::ProviderTokens,
+        Sessions, live::Live,
     },
 };
 use micro::{person, sessions, sign_in_of, snapshot, somebody};
@@ -50,7 +50,7 @@ impl World {
         let (id, session) = &self.cookies[number % MANY];
         let app = self.snapshot.find("app-3").expect("an app");
         let (session, id) = ([session.as_bytes()], [id.as_bytes()]);
-        self.sessions.find(session.into_iter(), id.into_iter(), app.id(), &VirtualHost::Site, self.clock.now())
+        self.sessions.store.find(session.into_iter(), id.into_iter(), app.id(), &VirtualHost::Site, self.clock.now())
     }
 }
 
@@ -82,7 +82,7 @@ fn find_none(bencher: Bencher) {
     let made_up = ["A".repeat(43)];
     bencher.bench(|| {
         let cookies = made_up.iter().map(String::as_bytes);
-        black_box(world.sessions.find(cookies, std::iter::empty(), app.id(), &VirtualHost::Site, world.clock.now()))
+        black_box(world.sessions.store.find(cookies, std::iter::empty(), app.id(), &VirtualHost::Site, world.clock.now()))
     });
 }
 
@@ -93,7 +93,7 @@ fn begin_at_capacity(bencher: Bencher) {
     let (sessions, ..) = sessions(10 << 20);
     let app = snapshot.find("app-3").expect("an app");
     bencher.bench(|| {
-        let (_, sign_in) = sessions.begin(person.clone(), ProviderTokens::default()).expect("random bytes");
-        black_box(sessions.mint(&sign_in, app.id(), &VirtualHost::Site))
+        let (_, sign_in) = sessions.store.begin(person.clone(), ProviderTokens::default()).expect("random bytes");
+        black_box(sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site))
     });
 }

@@ -17,8 +17,8 @@ use ludgate::{
     session::{
         self,
         metrics::SessionMetrics,
-        record::{ProviderTokens, SignIn},
-        store::Sessions,
+        provider_tokens::ProviderTokens, record::SignIn,
+        Sessions,
     },
     settings::{self, Settings},
 };
@@ -80,9 +80,9 @@ pub fn sign_in_of(
     snapshot: &Snapshot,
     app: &str,
 ) -> (Arc<SignIn>, String, String) {
-    let (id, sign_in) = sessions.begin(person, ProviderTokens::default()).expect("random bytes");
+    let (id, sign_in) = sessions.store.begin(person, ProviderTokens::default()).expect("random bytes");
     let app = snapshot.find(app).expect("an app");
-    let (session, _) = sessions.mint(&sign_in, app.id(), &VirtualHost::Site).expect("random bytes");
+    let (session, _) = sessions.store.mint(&sign_in, app.id(), &VirtualHost::Site).expect("random bytes");
     (sign_in, id.as_str().to_owned(), session.as_str().to_owned())
 }
 

@@ -1,5 +1,5 @@
-//! Who people are: sessions, sign-in at the OpenID provider, and bearer tokens. Nothing here knows
-//! a gateway.
+//! Identity: sessions, sign-in at the OpenID provider, and bearer tokens. This package does not
+//! depend on the gateway.
 
 pub mod oidc;
 pub mod rechecks;

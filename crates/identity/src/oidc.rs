@@ -1,74 +1,59 @@
-//! The OpenID Connect client: authorization code with PKCE, state and nonce; nothing else.
+//! The OpenID Connect client: the authorization code flow with PKCE, state and nonce, and no other.
 //!
-//! `provider` knows the provider and its keys, `pending` what the browser carries while it is away,
-//! `sign_in` exchanges the code, `userinfo` adds what the ID token does not say, `refresh` asks
-//! again later, `claims` turns tokens into a person, `bearer` judges API tokens.
+//! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
+//! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
+//! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies API
+//! tokens; `logout` signs people out. They share `context`.
 
 pub mod bearer;
 pub mod claims;
+mod context;
 pub mod http_client;
 pub mod logout;
-pub mod overage;
+mod overage;
 pub mod pending;
 pub mod provider;
-pub mod refresh;
+pub(crate) mod refresh;
+pub mod settings;
 pub mod sign_in;
-pub mod userinfo;
+pub mod token_endpoint;
+mod userinfo;
 
 use std::sync::Arc;
 
-use openidconnect::IssuerUrl;
-
-use crate::model::{access::GroupName, clock::Clock, secret::Secret, site::Site};
 use crate::{
-    ops::http_client::{CallCounter, HttpClient},
+    model::{clock::Clock, site::Site},
+    ops::{
+        http_client::{CallCounter, HttpClient},
+        tls_client::NoCertificate,
+    },
     session::keys::KeyRing,
 };
-use bearer::JudgedTokens;
-use pending::UsedStates;
+use bearer::BearerVerifier;
+use context::ProviderContext;
+use logout::LogoutAtProvider;
 use provider::Provider;
-use userinfo::GroupsClaimWarning;
-
-/// How to speak to the provider, and what its claims mean here.
-#[derive(Clone, Debug)]
-pub struct OidcSettings {
-    /// Byte for byte what the provider calls itself.
-    pub issuer: IssuerUrl,
-    /// Who we are to it.
-    pub client_id: String,
-    /// Absent for a public client; PKCE is used either way.
-    pub client_secret: Option<Secret>,
-    /// Asked for at sign-in; `openid` is always among them.
-    pub scopes: Vec<String>,
-    /// A claim's name, or a JSON pointer when it begins with `/`.
-    pub groups_claim: String,
-    /// Where groups are that a token has no room for; `None`: they are not looked for.
-    pub directory: Option<overage::Directory>,
-    /// Whose members are admins.
-    pub admin_groups: Vec<GroupName>,
-    /// Accepted in `aud` of bearer tokens.
-    pub audiences: Vec<String>,
-    /// Whether who signs out here is sent to sign out there too.
-    pub sign_out_at_provider: bool,
-    /// PEM content of the CA behind the provider's certificate; `None`: the system's.
-    pub ca: Option<Arc<[u8]>>,
-}
+use refresh::TokenRefresh;
+pub use settings::OidcSettings;
+use sign_in::SignInFlow;
+use userinfo::PersonCompletion;
 
 /// The client. One per process, shared by all threads; its calls run on the control runtime.
 #[derive(Debug)]
 pub struct Oidc {
-    settings: OidcSettings,
-    redirect_uri: String,
-    provider: Provider,
+    /// The authorization code flow.
+    pub sign_in: SignInFlow,
+    /// The verifier of API tokens.
+    pub bearer: BearerVerifier,
+    /// Sign-out at the provider.
+    pub logout: LogoutAtProvider,
+    pub(crate) refresh: TokenRefresh,
+    context: Arc<ProviderContext>,
     keys: Arc<KeyRing>,
-    used: UsedStates,
-    judged: JudgedTokens,
-    groups_claim_warning: GroupsClaimWarning,
-    clock: Clock,
 }
 
 impl Oidc {
-    /// A client that does not know its provider yet; see [`Oidc::keep_informed`].
+    /// A client that has not discovered its provider yet; see [`Oidc::keep_informed`].
     ///
     /// # Errors
     /// When the CA file cannot be used.
@@ -78,41 +63,46 @@ impl Oidc {
         keys: Arc<KeyRing>,
         clock: Clock,
         calls: CallCounter,
-    ) -> Result<Oidc, crate::ops::tls_client::NoCertificate> {
+    ) -> Result<Oidc, NoCertificate> {
         let http = Arc::new(HttpClient::new(settings.ca.as_deref(), calls)?);
-        Ok(Oidc {
+        let context = Arc::new(ProviderContext {
             redirect_uri: format!("{}{}", site.origin, site.endpoint("callback")),
             provider: Provider::new(settings.issuer.clone(), http, clock.clone()),
             settings,
-            keys,
-            used: UsedStates::new(),
-            judged: JudgedTokens::default(),
-            groups_claim_warning: GroupsClaimWarning::default(),
             clock,
+        });
+        let completion = Arc::new(PersonCompletion::new(context.clone()));
+        Ok(Oidc {
+            sign_in: SignInFlow::new(context.clone(), completion.clone(), keys.clone()),
+            bearer: BearerVerifier::new(context.clone()),
+            logout: LogoutAtProvider::new(context.clone()),
+            refresh: TokenRefresh::new(context.clone(), completion),
+            context,
+            keys,
         })
     }
 
-    /// Discovers the provider, however long that takes, and keeps its keys fresh; never ends.
+    /// Discovers the provider, however long that takes, and keeps its keys fresh. Never returns.
     pub async fn keep_informed(&self) {
-        self.provider.keep_informed().await;
+        self.context.provider.keep_informed().await;
     }
 
-    /// Whether the provider is known; without it nobody can sign in, and everything else works.
+    /// Whether the provider is discovered. Until then nobody can sign in; the rest works.
     pub fn is_ready(&self) -> bool {
-        self.provider.current().is_some()
+        self.context.provider.current().is_some()
     }
 
-    /// Waits while the provider is being discovered, for a few seconds at most.
+    /// Waits for a discovery that is under way, a few seconds at most.
     pub async fn wait_until_known(&self) {
-        self.provider.wait_until_known().await;
+        self.context.provider.wait_until_known().await;
     }
 
-    /// What was configured.
+    /// The configuration.
     pub fn settings(&self) -> &OidcSettings {
-        &self.settings
+        &self.context.settings
     }
 
-    /// Keys for the forms of our own pages.
+    /// The keys for the forms of our own pages.
     pub fn keys(&self) -> &KeyRing {
         &self.keys
     }

@@ -1,6 +1,6 @@
 //! Periodic checks of signed-in people at the provider (behaviour row 26): every `recheck`, in the
-//! background, once for all requests that find the check due. A lost group ends the access that it
-//! gave; a provider that does not answer changes nothing.
+//! background, once for all requests that find the check due. A lost group revokes the access that
+//! it gave; an outage of the provider changes nothing.
 
 use std::{
     sync::{
@@ -12,43 +12,42 @@ use std::{
 
 use tokio::{runtime::Handle, sync::Semaphore};
 
-use super::oidc::{Oidc, refresh::Again};
+use super::oidc::{Oidc, refresh::RefreshOutcome};
 use crate::{
     model::{clock::Clock, policy_changes::PolicyChanges},
-    session::{record::SignIn, shared::Turn, store::Sessions},
+    session::{Sessions, record::SignIn, replication::refresh::RefreshLockAttempt},
 };
 
-/// People who are asked about at once; the others wait in the order they came.
-const AT_ONCE: usize = 64;
-/// A provider that said nothing is asked about the same person again after this long.
-const RETRY: Duration = Duration::from_secs(30);
-/// A process that stops waits for answers for so long.
-const LAST_ANSWERS: Duration = Duration::from_secs(12);
-/// What another replica is asking is known here after this long.
-const SOON: Duration = Duration::from_secs(5);
-/// After so many silences in a row nobody is asked about,
-const SILENCES: u32 = 8;
+/// Checks at the same time; the others wait in order.
+const MAX_CHECKS: usize = 64;
+/// Pause before the same person is checked again after a failure.
+const RETRY_PAUSE: Duration = Duration::from_secs(30);
+/// How long a process that stops waits for running checks.
+const STOP_DEADLINE: Duration = Duration::from_secs(12);
+/// Pause before a check that another replica is running is looked at again.
+const ELSEWHERE_PAUSE: Duration = Duration::from_secs(5);
+/// After so many failures in a row, no check is started
+const MAX_FAILURES: u32 = 8;
 /// for this long.
-const REST: Duration = Duration::from_secs(10);
+const OUTAGE_PAUSE: Duration = Duration::from_secs(10);
 
-/// A request waits so long for the proof of a session that another replica has begun, and looks
-/// this often whether it is there: another request, or another replica, may be asking.
-const PROOF_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a request waits for the required check of a session, and how often it looks whether
+/// another request or another replica has finished it.
+const CHECK_DEADLINE: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Which replica asks the provider.
+/// The result of one attempt to check a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// This one, as far as anybody does; it is over.
-    Lookup,
-    /// Another one, just now.
+enum RecheckOutcome {
+    /// The check is finished, or not needed.
+    Finished,
+    /// Another replica is checking.
     Elsewhere,
-    /// No provider call: the shared store is unavailable, or its connection is too new to be
-    /// trusted.
-    Nowhere,
+    /// No provider call: Redis is unavailable, or its connection is too new to be trusted.
+    StoreUnavailable,
 }
 
-/// Asks again.
+/// Runs the checks.
 #[derive(Debug)]
 pub struct Rechecks {
     oidc: Arc<Oidc>,
@@ -56,15 +55,15 @@ pub struct Rechecks {
     policy_changes: PolicyChanges,
     clock: Clock,
     control: Handle,
-    turns: Semaphore,
-    silences: AtomicU32,
-    /// Until when nobody is asked about, in milliseconds of the clock.
-    rests: AtomicU64,
-    told: AtomicBool,
+    slots: Semaphore,
+    failures: AtomicU32,
+    /// No check is started until then, in milliseconds of the clock.
+    paused_until: AtomicU64,
+    has_warned: AtomicBool,
 }
 
 impl Rechecks {
-    /// Nobody was asked about yet.
+    /// No check has run yet. `control` runs the checks.
     pub fn new(
         oidc: Arc<Oidc>,
         sessions: Arc<Sessions>,
@@ -78,74 +77,87 @@ impl Rechecks {
             policy_changes,
             clock,
             control,
-            turns: Semaphore::new(AT_ONCE),
-            silences: AtomicU32::new(0),
-            rests: AtomicU64::new(0),
-            told: AtomicBool::new(false),
+            slots: Semaphore::new(MAX_CHECKS),
+            failures: AtomicU32::new(0),
+            paused_until: AtomicU64::new(0),
+            has_warned: AtomicBool::new(false),
         }
     }
 
-    /// Has the provider asked about a person again, when that is due; whoever noticed is not kept
-    /// waiting.
-    pub fn when_due(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
-        let (now, recheck) = (self.clock.now(), self.sessions.recheck());
-        if !sign_in.is_proof_due(now, recheck) {
+    /// Starts a check in the background, if one is due.
+    pub fn start_if_due(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
+        let now = self.clock.now();
+        let recheck = self.sessions.store.recheck();
+        if !sign_in.check().is_due(now, recheck) {
             return;
         }
         if sign_in.tokens.refresh_token.load().is_none() {
-            self.tell();
+            self.warn_of_missing_refresh_token();
             return;
         }
-        if now.0 < self.rests.load(Relaxed) {
-            sign_in.postpone(now, recheck, RETRY);
+        if now.0 < self.paused_until.load(Relaxed) {
+            sign_in.check().postpone(now, recheck, RETRY_PAUSE);
             return;
         }
-        let Some(asking) = sign_in.ask() else { return };
-        let (this, sign_in) = (self.clone(), sign_in.clone());
+        let Some(guard) = sign_in.start_check() else {
+            return;
+        };
+        let this = self.clone();
+        let sign_in = sign_in.clone();
         self.control.spawn(async move {
             this.recheck(&sign_in).await;
-            drop(asking);
+            drop(guard);
         });
     }
 
-    /// Waits until the person of a sign-in is proved that was loaded from the shared store with an
-    /// old proof. Gives back whether it counts now; if not, it has ended, or the provider cannot be
-    /// asked.
-    pub async fn prove(self: &Arc<Self>, sign_in: &Arc<SignIn>) -> bool {
-        let (this, asked) = (self.clone(), sign_in.clone());
-        // To its end even when the browser goes away: the refresh token may work only once.
-        let asking = self
+    /// Waits for the required check of a sign-in that was loaded from Redis with an old
+    /// confirmation. Returns whether the sign-in is valid now; if not, it was revoked, or the
+    /// provider cannot be reached.
+    pub async fn run_required(self: &Arc<Self>, sign_in: &Arc<SignIn>) -> bool {
+        let this = self.clone();
+        let checked = sign_in.clone();
+        // A task of its own, because the refresh token may work only once: it must finish even when
+        // the client disconnects.
+        let check = self
             .control
-            .spawn(async move { this.prove_now(&asked).await });
-        let _ = tokio::time::timeout(PROOF_DEADLINE, asking).await;
-        !sign_in.needs_proof() && sign_in.is_live(self.clock.now())
+            .spawn(async move { this.poll_required(&checked).await });
+        let _ = tokio::time::timeout(CHECK_DEADLINE, check).await;
+        !sign_in.check().is_required() && sign_in.is_live(self.clock.now())
     }
 
-    async fn prove_now(&self, sign_in: &Arc<SignIn>) {
-        let recheck = self.sessions.recheck();
-        let end = tokio::time::Instant::now() + PROOF_DEADLINE;
-        let (mut asked_elsewhere, mut has_waited) = (false, false);
-        while sign_in.needs_proof() && tokio::time::Instant::now() < end {
+    async fn poll_required(&self, sign_in: &Arc<SignIn>) {
+        let recheck = self.sessions.store.recheck();
+        let end = tokio::time::Instant::now() + CHECK_DEADLINE;
+        let mut is_elsewhere = false;
+        let mut has_waited = false;
+        while sign_in.check().is_required() && tokio::time::Instant::now() < end {
             let now = self.clock.now();
             if !sign_in.is_live(now) {
                 return;
             }
-            let may_ask = now.0 >= self.rests.load(Relaxed) && sign_in.is_proof_due(now, recheck);
-            match if may_ask { sign_in.ask() } else { None } {
-                Some(asking) => {
+            let is_due =
+                now.0 >= self.paused_until.load(Relaxed) && sign_in.check().is_due(now, recheck);
+            match if is_due { sign_in.start_check() } else { None } {
+                Some(guard) => {
                     match self.recheck(sign_in).await {
-                        Asked::Lookup => {}
-                        Asked::Elsewhere => asked_elsewhere = true,
-                        Asked::Nowhere if !self.sessions.is_store_up() => return,
-                        Asked::Nowhere => {
-                            sign_in.postpone(self.clock.now(), recheck, Duration::ZERO)
+                        RecheckOutcome::Finished => {}
+                        RecheckOutcome::Elsewhere => is_elsewhere = true,
+                        RecheckOutcome::StoreUnavailable
+                            if !self.sessions.replication.is_connected() =>
+                        {
+                            return;
+                        }
+                        RecheckOutcome::StoreUnavailable => {
+                            sign_in
+                                .check()
+                                .postpone(self.clock.now(), recheck, Duration::ZERO)
                         }
                     }
-                    drop(asking);
+                    drop(guard);
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
-                None if sign_in.is_being_proved() || asked_elsewhere || !has_waited => {
-                    // Once in any case: a request that found it due may not have begun to ask.
+                None if sign_in.check().is_running() || is_elsewhere || !has_waited => {
+                    // Once in any case: a request that found the check due may not have started it.
                     has_waited = true;
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
@@ -154,94 +166,114 @@ impl Rechecks {
         }
     }
 
-    /// Asks the provider about a sign-in, unless another replica is doing so.
-    async fn recheck(&self, sign_in: &Arc<SignIn>) -> Asked {
-        // Never closed; an error would mean that the process ends.
-        let Ok(_turn) = self.turns.acquire().await else {
-            return Asked::Lookup;
+    /// Checks a sign-in at the provider, unless another replica is doing so.
+    async fn recheck(&self, sign_in: &Arc<SignIn>) -> RecheckOutcome {
+        // Closed only when the process stops.
+        let Ok(_slot) = self.slots.acquire().await else {
+            return RecheckOutcome::Finished;
         };
         if !sign_in.is_live(self.clock.now()) {
-            return Asked::Lookup;
+            return RecheckOutcome::Finished;
         }
-        let recheck = self.sessions.recheck();
-        match self.sessions.take_turn(sign_in).await {
-            Turn::Ours(lock) => {
-                self.ask_in_turn(sign_in).await;
-                self.sessions.give_turn_back(sign_in, lock).await;
+        let recheck = self.sessions.store.recheck();
+        match self
+            .sessions
+            .replication
+            .acquire_refresh_lock(sign_in)
+            .await
+        {
+            RefreshLockAttempt::Acquired(lock) => {
+                self.refresh(sign_in).await;
+                self.sessions
+                    .replication
+                    .release_refresh_lock(sign_in, lock)
+                    .await;
             }
-            Turn::Adopted => {}
-            Turn::Theirs => {
-                sign_in.postpone(self.clock.now(), recheck, SOON);
-                return Asked::Elsewhere;
+            RefreshLockAttempt::AlreadyRefreshed => {}
+            RefreshLockAttempt::HeldElsewhere => {
+                sign_in
+                    .check()
+                    .postpone(self.clock.now(), recheck, ELSEWHERE_PAUSE);
+                return RecheckOutcome::Elsewhere;
             }
-            // A token that works once is not spent while what comes of it could not be kept.
-            Turn::Away => {
-                sign_in.postpone(self.clock.now(), recheck, RETRY);
-                return Asked::Nowhere;
+            // A refresh token that works once is not used while its successor cannot be stored.
+            RefreshLockAttempt::Unavailable => {
+                sign_in
+                    .check()
+                    .postpone(self.clock.now(), recheck, RETRY_PAUSE);
+                return RecheckOutcome::StoreUnavailable;
             }
         }
-        Asked::Lookup
+        RecheckOutcome::Finished
     }
 
-    async fn ask_in_turn(&self, sign_in: &Arc<SignIn>) {
-        let again = self.oidc.ask_again(sign_in, &self.sessions).await;
-        if sign_in.is_ended() {
+    async fn refresh(&self, sign_in: &Arc<SignIn>) {
+        let outcome = self
+            .oidc
+            .refresh
+            .refresh(sign_in, &self.sessions.replication)
+            .await;
+        if sign_in.is_revoked() {
             // A sign-out during the call revoked the old refresh token; the new one is revoked
             // here.
-            self.oidc.revoke(sign_in).await;
+            self.oidc.logout.revoke_refresh_token(sign_in).await;
         }
-        sign_in.note_unprovable(matches!(again, Again::Unusable(_)));
-        match again {
-            Again::Person(person) => {
-                self.silences.store(0, Relaxed);
+        sign_in
+            .check()
+            .set_unusable(matches!(outcome, RefreshOutcome::Unusable(_)));
+        match outcome {
+            RefreshOutcome::Person(person) => {
+                self.failures.store(0, Relaxed);
                 let before = sign_in.principal().clone();
                 let changed =
                     before.groups() != person.groups() || before.is_admin != person.is_admin;
-                sign_in.describe(Arc::new(*person), self.clock.now());
-                self.sessions.keep_changed(sign_in).await;
+                sign_in.update_principal(Arc::new(*person), self.clock.now());
+                self.sessions.replication.save_changed(sign_in).await;
                 if changed {
                     tracing::info!(
                         target: "audit", event = "groups_changed", subject = %before.subject,
                         session = sign_in.key().short(),
                     );
-                    // What is open is judged by them now.
+                    // Open streams are checked against the new groups.
                     self.policy_changes.notify();
                 }
             }
-            Again::Ended => {
-                self.silences.store(0, Relaxed);
+            RefreshOutcome::Revoked => {
+                self.failures.store(0, Relaxed);
                 tracing::info!(
                     target: "audit", event = "grant_ended", subject = %sign_in.principal().subject,
                     session = sign_in.key().short(),
                 );
-                self.sessions.end(sign_in);
+                self.sessions.store.revoke(sign_in);
             }
-            Again::Unavailable(why) | Again::Unusable(why) => {
+            RefreshOutcome::Unavailable(why) | RefreshOutcome::Unusable(why) => {
                 tracing::warn!(
                     why,
                     "cannot check a signed-in person at the identity provider"
                 );
                 let now = self.clock.now();
-                sign_in.postpone(now, self.sessions.recheck(), RETRY);
-                if self.silences.fetch_add(1, Relaxed) + 1 >= SILENCES {
-                    self.rests.store(now.after(REST).0, Relaxed);
-                    self.silences.store(0, Relaxed);
+                sign_in
+                    .check()
+                    .postpone(now, self.sessions.store.recheck(), RETRY_PAUSE);
+                if self.failures.fetch_add(1, Relaxed) + 1 >= MAX_FAILURES {
+                    self.paused_until.store(now.after(OUTAGE_PAUSE).0, Relaxed);
+                    self.failures.store(0, Relaxed);
                 }
             }
         }
     }
 
-    /// Waits for those who are being asked about, for a while, and asks about nobody afterwards:
-    /// for a process that stops. The token that comes of an answer must be kept.
+    /// Waits for running checks, and starts no more: for a process that stops. The new refresh token
+    /// of a running check must be stored.
     pub async fn finish(&self) {
-        let all = u32::try_from(AT_ONCE).unwrap_or(u32::MAX);
-        let _ = tokio::time::timeout(LAST_ANSWERS, self.turns.acquire_many(all)).await;
-        self.turns.close();
+        let all = u32::try_from(MAX_CHECKS).unwrap_or(u32::MAX);
+        let _ = tokio::time::timeout(STOP_DEADLINE, self.slots.acquire_many(all)).await;
+        self.slots.close();
     }
 
-    /// Says once that nobody can be asked about.
-    fn tell(&self) {
-        if !self.told.swap(true, Relaxed) {
+    /// Logs once that no check is possible.
+    fn warn_of_missing_refresh_token(&self) {
+        if !self.has_warned.swap(true, Relaxed) {
             tracing::warn!(
                 "the provider gives no refresh tokens, so groups stay as they were at sign-in until the session ends; \
                  many give them for \"offline_access\" in identity.scopes"

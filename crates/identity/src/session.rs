@@ -1,58 +1,130 @@
-//! Sign-ins and app sessions: who somebody is, for how long, and for which app.
+//! Sign-ins and app sessions: who a user is, for how long, and for which app.
 //!
-//! A session says who, never may. Records hold their own deadlines (`record`), the memory store
-//! only bounds their number (`store`), replicas share them (`shared`, `load`, `redis`), cookies
-//! carry a random id (`cookie`), and what must survive in the browser between two requests is
-//! sealed (`keys`).
+//! A session never grants access by itself. Records hold their own deadlines (`record`), the memory
+//! store bounds their number (`store`), replicas share them (`replication`, `redis`), and cookies
+//! carry a random id (`cookie`). State that the browser carries between two requests is sealed
+//! (`keys`).
 
+mod app_sessions;
 pub mod bind;
-pub mod carry;
+mod by_subject;
 pub mod console_token;
 pub mod cookie;
-pub mod handover;
+pub mod deadlines;
+pub mod handoff_file;
+pub mod identity_check;
 pub mod key_is_hash;
 pub mod keys;
-pub mod load;
+pub mod live;
 pub mod metrics;
+mod missing_ids;
+pub mod provider_tokens;
+mod recently_expired;
 pub mod record;
 pub mod redis;
-pub mod shared;
+pub mod remaining;
+pub mod replication;
+mod revocation_log;
+pub mod revoker;
+pub mod settings;
+mod sign_ins;
 pub mod store;
-pub mod upkeep;
+pub mod stored;
+pub mod ticket;
+pub mod tickets;
 pub mod usage;
-pub mod written;
+pub mod used_tokens;
 
-use std::{path::PathBuf, time::Duration};
+use std::sync::Arc;
 
-/// How long sessions last.
-#[derive(Clone, Debug)]
-pub struct SessionSettings {
-    /// Without use for this long, a session ends.
-    pub idle: Duration,
-    /// It ends after this long whatever happens.
-    pub lifetime: Duration,
-    /// Groups, or the token behind a sign-in, are asked about again after this long.
-    pub recheck: Duration,
-    /// The server that replicas share sessions through; `None`: they are in memory only.
-    pub store: Option<redis::link::RedisSettings>,
-    /// Where a process that stops leaves who is signed in for the next one; `None`: nowhere.
-    pub hand_over: Option<PathBuf>,
-    /// Memory for sign-in records, in bytes.
-    pub sign_in_bytes: u64,
-    /// Memory for app session records, in bytes.
-    pub app_session_bytes: u64,
+use crate::model::{clock::Clock, policy_changes::PolicyChanges};
+use metrics::SessionMetrics;
+use redis::Redis;
+use replication::Replication;
+use revoker::Revoker;
+pub use settings::SessionSettings;
+use store::SessionStore;
+use tickets::Tickets;
+use used_tokens::UsedTokens;
+
+/// The sessions of this process, one part for each subject.
+#[derive(Debug)]
+pub struct Sessions {
+    /// The records in memory.
+    pub store: Arc<SessionStore>,
+    /// Revocation of many sessions at once.
+    pub revoker: Arc<Revoker>,
+    /// What the replicas share.
+    pub replication: Arc<Replication>,
+    /// Sign-ins on their way from the site to another origin.
+    pub tickets: Tickets,
+    /// Tokens that work once.
+    pub used_tokens: UsedTokens,
 }
 
-impl Default for SessionSettings {
-    fn default() -> Self {
-        SessionSettings {
-            idle: Duration::from_secs(30 * 60),
-            lifetime: Duration::from_secs(12 * 60 * 60),
-            recheck: Duration::from_secs(5 * 60),
-            store: None,
-            hand_over: None,
-            sign_in_bytes: 1 << 30,
-            app_session_bytes: 600 << 20,
+impl Sessions {
+    /// Sessions in the memory of one process.
+    pub fn new(
+        settings: SessionSettings,
+        clock: Clock,
+        policy_changes: PolicyChanges,
+        metrics: Arc<SessionMetrics>,
+    ) -> Sessions {
+        Sessions::build(settings, clock, policy_changes, metrics, None)
+    }
+
+    /// Sessions that several replicas share through Redis.
+    pub fn replicated(
+        settings: SessionSettings,
+        clock: Clock,
+        policy_changes: PolicyChanges,
+        metrics: Arc<SessionMetrics>,
+        redis: Redis,
+    ) -> Sessions {
+        Sessions::build(
+            settings,
+            clock,
+            policy_changes,
+            metrics,
+            Some(Arc::new(redis)),
+        )
+    }
+
+    fn build(
+        settings: SessionSettings,
+        clock: Clock,
+        policy_changes: PolicyChanges,
+        metrics: Arc<SessionMetrics>,
+        redis: Option<Arc<Redis>>,
+    ) -> Sessions {
+        let log = redis.as_ref().map(|redis| redis.log.clone());
+        let store = Arc::new(SessionStore::new(
+            settings,
+            clock.clone(),
+            policy_changes,
+            metrics,
+            log,
+        ));
+        let revoker = Arc::new(Revoker::new(store.clone()));
+        let replication = Arc::new(Replication::new(
+            store.clone(),
+            revoker.clone(),
+            redis.clone(),
+        ));
+        Sessions {
+            store,
+            revoker,
+            tickets: Tickets::new(replication.clone(), redis.clone(), clock.clone()),
+            replication,
+            used_tokens: UsedTokens::new(redis),
         }
+    }
+
+    /// Removes expired and revoked records. Runs on the control runtime.
+    ///
+    /// Cancel safety: may be dropped at any point.
+    pub async fn sweep(&self) {
+        self.store.sweep().await;
+        self.tickets.sweep();
     }
 }

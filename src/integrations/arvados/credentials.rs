@@ -23,7 +23,7 @@ use crate::{
         principal::Principal,
         secret::Secret,
     },
-    session::{record::SignIn, store::Live},
+    session::{live::Live, record::SignIn},
 };
 
 /// The credential source of an Arvados cluster.

@@ -23,11 +23,7 @@ use crate::{
         secret::Secret,
         uuid::{Uuid, UuidKind},
     },
-    session::{
-        cookie::RecordKey,
-        record::{ProviderTokens, SignIn},
-        store::Sessions,
-    },
+    session::{Sessions, cookie::RecordKey, provider_tokens::ProviderTokens, record::SignIn},
 };
 
 /// Longest text that is taken for a token, in bytes.
@@ -174,7 +170,7 @@ impl ArvadosTokens {
         if form(token.expose()).is_none() {
             return Ok(None);
         }
-        let key = RecordKey::of_token(token.expose());
+        let key = RecordKey::from_token(token.expose());
         let turn = match self.people.is_no_guess(&key) {
             true => None,
             false => Some(self.lookups.acquire(client).ok_or(Unavailable)?),
@@ -197,11 +193,11 @@ impl ArvadosTokens {
         token: &Secret,
         client: IpAddr,
     ) -> Result<Option<Arc<SignIn>>, Unavailable> {
-        let key = RecordKey::of_token(token.expose());
-        let known = self.sessions.find_for_token(&key, self.clock.now());
+        let key = RecordKey::from_token(token.expose());
+        let known = self.sessions.store.find_for_token(&key, self.clock.now());
         let Some(principal) = self.person(token, client).await? else {
             if let Some(over) = known {
-                self.sessions.end(&over);
+                self.sessions.store.revoke(&over);
             }
             return Ok(None);
         };
@@ -212,7 +208,9 @@ impl ArvadosTokens {
             arvados: Some(token.clone()),
             ..ProviderTokens::default()
         };
-        Ok(Some(self.sessions.begin_for_token(key, principal, tokens)))
+        Ok(Some(
+            self.sessions.store.begin_for_token(key, principal, tokens),
+        ))
     }
 
     /// Has the token of a sign-in verified again when that is due, in the background: the request
@@ -222,19 +220,22 @@ impl ArvadosTokens {
         let Some(token) = sign_in.tokens.arvados.clone() else {
             return;
         };
-        if !sign_in.is_proof_due(self.clock.now(), self.sessions.recheck()) {
+        if !sign_in
+            .check()
+            .is_due(self.clock.now(), self.sessions.store.recheck())
+        {
             return;
         }
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
             match this.ask(&token).await {
-                Ok(Some(person)) => sign_in.describe(person.principal, this.clock.now()),
+                Ok(Some(person)) => sign_in.update_principal(person.principal, this.clock.now()),
                 Ok(None) => {
                     tracing::info!(
                         target: "audit", event = "token_ended", subject = %sign_in.principal().subject,
                         session = sign_in.key().short(),
                     );
-                    this.sessions.end(&sign_in);
+                    this.sessions.store.revoke(&sign_in);
                 }
                 Err(Unavailable) => {}
             }
@@ -243,7 +244,7 @@ impl ArvadosTokens {
 
     /// Whether the owner of a token may read a container's record. Says no when nobody can tell.
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
-        let key = (RecordKey::of_token(token.expose()), container);
+        let key = (RecordKey::from_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
         let ask = || async move {
             client
@@ -274,8 +275,12 @@ impl ArvadosTokens {
 
     /// Revokes the sessions that tokens of this user began.
     pub async fn sign_out(&self, user: &str) {
-        let _ = self.sessions.bring_all_of(Some(user), None).await;
-        self.sessions.end_for_tokens_of(user);
+        let _ = self
+            .sessions
+            .replication
+            .load_by_subject(Some(user), None)
+            .await;
+        self.sessions.revoker.revoke_arvados_sign_ins(user);
     }
 
     /// Whose token it was when somebody last asked, without waiting; has it verified again when
@@ -283,13 +288,13 @@ impl ArvadosTokens {
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self
             .people
-            .last_known(&RecordKey::of_token(token.expose()), || self.ask(token))??;
+            .last_known(&RecordKey::from_token(token.expose()), || self.ask(token))??;
         Some(known.principal.clone())
     }
 
     /// Whether a text is known to be somebody's token, without asking anybody.
     pub fn is_known(&self, token: &str) -> bool {
-        self.people.fresh(&RecordKey::of_token(token)).is_some()
+        self.people.fresh(&RecordKey::from_token(token)).is_some()
     }
 
     fn ask(

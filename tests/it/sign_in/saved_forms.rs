@@ -120,7 +120,7 @@ async fn nobody_else_and_nothing_else_can_send_it() {
     let mut bob = world.signed_in("bob").await;
     let page = resume(&world, &mut bob, &sealed).await;
     assert!(
-        page.status() == 401 && page.text().contains("Somebody else is signed in"),
+        page.status() == 401 && page.text().contains("Another person is signed in"),
         "{}",
         page.text()
     );
@@ -260,7 +260,7 @@ async fn what_cannot_be_kept_is_said() {
             )
             .await;
         assert!(
-            page.status() == 401 && page.text().contains("could not be kept"),
+            page.status() == 401 && page.text().contains("could not be saved"),
             "{kind}: {}",
             page.text()
         );

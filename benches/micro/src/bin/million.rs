@@ -16,7 +16,7 @@ use std::{
 
 use ludgate::{
     model::{app::AppId, vhost::VirtualHost},
-    session::{cookie::RecordKey, record::ProviderTokens, store::Sessions},
+    session::{cookie::RecordKey, provider_tokens::ProviderTokens, Sessions},
 };
 use micro::{sessions, snapshot, somebody};
 use tikv_jemallocator::Jemalloc;
@@ -42,16 +42,16 @@ fn main() {
     let empty = resident();
     let sign_ins: Vec<_> = people
         .into_iter()
-        .map(|person| sessions.begin(person, ProviderTokens::default()).expect("random bytes").1)
+        .map(|person| sessions.store.begin(person, ProviderTokens::default()).expect("random bytes").1)
         .collect();
-    sessions.count();
+    sessions.store.count();
     let with_sign_ins = resident();
     for sign_in in &sign_ins {
         for app in &apps {
-            sessions.mint(sign_in, app, &VirtualHost::Site).expect("random bytes");
+            sessions.store.mint(sign_in, app, &VirtualHost::Site).expect("random bytes");
         }
     }
-    sessions.count();
+    sessions.store.count();
     let full = resident();
     drop(sign_ins);
     println!("| | |\n|---|---|");
@@ -63,10 +63,10 @@ fn main() {
     let live = begin_live(&sessions, &apps);
     let find = |session: &str, id: &str, app: &AppId| {
         let (session, id) = ([session.as_bytes()], [id.as_bytes()]);
-        sessions.find(session.into_iter(), id.into_iter(), app, &VirtualHost::Site, clock.now()).is_some()
+        sessions.store.find(session.into_iter(), id.into_iter(), app, &VirtualHost::Site, clock.now()).is_some()
     };
     let hash = |session: &str, id: &str, _: &AppId| {
-        [session, id].into_iter().all(|value| RecordKey::of(value.as_bytes()).is_some())
+        [session, id].into_iter().all(|value| RecordKey::parse(value.as_bytes()).is_some())
     };
     let quiet = look_up(&live, find, || true);
     let swept = Arc::new(AtomicBool::new(false));
@@ -88,7 +88,7 @@ fn main() {
     };
     let both = look_up(&live, turn, || !swept.load(Relaxed));
     let took = sweep.join().expect("swept");
-    println!("| swept in | {took:.1?}, {} left |", sessions.count());
+    println!("| swept in | {took:.1?}, {} left |", sessions.store.count());
     let every = |first: usize| both.iter().skip(first).step_by(2).copied().collect();
     for (when, mut times) in [
         ("look-up with nothing beside", quiet),
@@ -111,9 +111,9 @@ type Cookies = (String, String, AppId);
 
 fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
     let begin = |number: usize| {
-        let (id, sign_in) = sessions.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
+        let (id, sign_in) = sessions.store.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
         let app = apps[number % EACH].clone();
-        let (session, _) = sessions.mint(&sign_in, &app, &VirtualHost::Site).expect("random bytes");
+        let (session, _) = sessions.store.mint(&sign_in, &app, &VirtualHost::Site).expect("random bytes");
         (id.as_str().to_owned(), session.as_str().to_owned(), app)
     };
     (0..LIVE).map(begin).collect()

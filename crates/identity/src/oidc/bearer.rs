@@ -1,5 +1,5 @@
-//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is a credential, or
-//! it is refused; anything else belongs to the app and passes untouched.
+//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is
+//! refused; anything else belongs to the app and passes untouched.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Oidc,
-    claims::{Judge, SKEW, Token, TokenError, person},
+    claims::{SKEW, Token, TokenError, person},
+    context::ProviderContext,
 };
 use crate::model::{
     clock::Moment,
@@ -22,7 +22,7 @@ use crate::model::{
 
 /// Longest token that is looked at, in bytes.
 const MAX_TOKEN: usize = 32 * 1024;
-/// A judgement is good for this long; then the token is judged anew.
+/// A verification is good for this long; then the token is verified again.
 const REMEMBERED: Duration = Duration::from_secs(30);
 /// What a bearer token may say of its kind in its payload, where no standard asks for it.
 const BEARER_TYPES: [&str; 2] = ["Bearer", "at+jwt"];
@@ -40,11 +40,11 @@ const MAX_REMEMBERED: u64 = 10_000;
 
 /// A JWT that says it comes from our issuer; nothing else about it is known yet.
 #[derive(Clone, Copy)]
-pub struct OurToken<'h>(&'h str);
+pub struct IssuerToken<'h>(&'h str);
 
 /// A token that holds.
 #[derive(Clone, Debug)]
-pub struct Judged {
+pub struct VerifiedToken {
     /// Whose it is.
     pub principal: Arc<Principal>,
     /// Until when, in seconds since 1970; a stream does not outlast it.
@@ -58,76 +58,90 @@ struct Header {
     kid: Option<String>,
 }
 
-/// Tokens that were judged a moment ago: a program sends the same one with every request, and a
+/// Tokens that were verified a moment ago: a program sends the same one with every request, and a
 /// signature costs more than all the rest of a request.
 #[derive(Debug)]
-pub struct JudgedTokens(Cache<[u8; 32], Arc<Remembered>>);
+pub struct VerifiedTokenCache(Cache<[u8; 32], Arc<CachedVerification>>);
 
 #[derive(Debug)]
-struct Remembered {
-    judged: Judged,
-    /// By which keys. Others have come since: it is judged anew.
+struct CachedVerification {
+    verified: VerifiedToken,
+    /// By which keys. Others have come since: it is verified again.
     keys: Arc<CoreJsonWebKeySet>,
     until: Moment,
 }
 
-impl Default for JudgedTokens {
+impl Default for VerifiedTokenCache {
     fn default() -> Self {
         let cache = Cache::builder()
             .max_capacity(MAX_REMEMBERED)
             .eviction_policy(EvictionPolicy::lru());
-        JudgedTokens(cache.build())
+        VerifiedTokenCache(cache.build())
     }
 }
 
-impl Oidc {
-    /// The token of an Authorization header, when it was judged a moment ago and still holds.
-    pub fn known(&self, authorization: &HeaderValue) -> Option<Judged> {
+/// Verifies bearer tokens.
+#[derive(Debug)]
+pub struct BearerVerifier {
+    context: Arc<ProviderContext>,
+    cache: VerifiedTokenCache,
+}
+
+impl BearerVerifier {
+    pub(super) fn new(context: Arc<ProviderContext>) -> BearerVerifier {
+        BearerVerifier {
+            context,
+            cache: VerifiedTokenCache::default(),
+        }
+    }
+
+    /// The token of an Authorization header, when it was verified a moment ago and still holds.
+    pub fn cached(&self, authorization: &HeaderValue) -> Option<VerifiedToken> {
         let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
         if is_bearer {
-            self.remembered(&key_of(token.trim_matches(' ')))
+            self.cached_by_key(&key_of(token.trim_matches(' ')))
         } else {
             None
         }
     }
 
-    fn remembered(&self, key: &[u8; 32]) -> Option<Judged> {
-        let found = self.judged.0.get(key)?;
-        let holds = self.clock.now() < found.until
-            && self.clock.wall_seconds() < found.judged.expires.saturating_add(SKEW)
-            && Arc::ptr_eq(&found.keys, &self.provider.keys());
-        holds.then(|| found.judged.clone())
+    fn cached_by_key(&self, key: &[u8; 32]) -> Option<VerifiedToken> {
+        let found = self.cache.0.get(key)?;
+        let holds = self.context.clock.now() < found.until
+            && self.context.clock.wall_seconds() < found.verified.expires.saturating_add(SKEW)
+            && Arc::ptr_eq(&found.keys, &self.context.provider.keys());
+        holds.then(|| found.verified.clone())
     }
 
     /// The token of an Authorization header, when it claims to be of our issuer.
-    pub fn claims_to_be_ours<'h>(&self, authorization: &'h HeaderValue) -> Option<OurToken<'h>> {
+    pub fn parse_header<'h>(&self, authorization: &'h HeaderValue) -> Option<IssuerToken<'h>> {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
         let token = token.trim_matches(' ');
         if scheme.eq_ignore_ascii_case("bearer") {
-            self.ours(token)
+            self.parse(token)
         } else {
             None
         }
     }
 
     /// The token in a cookie, when it claims to be of our issuer.
-    pub fn cookie_claims_to_be_ours<'h>(&self, value: &'h [u8]) -> Option<OurToken<'h>> {
-        self.ours(std::str::from_utf8(value).ok()?)
+    pub fn parse_cookie<'h>(&self, value: &'h [u8]) -> Option<IssuerToken<'h>> {
+        self.parse(std::str::from_utf8(value).ok()?)
     }
 
-    fn ours<'h>(&self, token: &'h str) -> Option<OurToken<'h>> {
+    fn parse<'h>(&self, token: &'h str) -> Option<IssuerToken<'h>> {
         if token.len() > MAX_TOKEN {
             return None;
         }
         let payload: Map<String, Value> = decode(token.split('.').nth(1)?)?;
         let issuer = payload.get("iss")?.as_str()?;
-        (issuer == self.settings.issuer.as_str()).then_some(OurToken(token))
+        (issuer == self.context.settings.issuer.as_str()).then_some(IssuerToken(token))
     }
 
     /// The key the token names, when it must be looked for at the provider first.
-    pub fn missing_key(&self, token: OurToken<'_>) -> Option<Option<JsonWebKeyId>> {
+    pub fn missing_key(&self, token: IssuerToken<'_>) -> Option<Option<JsonWebKeyId>> {
         let kid = token
             .0
             .split('.')
@@ -135,42 +149,42 @@ impl Oidc {
             .and_then(decode::<Header>)
             .and_then(|header| header.kid);
         let kid = kid.map(JsonWebKeyId::new);
-        (!self.provider.knows(kid.as_ref())).then_some(kid)
+        (!self.context.provider.knows(kid.as_ref())).then_some(kid)
     }
 
     /// Looks for a key at the provider, at most once in 30 s for everybody; runs on the control
     /// runtime.
     pub async fn look_for_key(&self, key: Option<JsonWebKeyId>) {
-        self.provider.look_for_key(key.as_ref()).await;
+        self.context.provider.look_for_key(key.as_ref()).await;
     }
 
     /// Judges the token with the keys at hand.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn judge_bearer(&self, token: OurToken<'_>) -> Result<Judged, TokenError> {
+    pub fn verify(&self, token: IssuerToken<'_>) -> Result<VerifiedToken, TokenError> {
         let key = key_of(token.0);
-        if let Some(judged) = self.remembered(&key) {
-            return Ok(judged);
+        if let Some(verified) = self.cached_by_key(&key) {
+            return Ok(verified);
         }
-        // LoadGuard before: by these it is judged, or by newer ones that it need not be asked of again.
-        let keys = self.provider.keys();
-        let (claims, expires) = self.bearer_claims(token.0)?;
-        let principal = Arc::new(Principal::new(claims, &self.settings.admin_groups));
-        let judged = Judged { principal, expires };
-        let until = self.clock.now().after(REMEMBERED);
-        self.judged.0.insert(
+        // Taken before: by these it is verified, or by newer ones that it need not be asked of again.
+        let keys = self.context.provider.keys();
+        let (claims, expires) = self.verify_claims(token.0)?;
+        let principal = Arc::new(Principal::new(claims, &self.context.settings.admin_groups));
+        let verified = VerifiedToken { principal, expires };
+        let until = self.context.clock.now().after(REMEMBERED);
+        self.cache.0.insert(
             key,
-            Arc::new(Remembered {
-                judged: judged.clone(),
+            Arc::new(CachedVerification {
+                verified: verified.clone(),
                 keys,
                 until,
             }),
         );
-        Ok(judged)
+        Ok(verified)
     }
 
-    fn bearer_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
+    fn verify_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
         // What kind of token it is comes first, before anything is made of it. Keycloak says the
         // kind in the payload: ID, Refresh, Offline and DPoP tokens are no bearer tokens.
@@ -201,15 +215,11 @@ impl Oidc {
             return Err(TokenError::Time("exp"));
         }
         let parsed = Token::from_str(token).map_err(|error| refused(&error))?;
-        let judge = Judge {
-            settings: &self.settings,
-            keys: self.provider.keys(),
-            now: self.clock.wall_seconds(),
-        };
+        let token_verifier = self.context.token_verifier();
         let types = ["jwt", "at+jwt"]
             .into_iter()
             .filter_map(|typ| JsonWebTokenType::new(typ.to_owned()).normalize().ok());
-        let verifier = judge
+        let verifier = token_verifier
             .verifier()
             .set_allowed_jose_types(types)
             // Any of the configured audiences will do; that is checked below.
@@ -222,7 +232,8 @@ impl Oidc {
             .claims(&verifier, no_nonce)
             .map_err(|error| refused(&error))?;
         let ours = |name: &str| {
-            self.settings
+            self.context
+                .settings
                 .audiences
                 .iter()
                 .any(|audience| audience == name)
@@ -234,11 +245,11 @@ impl Oidc {
         {
             return Err(TokenError::Audience);
         }
-        judge.common(claims, |party| {
-            party == self.settings.client_id || ours(party)
+        token_verifier.verify_common(claims, |party| {
+            party == self.context.settings.client_id || ours(party)
         })?;
         Ok((
-            person(claims, &self.settings.groups_claim),
+            person(claims, &self.context.settings.groups_claim),
             claims.expiration().timestamp(),
         ))
     }

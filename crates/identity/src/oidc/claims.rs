@@ -1,6 +1,6 @@
 //! From a token to a person: what openidconnect checks, and everything it leaves to us.
 //!
-//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. Lookup: `azp`, `nbf`, `iat`,
+//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. We check: `azp`, `nbf`, `iat`,
 //! `at_hash`, the length of `sub`, clock skew, and what the group claim may hold.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::OidcSettings;
+use super::settings::OidcSettings;
 use crate::model::{access::GroupName, principal::PersonClaims};
 
 /// Clocks may differ by this much, in seconds.
@@ -93,7 +93,7 @@ pub enum TokenError {
 }
 
 /// What a verifier needs.
-pub struct Judge<'s> {
+pub struct TokenVerifier<'s> {
     /// What was configured.
     pub settings: &'s OidcSettings,
     /// The provider's keys.
@@ -102,7 +102,7 @@ pub struct Judge<'s> {
     pub now: i64,
 }
 
-impl Judge<'_> {
+impl TokenVerifier<'_> {
     /// A verifier of openidconnect, with its skew and its algorithms set.
     pub fn verifier(&self) -> IdTokenVerifier<'static, CoreJsonWebKey> {
         let skewed = at(self.now.saturating_sub(SKEW));
@@ -113,11 +113,11 @@ impl Judge<'_> {
             .set_time_fn(move || skewed)
     }
 
-    /// Judges the ID token of a sign-in.
+    /// Verifies the ID token of a sign-in.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
-    pub fn id_token<'t>(
+    pub(super) fn verify_id_token<'t>(
         &self,
         token: &'t Token,
         nonce: impl NonceVerifier,
@@ -127,7 +127,7 @@ impl Judge<'_> {
         let claims = token
             .claims(&verifier, nonce)
             .map_err(|error| TokenError::Refused(error.to_string()))?;
-        self.common(claims, |party| party == self.settings.client_id)?;
+        self.verify_common(claims, |party| party == self.settings.client_id)?;
         if claims.issue_time() < at(self.now.saturating_sub(MAX_ID_TOKEN_AGE + SKEW)) {
             return Err(TokenError::Time("iat"));
         }
@@ -150,7 +150,11 @@ impl Judge<'_> {
     }
 
     /// What holds for every token: `azp`, `nbf`, `iat`, `sub`.
-    pub fn common(&self, claims: &Claims, is_us: impl Fn(&str) -> bool) -> Result<(), TokenError> {
+    pub(super) fn verify_common(
+        &self,
+        claims: &Claims,
+        is_us: impl Fn(&str) -> bool,
+    ) -> Result<(), TokenError> {
         if claims
             .authorized_party()
             .is_some_and(|party| !is_us(party.as_str()))

@@ -1,4 +1,4 @@
-//! The calls to the provider in the form that openidconnect wants them.
+//! Calls to the provider, as openidconnect's HTTP client.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -9,22 +9,22 @@ use crate::ops::http_client::{CallError, HttpClient};
 
 /// Calls to one endpoint of the provider.
 #[derive(Clone, Debug)]
-pub struct Calls {
+pub struct ProviderCalls {
     client: Arc<HttpClient>,
     endpoint: &'static str,
 }
 
-impl Calls {
-    /// To one endpoint; its name is for the metrics.
-    pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> Calls {
-        Calls {
+impl ProviderCalls {
+    /// `endpoint` is the label in the metrics.
+    pub fn new(client: &Arc<HttpClient>, endpoint: &'static str) -> ProviderCalls {
+        ProviderCalls {
             client: client.clone(),
             endpoint,
         }
     }
 }
 
-impl<'c> AsyncHttpClient<'c> for Calls {
+impl<'c> AsyncHttpClient<'c> for ProviderCalls {
     type Error = CallError;
     type Future = Pin<Box<dyn Future<Output = Result<Response<Vec<u8>>, CallError>> + Send + 'c>>;
 

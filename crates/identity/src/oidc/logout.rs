@@ -1,7 +1,7 @@
 //! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout
 //! 1.0), and asked of it (RP-Initiated Logout 1.0).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{
     Engine,
@@ -16,8 +16,8 @@ use serde_json::{Map, Value};
 use url::form_urlencoded;
 
 use super::{
-    Oidc,
     claims::{ALGORITHMS, SKEW, TokenError},
+    context::ProviderContext,
 };
 use crate::{ops::http_client::chain, session::record::SignIn};
 
@@ -32,7 +32,7 @@ const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
 /// Whose sign-ins end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoggedOut {
+pub struct LogoutClaims {
     /// The person; all their sign-ins, unless one is named.
     pub subject: Option<String>,
     /// The provider's session.
@@ -41,14 +41,24 @@ pub struct LoggedOut {
     pub id: String,
 }
 
-impl Oidc {
-    /// Judges a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known
+/// Sign-out at the provider, in both directions.
+#[derive(Debug)]
+pub struct LogoutAtProvider {
+    context: Arc<ProviderContext>,
+}
+
+impl LogoutAtProvider {
+    pub(super) fn new(context: Arc<ProviderContext>) -> LogoutAtProvider {
+        LogoutAtProvider { context }
+    }
+
+    /// Verifies a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known
     /// is looked for first.
     ///
     /// # Errors
     /// What is wrong with it; nobody is to be signed out then.
-    pub async fn judge_logout(&self, token: &str) -> Result<LoggedOut, TokenError> {
-        let (header, payload) = self.verified(token).await?;
+    pub async fn verify_token(&self, token: &str) -> Result<LogoutClaims, TokenError> {
+        let (header, payload) = self.verify_signature(token).await?;
         match header
             .get("typ")
             .map(|typ| typ.as_str().unwrap_or_default().to_ascii_lowercase())
@@ -63,10 +73,10 @@ impl Oidc {
                 .and_then(Value::as_str)
                 .filter(|text| !text.is_empty())
         };
-        if text("iss") != Some(self.settings.issuer.as_str()) {
+        if text("iss") != Some(self.context.settings.issuer.as_str()) {
             return Err(TokenError::Refused("iss".into()));
         }
-        let us = self.settings.client_id.as_str();
+        let us = self.context.settings.client_id.as_str();
         let is_for_us = match payload.get("aud") {
             Some(Value::String(one)) => one == us,
             Some(Value::Array(many)) => many.iter().any(|one| one == us),
@@ -77,7 +87,7 @@ impl Oidc {
         if !is_for_us {
             return Err(TokenError::Audience);
         }
-        let now = self.clock.wall_seconds();
+        let now = self.context.clock.wall_seconds();
         let time = |name: &'static str| {
             payload
                 .get(name)
@@ -106,7 +116,7 @@ impl Oidc {
             return Err(TokenError::Subject);
         }
         let id = text("jti").ok_or(TokenError::Kind("without jti"))?;
-        Ok(LoggedOut {
+        Ok(LogoutClaims {
             subject,
             session,
             id: id.to_owned(),
@@ -114,7 +124,7 @@ impl Oidc {
     }
 
     /// Header and payload, once a key of the provider's has verified them.
-    async fn verified(
+    async fn verify_signature(
         &self,
         token: &str,
     ) -> Result<(Map<String, Value>, Map<String, Value>), TokenError> {
@@ -145,7 +155,7 @@ impl Oidc {
             .get("kid")
             .and_then(Value::as_str)
             .map(|kid| JsonWebKeyId::new(kid.to_owned()));
-        self.provider.look_for_key(kid.as_ref()).await;
+        self.context.provider.look_for_key(kid.as_ref()).await;
         let message = token.rsplit_once('.').map_or("", |(message, _)| message);
         let fits = |key: &&CoreJsonWebKey| {
             let for_signing = key
@@ -153,7 +163,7 @@ impl Oidc {
                 .is_none_or(|key_use| *key_use == CoreJsonWebKeyUse::Signature);
             for_signing && (kid.is_none() || key.key_id() == kid.as_ref())
         };
-        let keys = self.provider.keys();
+        let keys = self.context.provider.keys();
         let mut known = keys.keys().iter().filter(fits);
         if !known.any(|key| {
             key.verify_signature(&algorithm, message.as_bytes(), &signature)
@@ -167,8 +177,8 @@ impl Oidc {
     /// Revokes the refresh token of a sign-in that has ended (RFC 7009), so that a stolen copy is
     /// worthless. Without a revocation endpoint the token stays valid until it expires. Runs on the
     /// control runtime.
-    pub async fn revoke(&self, sign_in: &SignIn) {
-        let Some(metadata) = self.provider.current() else {
+    pub async fn revoke_refresh_token(&self, sign_in: &SignIn) {
+        let Some(metadata) = self.context.provider.current() else {
             return;
         };
         let Some(endpoint) = &metadata.additional_metadata().revocation_endpoint else {
@@ -177,9 +187,10 @@ impl Oidc {
         let Some(token) = sign_in.tokens.refresh_token.swap(None) else {
             return;
         };
-        let request = self.revocation(endpoint, token.expose());
+        let request = self.revocation_request(endpoint, token.expose());
         let answer = match request {
             Ok(request) => self
+                .context
                 .provider
                 .http
                 .call("revoke", request)
@@ -201,7 +212,11 @@ impl Oidc {
     }
 
     /// Section 2.1, with the client authentication of the token endpoint (RFC 6749 section 2.3.1).
-    fn revocation(&self, endpoint: &str, token: &str) -> Result<Request<Vec<u8>>, http::Error> {
+    fn revocation_request(
+        &self,
+        endpoint: &str,
+        token: &str,
+    ) -> Result<Request<Vec<u8>>, http::Error> {
         let encode =
             |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -210,11 +225,11 @@ impl Oidc {
         let mut request = Request::post(endpoint)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .header(header::ACCEPT, "application/json");
-        match &self.settings.client_secret {
+        match &self.context.settings.client_secret {
             Some(secret) => {
                 let pair = format!(
                     "{}:{}",
-                    encode(&self.settings.client_id),
+                    encode(&self.context.settings.client_id),
                     encode(secret.expose())
                 );
                 request = request.header(
@@ -223,7 +238,7 @@ impl Oidc {
                 );
             }
             None => {
-                form.append_pair("client_id", &self.settings.client_id);
+                form.append_pair("client_id", &self.context.settings.client_id);
             }
         }
         request.body(form.finish().into_bytes())
@@ -233,21 +248,22 @@ impl Oidc {
     /// where the provider offers no such thing, or gave no ID token to name the sign-in by.
     pub fn end_session_url(&self, sign_in: &SignIn, back: &str) -> Option<String> {
         let metadata = self
+            .context
             .provider
             .current()
-            .filter(|_| self.settings.sign_out_at_provider)?;
+            .filter(|_| self.context.settings.sign_out_at_provider)?;
         let endpoint = metadata
             .additional_metadata()
             .end_session_endpoint
             .clone()?;
         let mut url = url::Url::parse(&endpoint).ok()?;
         // An address that the provider's own metadata names, and no other scheme than its own.
-        if url.scheme() != self.settings.issuer.url().scheme() {
+        if url.scheme() != self.context.settings.issuer.url().scheme() {
             return None;
         }
         url.query_pairs_mut()
             .append_pair("id_token_hint", sign_in.tokens.id_token.as_ref()?.expose())
-            .append_pair("client_id", &self.settings.client_id)
+            .append_pair("client_id", &self.context.settings.client_id)
             .append_pair("post_logout_redirect_uri", back);
         Some(url.into())
     }

@@ -1,31 +1,25 @@
-//! Groups that are too many for a token: it says where they are instead (aggregated and distributed
-//! claims, OpenID Connect Core section 5.6.2), and they are read there.
+//! Groups that do not fit into a token: the token names their source instead (aggregated and
+//! distributed claims, OpenID Connect Core section 5.6.2), and they are fetched there.
 //!
-//! Where, is in the configuration: an address out of a token would have us send the person's token
-//! wherever its writer likes.
+//! The address is configured. An address out of a token would send the person's token wherever the
+//! issuer of that token likes.
 
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::{
-    Oidc,
     claims::MAX_GROUPS,
-    sign_in::{SignInError, Tokens},
+    settings::GroupDirectory,
+    token_endpoint::{SignInError, TokenEndpointResponse},
 };
-use crate::model::access::GroupName;
+use crate::{
+    model::access::GroupName,
+    ops::http_client::{HttpClient, chain},
+};
 
 /// Pages that are read; each may name the next.
 const MAX_PAGES: usize = 20;
-
-/// Where groups are that a token has no room for.
-#[derive(Clone, Debug)]
-pub struct Directory {
-    /// Answers with a list of groups of who asks: of texts, or of objects, perhaps below `value`.
-    pub url: Url,
-    /// What of each object is the group.
-    pub field: String,
-}
 
 /// Whether a token says that the groups are elsewhere.
 pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
@@ -42,68 +36,61 @@ pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
     named || claims.get("hasgroups").and_then(Value::as_bool) == Some(true)
 }
 
-impl Oidc {
-    /// Reads the groups of who signed in, with their token.
-    ///
-    /// # Errors
-    /// When they cannot be read: without groups nothing can be decided, and a guess would be a
-    /// decision.
-    pub(super) async fn groups_from(
-        &self,
-        directory: &Directory,
-        tokens: &Tokens,
-    ) -> Result<Vec<GroupName>, SignInError> {
-        use openidconnect::OAuth2TokenResponse;
-        let authorization = format!("Bearer {}", tokens.access_token().secret());
-        let mut groups = Vec::new();
-        let mut next = Some(directory.url.clone());
-        for _ in 0..MAX_PAGES {
-            let Some(url) = next.take() else { break };
-            let request = Request::builder()
-                .method(Method::GET)
-                .uri(url.as_str())
-                .header(header::ACCEPT, "application/json")
-                .header(header::AUTHORIZATION, &authorization)
-                .body(Vec::new())
-                .map_err(|_| unreadable("the access token cannot stand in a header"))?;
-            let answer = self.provider.http.call("groups", request).await;
-            let answer = answer.map_err(|error| {
-                SignInError::Unavailable(crate::ops::http_client::chain(&error))
-            })?;
-            if answer.status() != StatusCode::OK {
-                return Err(unreadable("the list of groups was refused"));
-            }
-            let page = serde_json::from_slice(answer.body());
-            let page: Value = page.map_err(|_| unreadable("the list of groups is no JSON"))?;
-            let list = page.get("value").unwrap_or(&page);
-            let list = list
-                .as_array()
-                .ok_or_else(|| unreadable("the list of groups is no list"))?;
-            let name = |item: &Value| {
-                GroupName::new(item.as_str().or(item.get(&directory.field)?.as_str())?)
-            };
-            let text = |item: &Value| item.as_str().and_then(GroupName::new);
-            groups.extend(
-                list.iter()
-                    .filter_map(|item| text(item).or_else(|| name(item))),
-            );
-            if groups.len() >= MAX_GROUPS {
-                groups.truncate(MAX_GROUPS);
-                break;
-            }
-            // The token is for the place that was configured, and for no other that an answer
-            // names.
-            let following = page.get("@odata.nextLink").and_then(Value::as_str);
-            next = following.and_then(|text| Url::parse(text).ok());
-            if next
-                .as_ref()
-                .is_some_and(|next| next.origin() != directory.url.origin())
-            {
-                return Err(unreadable("the list of groups goes on at another origin"));
-            }
+/// Fetches the groups of a person with their access token.
+///
+/// # Errors
+/// When they cannot be fetched: without groups no access rule can be decided.
+pub(super) async fn fetch_groups(
+    http: &HttpClient,
+    directory: &GroupDirectory,
+    tokens: &TokenEndpointResponse,
+) -> Result<Vec<GroupName>, SignInError> {
+    use openidconnect::OAuth2TokenResponse;
+    let authorization = format!("Bearer {}", tokens.access_token().secret());
+    let mut groups = Vec::new();
+    let mut next = Some(directory.url.clone());
+    for _ in 0..MAX_PAGES {
+        let Some(url) = next.take() else { break };
+        let request = Request::builder()
+            .method(Method::GET)
+            .uri(url.as_str())
+            .header(header::ACCEPT, "application/json")
+            .header(header::AUTHORIZATION, &authorization)
+            .body(Vec::new())
+            .map_err(|_| unreadable("the access token cannot stand in a header"))?;
+        let answer = http.call("groups", request).await;
+        let answer = answer.map_err(|error| SignInError::Unavailable(chain(&error)))?;
+        if answer.status() != StatusCode::OK {
+            return Err(unreadable("the list of groups was refused"));
         }
-        Ok(groups)
+        let page = serde_json::from_slice(answer.body());
+        let page: Value = page.map_err(|_| unreadable("the list of groups is no JSON"))?;
+        let list = page.get("value").unwrap_or(&page);
+        let list = list
+            .as_array()
+            .ok_or_else(|| unreadable("the list of groups is no list"))?;
+        let name =
+            |item: &Value| GroupName::new(item.as_str().or(item.get(&directory.field)?.as_str())?);
+        let text = |item: &Value| item.as_str().and_then(GroupName::new);
+        groups.extend(
+            list.iter()
+                .filter_map(|item| text(item).or_else(|| name(item))),
+        );
+        if groups.len() >= MAX_GROUPS {
+            groups.truncate(MAX_GROUPS);
+            break;
+        }
+        // The token is sent to the configured origin only, whatever the response names.
+        let following = page.get("@odata.nextLink").and_then(Value::as_str);
+        next = following.and_then(|text| Url::parse(text).ok());
+        if next
+            .as_ref()
+            .is_some_and(|next| next.origin() != directory.url.origin())
+        {
+            return Err(unreadable("the list of groups goes on at another origin"));
+        }
     }
+    Ok(groups)
 }
 
 fn unreadable(why: &str) -> SignInError {

@@ -1,5 +1,5 @@
-//! A sign-in while the browser is at the provider: everything is in the sealed `state`, nothing on
-//! the server.
+//! A sign-in while the browser is at the provider. Its state is sealed into `state`; the server
+//! stores nothing.
 //!
 //! One bind cookie per browser is shared by all tabs; each tab's state carries its own nonce,
 //! verifier and target. Replay is stopped by the provider's one-time code and by a bounded set of
@@ -21,9 +21,9 @@ pub const MAX_RETURN: usize = 2048;
 /// Used states remembered; each is of use for ten minutes at most.
 const MAX_USED: u64 = 100_000;
 
-/// What the browser carries.
+/// The content of `state`.
 #[derive(Debug, Deserialize, Serialize)]
-pub struct Pending {
+pub struct PendingSignIn {
     /// The nonce the ID token must repeat.
     #[serde(rename = "n")]
     pub nonce: String,
@@ -65,15 +65,15 @@ pub enum StateError {
     Used,
 }
 
-impl Pending {
+impl PendingSignIn {
     /// Seals it for the browser.
     pub fn seal(&self, keys: &KeyRing) -> Option<String> {
         let plain = serde_json::to_vec(self).ok()?;
         keys.seal(Purpose::State, &plain).ok()
     }
 
-    /// Opens a presented state, whatever its age; who presents it is checked by [`Pending::check`].
-    pub fn open(state: &str, keys: &KeyRing) -> Result<Pending, StateError> {
+    /// Opens a presented state, whatever its age; who presents it is checked by [`PendingSignIn::check`].
+    pub fn open(state: &str, keys: &KeyRing) -> Result<PendingSignIn, StateError> {
         let plain = keys
             .open(Purpose::State, state)
             .map_err(|_| StateError::NotOurs)?;
@@ -91,8 +91,8 @@ impl Pending {
         if !(-60..=MAX_AGE).contains(&now.saturating_sub(self.issued)) {
             return Err(StateError::Expired);
         }
-        let bind = BindHash::new(&self.bind).ok_or(StateError::NotOurs)?;
-        if !bind_cookies.any(|cookie| bind.is_of(cookie)) {
+        let bind = BindHash::parse(&self.bind).ok_or(StateError::NotOurs)?;
+        if !bind_cookies.any(|cookie| bind.matches(cookie)) {
             return Err(StateError::OtherBrowser);
         }
         if used.contains(state) {

@@ -17,7 +17,7 @@ use openidconnect::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex, watch};
 
-use super::http_client::Calls;
+use super::http_client::ProviderCalls;
 use crate::{
     model::clock::{Clock, Moment},
     ops::http_client::{HttpClient, chain},
@@ -39,7 +39,7 @@ const MIN_RSA_BITS: usize = 2048;
 
 /// Metadata beyond the core set.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Extra {
+pub struct ExtraMetadata {
     /// RP-initiated logout 1.0.
     #[serde(default)]
     pub end_session_endpoint: Option<String>,
@@ -51,11 +51,11 @@ pub struct Extra {
     pub authorization_response_iss_parameter_supported: bool,
 }
 
-impl AdditionalProviderMetadata for Extra {}
+impl AdditionalProviderMetadata for ExtraMetadata {}
 
 /// The provider's own description.
 pub type Metadata = ProviderMetadata<
-    Extra,
+    ExtraMetadata,
     CoreAuthDisplay,
     CoreClientAuthMethod,
     CoreClaimName,
@@ -153,7 +153,7 @@ impl Provider {
     }
 
     async fn discover(&self) -> Result<(), String> {
-        let http = Calls::new(&self.http, "discovery");
+        let http = ProviderCalls::new(&self.http, "discovery");
         let found = Metadata::discover_async(self.issuer.clone(), &http).await;
         let found = found.map_err(|error| chain(&error))?;
         let keys = found.jwks().clone();
@@ -181,7 +181,7 @@ impl Provider {
             return;
         }
         *last = Some(now);
-        let http = Calls::new(&self.http, "keys");
+        let http = ProviderCalls::new(&self.http, "keys");
         match CoreJsonWebKeySet::fetch_async(metadata.jwks_uri(), &http).await {
             Ok(keys) => self.take_keys(keys),
             Err(error) => tracing::warn!(

@@ -12,27 +12,27 @@ use openidconnect::{
 };
 
 use super::{
-    Oidc,
-    claims::{self, Claims, Judge, TokenError},
-    http_client::Calls,
-    sign_in::{SignInError, Tokens, exchange_error, key_id},
-    userinfo::Missing,
+    claims::{self, Claims, TokenError},
+    context::ProviderContext,
+    http_client::ProviderCalls,
+    token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, key_id, not_discovered},
+    userinfo::{MissingClaims, PersonCompletion},
 };
 use crate::{
     model::{
         principal::{PersonClaims, Principal},
         secret::Secret,
     },
-    session::{record::SignIn, store::Sessions},
+    session::{record::SignIn, replication::Replication},
 };
 
-/// What came of it.
+/// The result of a refresh.
 #[derive(Debug)]
-pub enum Again {
-    /// This is what the provider says of the person now.
+pub(crate) enum RefreshOutcome {
+    /// The person as the provider describes them now.
     Person(Box<Principal>),
-    /// The grant is over: signed out, disabled, or a token that was used before.
-    Ended,
+    /// The provider has revoked the grant: signed out, disabled, or a token that was used before.
+    Revoked,
     /// The provider cannot be reached. The known description of the person stays valid.
     Unavailable(String),
     /// The answer does not identify the person, and a second call soon would not help. The known
@@ -40,50 +40,70 @@ pub enum Again {
     Unusable(String),
 }
 
-impl Oidc {
-    /// Asks again. Runs on the control runtime.
-    ///
-    /// Cancel safety: not to be dropped half-way, since the token may work only once; run it as a
-    /// task.
-    pub async fn ask_again(&self, sign_in: &Arc<SignIn>, sessions: &Sessions) -> Again {
-        let Some(token) = sign_in.tokens.refresh_token.load_full() else {
-            return Again::Unavailable("there is no refresh token".into());
-        };
-        match self.refreshed(sign_in, &token, sessions).await {
-            Ok(again) => again,
-            Err(error @ SignInError::Unavailable(_)) => Again::Unavailable(error.to_string()),
-            Err(error) => Again::Unusable(error.to_string()),
+/// Refreshes sign-ins.
+#[derive(Debug)]
+pub(crate) struct TokenRefresh {
+    context: Arc<ProviderContext>,
+    completion: Arc<PersonCompletion>,
+}
+
+impl TokenRefresh {
+    pub(super) fn new(
+        context: Arc<ProviderContext>,
+        completion: Arc<PersonCompletion>,
+    ) -> TokenRefresh {
+        TokenRefresh {
+            context,
+            completion,
         }
     }
 
-    async fn refreshed(
+    /// Refreshes the tokens and the description of a person. Runs on the control runtime.
+    ///
+    /// Cancel safety: must not be dropped half-way, since the token may work only once; run it as a
+    /// task.
+    pub(crate) async fn refresh(
+        &self,
+        sign_in: &Arc<SignIn>,
+        replication: &Replication,
+    ) -> RefreshOutcome {
+        let Some(token) = sign_in.tokens.refresh_token.load_full() else {
+            return RefreshOutcome::Unavailable("there is no refresh token".into());
+        };
+        match self.try_refresh(sign_in, &token, replication).await {
+            Ok(outcome) => outcome,
+            Err(error @ SignInError::Unavailable(_)) => {
+                RefreshOutcome::Unavailable(error.to_string())
+            }
+            Err(error) => RefreshOutcome::Unusable(error.to_string()),
+        }
+    }
+
+    async fn try_refresh(
         &self,
         sign_in: &Arc<SignIn>,
         token: &Secret,
-        sessions: &Sessions,
-    ) -> Result<Again, SignInError> {
-        let metadata = self
-            .provider
-            .current()
-            .ok_or_else(super::sign_in::not_known)?;
-        let client = self.client(&metadata)?;
-        let http = Calls::new(&self.provider.http, "refresh");
+        replication: &Replication,
+    ) -> Result<RefreshOutcome, SignInError> {
+        let metadata = self.context.provider.current().ok_or_else(not_discovered)?;
+        let client = self.context.client(&metadata)?;
+        let http = ProviderCalls::new(&self.context.provider.http, "refresh");
         let token = RefreshToken::new(token.expose().to_owned());
         let request = client
             .exchange_refresh_token(&token)
             .map_err(|error| SignInError::Unavailable(error.to_string()))?;
-        let response: Tokens = match request.request_async(&http).await {
+        let response: TokenEndpointResponse = match request.request_async(&http).await {
             Ok(response) => response,
             Err(RequestTokenError::ServerResponse(answer))
                 if *answer.error() == CoreErrorResponseType::InvalidGrant =>
             {
-                return Ok(Again::Ended);
+                return Ok(RefreshOutcome::Revoked);
             }
             Err(error) => return Err(exchange_error(error)),
         };
         if let Some(next) = response.refresh_token() {
-            sign_in.renew_token(Secret::new(next.secret().as_str()));
-            sessions.keep(sign_in).await;
+            sign_in.replace_refresh_token(Secret::new(next.secret().as_str()));
+            replication.save(sign_in).await;
         }
         let before = sign_in.principal().clone();
         let claims = self.claims_of(&response).await?;
@@ -91,17 +111,17 @@ impl Oidc {
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
             Some(claims) if claims.subject().as_str() != &*before.subject => {
-                return Ok(Again::Ended);
+                return Ok(RefreshOutcome::Revoked);
             }
             Some(claims) => {
-                let person = claims::person(claims, &self.settings.groups_claim);
-                let missing = self.missing(&person, claims);
+                let person = claims::person(claims, &self.context.settings.groups_claim);
+                let missing = self.completion.missing(&person, claims);
                 // What was not there either at sign-in is not asked for each time.
                 let was_known = (person.email.is_none() && before.email.is_some())
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
                     || (person.name.is_none() && before.has_display_name());
                 let profile = missing.profile && was_known;
-                (person, Missing { profile, ..missing })
+                (person, MissingClaims { profile, ..missing })
             }
             None => {
                 let person = PersonClaims {
@@ -110,7 +130,7 @@ impl Oidc {
                 };
                 (
                     person,
-                    Missing {
+                    MissingClaims {
                         groups: true,
                         profile: true,
                         email_unverified: false,
@@ -119,7 +139,8 @@ impl Oidc {
             }
         };
         let missing = self
-            .complete_person(&mut person, missing, others, &response, &metadata)
+            .completion
+            .complete(&mut person, missing, others, &response, &metadata)
             .await?;
         // As at the sign-in: whom the provider describes without groups has none.
         if missing.groups && claims.is_none() {
@@ -128,50 +149,65 @@ impl Oidc {
             ));
         }
         if missing.profile || claims.is_none() {
-            let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
-            person.name = person
-                .name
-                .or_else(|| Some(before.display_name.to_string()));
-            person.email = person.email.or_else(|| known(&before.email));
-            person.preferred_username = person
-                .preferred_username
-                .or_else(|| known(&before.preferred_username));
+            keep_known_profile(&mut person, &before);
         }
-        Ok(Again::person(self, person, &before))
+        Ok(RefreshOutcome::from_claims(&self.context, person, &before))
     }
 
     /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
     /// sign-in.
-    async fn claims_of(&self, response: &Tokens) -> Result<Option<Claims>, SignInError> {
+    async fn claims_of(
+        &self,
+        response: &TokenEndpointResponse,
+    ) -> Result<Option<Claims>, SignInError> {
         let Some(id_token) = response.id_token() else {
             return Ok(None);
         };
-        let judge = || Judge {
-            settings: &self.settings,
-            keys: self.provider.keys(),
-            now: self.clock.wall_seconds(),
-        };
+        let verifier = || self.context.token_verifier();
         let any = |_: Option<&Nonce>| Ok(());
         let access_token = Some(response.access_token());
-        match judge().id_token(id_token, any, access_token) {
+        match verifier().verify_id_token(id_token, any, access_token) {
             Ok(claims) => Ok(Some(claims.clone())),
             // Perhaps signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
-                self.provider
+                self.context
+                    .provider
                     .look_for_key(key_id(&id_token.to_string()).as_ref())
                     .await;
-                Ok(Some(judge().id_token(id_token, any, access_token)?.clone()))
+                Ok(Some(
+                    verifier()
+                        .verify_id_token(id_token, any, access_token)?
+                        .clone(),
+                ))
             }
             Err(error) => Err(error.into()),
         }
     }
 }
 
-impl Again {
+impl RefreshOutcome {
     /// The uuid in Arvados is no claim of the provider's, and stays.
-    fn person(oidc: &Oidc, claims: PersonClaims, before: &Principal) -> Again {
-        let mut principal = Principal::new(claims, &oidc.settings.admin_groups);
+    fn from_claims(
+        context: &ProviderContext,
+        claims: PersonClaims,
+        before: &Principal,
+    ) -> RefreshOutcome {
+        let mut principal = Principal::new(claims, &context.settings.admin_groups);
         principal.arvados_user.clone_from(&before.arvados_user);
-        Again::Person(Box::new(principal))
+        RefreshOutcome::Person(Box::new(principal))
     }
+}
+
+/// Fills the profile from the last description: this response does not carry one.
+fn keep_known_profile(person: &mut PersonClaims, before: &Principal) {
+    let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    person.name = person
+        .name
+        .take()
+        .or_else(|| Some(before.display_name.to_string()));
+    person.email = person.email.take().or_else(|| known(&before.email));
+    person.preferred_username = person
+        .preferred_username
+        .take()
+        .or_else(|| known(&before.preferred_username));
 }

@@ -2,7 +2,10 @@
 //! address, which the code flow delivers at the userinfo endpoint (OpenID Connect Core section
 //! 5.4).
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use openidconnect::{
     OAuth2TokenResponse, SubjectIdentifier, UserInfoClaims, core::CoreGenderClaim,
@@ -10,12 +13,12 @@ use openidconnect::{
 use serde_json::{Map, Value};
 
 use super::{
-    Oidc,
     claims::{self, Claims, OtherClaims},
-    http_client::Calls,
-    overage,
+    context::ProviderContext,
+    http_client::ProviderCalls,
+    overage::{self, fetch_groups},
     provider::Metadata,
-    sign_in::{SignInError, Tokens},
+    token_endpoint::{SignInError, TokenEndpointResponse},
 };
 use crate::{
     model::{access::GroupName, principal::PersonClaims},
@@ -24,7 +27,7 @@ use crate::{
 
 /// Claims that a description of a person lacks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Missing {
+pub(super) struct MissingClaims {
     /// The group claim.
     pub groups: bool,
     /// The name, the user name or the e-mail address, although it was asked for.
@@ -37,19 +40,39 @@ pub(super) struct Missing {
 /// The claims of a userinfo response.
 type Userinfo = UserInfoClaims<OtherClaims, CoreGenderClaim>;
 
-/// Warns once that no token carries the configured group claim.
-#[derive(Debug, Default)]
-pub(super) struct GroupsClaimWarning(AtomicBool);
+/// Completes the description of a person with claims that the ID token lacks.
+#[derive(Debug)]
+pub(super) struct PersonCompletion {
+    context: Arc<ProviderContext>,
+    /// The missing group claim is logged once.
+    has_warned: AtomicBool,
+}
 
-impl Oidc {
+impl PersonCompletion {
+    pub(super) fn new(context: Arc<ProviderContext>) -> PersonCompletion {
+        PersonCompletion {
+            context,
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
     /// Compares the claims with the configuration: a claim counts as missing only if its scope was
     /// requested.
-    pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> Missing {
-        let asked = |scope: &str| self.settings.scopes.iter().any(|known| known == scope);
+    pub(super) fn missing(&self, person: &PersonClaims, claims: &Claims) -> MissingClaims {
+        let asked = |scope: &str| {
+            self.context
+                .settings
+                .scopes
+                .iter()
+                .any(|known| known == scope)
+        };
         let lacks_profile = person.name.is_none() || person.preferred_username.is_none();
-        Missing {
-            groups: claims::groups(&claims.additional_claims().0, &self.settings.groups_claim)
-                .is_none(),
+        MissingClaims {
+            groups: claims::groups(
+                &claims.additional_claims().0,
+                &self.context.settings.groups_claim,
+            )
+            .is_none(),
             email_unverified: claims.email_verified() == Some(false),
             profile: (asked("profile") && lacks_profile)
                 || (asked("email") && person.email.is_none()),
@@ -62,14 +85,14 @@ impl Oidc {
     /// # Errors
     /// When groups that are missing cannot be read: without them nothing can be decided, and a
     /// guess would be a decision.
-    pub(super) async fn complete_person(
+    pub(super) async fn complete(
         &self,
         person: &mut PersonClaims,
-        missing: Missing,
+        missing: MissingClaims,
         claims: Option<&Map<String, Value>>,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
         metadata: &Metadata,
-    ) -> Result<Missing, SignInError> {
+    ) -> Result<MissingClaims, SignInError> {
         let mut missing = missing;
         if missing.groups
             && let Some(groups) = self.groups_from_directory(claims, tokens).await?
@@ -87,14 +110,14 @@ impl Oidc {
             Ok(found) => {
                 if missing.groups {
                     let others = &found.additional_claims().0;
-                    let groups = claims::groups(others, &self.settings.groups_claim);
+                    let groups = claims::groups(others, &self.context.settings.groups_claim);
                     if groups.is_none() {
                         self.warn_of_groups_claim(claims, Some(others));
                     }
                     person.groups = groups.unwrap_or_default();
                 }
                 add_profile(person, &found, missing.email_unverified);
-                Ok(Missing {
+                Ok(MissingClaims {
                     groups: false,
                     profile: false,
                     ..missing
@@ -113,15 +136,18 @@ impl Oidc {
     async fn groups_from_directory(
         &self,
         claims: Option<&Map<String, Value>>,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
     ) -> Result<Option<Vec<GroupName>>, SignInError> {
-        let named = claims.map(|claims| overage::is_elsewhere(claims, &self.settings.groups_claim));
+        let named =
+            claims.map(|claims| overage::is_elsewhere(claims, &self.context.settings.groups_claim));
         // An answer without an ID token cannot say so; the directory knows the groups of everybody.
-        if !named.unwrap_or(self.settings.directory.is_some()) {
+        if !named.unwrap_or(self.context.settings.directory.is_some()) {
             return Ok(None);
         }
-        match &self.settings.directory {
-            Some(directory) => self.groups_from(directory, tokens).await.map(Some),
+        match &self.context.settings.directory {
+            Some(directory) => fetch_groups(&self.context.provider.http, directory, tokens)
+                .await
+                .map(Some),
             None => {
                 tracing::warn!(
                     "the ID token omits the groups (there are too many); set identity.groups_url"
@@ -135,7 +161,7 @@ impl Oidc {
     async fn userinfo(
         &self,
         metadata: &Metadata,
-        tokens: &Tokens,
+        tokens: &TokenEndpointResponse,
         subject: &str,
     ) -> Result<Userinfo, SignInError> {
         let access_token = tokens.access_token().clone();
@@ -148,8 +174,8 @@ impl Oidc {
                 "the access token cannot stand in a header".into(),
             ));
         }
-        let client = self.client(metadata)?;
-        let http = Calls::new(&self.provider.http, "userinfo");
+        let client = self.context.client(metadata)?;
+        let http = ProviderCalls::new(&self.context.provider.http, "userinfo");
         client
             .user_info(
                 access_token,
@@ -167,13 +193,13 @@ impl Oidc {
         id_token: Option<&Map<String, Value>>,
         userinfo: Option<&Map<String, Value>>,
     ) {
-        if self.groups_claim_warning.0.swap(true, Relaxed) {
+        if self.has_warned.swap(true, Relaxed) {
             return;
         }
         let names =
             |claims: &Map<String, Value>| claims.keys().cloned().collect::<Vec<_>>().join(" ");
         tracing::warn!(
-            groups_claim = self.settings.groups_claim,
+            groups_claim = self.context.settings.groups_claim,
             id_token_claims = id_token.map(names),
             userinfo_claims = userinfo.map(names),
             "groups claim missing from ID token and userinfo; this person has no groups (logged once)"

@@ -31,7 +31,7 @@ pub struct BindHash(Box<str>);
 
 impl BindHash {
     /// Of a cookie's value.
-    pub fn of(cookie: &[u8]) -> BindHash {
+    pub fn from_cookie(cookie: &[u8]) -> BindHash {
         BindHash(
             URL_SAFE_NO_PAD
                 .encode(digest::digest(&digest::SHA256, cookie))
@@ -40,7 +40,7 @@ impl BindHash {
     }
 
     /// As it was presented; `None` when no hash looks like it.
-    pub fn new(text: &str) -> Option<BindHash> {
+    pub fn parse(text: &str) -> Option<BindHash> {
         is_bind(text.as_bytes()).then(|| BindHash(text.into()))
     }
 
@@ -50,8 +50,8 @@ impl BindHash {
     }
 
     /// Whether it is the hash of this cookie; in constant time.
-    pub fn is_of(&self, cookie: &[u8]) -> bool {
-        let other = BindHash::of(cookie);
+    pub fn matches(&self, cookie: &[u8]) -> bool {
+        let other = BindHash::from_cookie(cookie);
         constant_time::verify_slices_are_equal(other.0.as_bytes(), self.0.as_bytes()).is_ok()
     }
 }

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// 256 bits in base64url.
 const ID_LENGTH: usize = 43;
 
-/// The key under which a record is kept: SHA-256 of the id, so that no memory or log holds an id.
+/// The key of a record: the SHA-256 of its id, so that neither memory nor logs hold an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RecordKey(pub [u8; 32]);
 
@@ -55,7 +55,7 @@ pub struct NoRandomness;
 
 impl RecordKey {
     /// The key of a presented value; `None` when no id looks like it.
-    pub fn of(presented: &[u8]) -> Option<RecordKey> {
+    pub fn parse(presented: &[u8]) -> Option<RecordKey> {
         let plausible = presented.len() == ID_LENGTH
             && presented
                 .iter()
@@ -63,14 +63,14 @@ impl RecordKey {
         plausible.then(|| RecordKey::hash(presented))
     }
 
-    /// The key of the sign-in that a token of another system stands for. What is hashed is no id,
-    /// so no cookie leads to it.
-    pub fn of_token(token: &str) -> RecordKey {
+    /// The key of the sign-in of another system's token. The hashed text is no id, so no cookie leads
+    /// to it.
+    pub fn from_token(token: &str) -> RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }
 
-    /// What a name that is nobody else's business is kept under.
-    pub fn of_name(name: &str) -> RecordKey {
+    /// The key of a name that must not be readable in Redis.
+    pub fn from_name(name: &str) -> RecordKey {
         RecordKey::hash(format!("name {name}").as_bytes())
     }
 
@@ -80,7 +80,7 @@ impl RecordKey {
     }
 
     /// Reads what [`RecordKey::hex`] wrote.
-    pub fn of_hex(text: &str) -> Option<RecordKey> {
+    pub fn from_hex(text: &str) -> Option<RecordKey> {
         let mut key = [0; 32];
         if text.len() != 64
             || !text
@@ -101,8 +101,8 @@ impl RecordKey {
         RecordKey(key)
     }
 
-    /// A number of its own, to spread what would otherwise fall together.
-    pub fn spread(&self) -> u8 {
+    /// A number that differs between keys, to spread events that would otherwise coincide.
+    pub fn jitter(&self) -> u8 {
         self.0[31]
     }
 

@@ -1,4 +1,4 @@
-//! How records are found in a table whose keys are hashes already.
+//! A hasher for tables whose keys are hashes already.
 
 use std::hash::{BuildHasher, Hasher};
 

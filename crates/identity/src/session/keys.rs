@@ -69,7 +69,7 @@ pub enum KeyError {
 /// that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what was sealed cannot be opened")]
-pub struct NotOurs;
+pub struct UnsealError;
 
 /// Why a changed file is not used.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +125,7 @@ impl KeyRing {
         }
     }
 
-    fn of(keys: Vec<DerivedKeys>) -> KeyRing {
+    fn from_keys(keys: Vec<DerivedKeys>) -> KeyRing {
         KeyRing {
             keys: OnceLock::from(ArcSwap::from_pointee(keys)),
             file: None,
@@ -228,7 +228,7 @@ impl KeyRing {
         if keys.is_empty() {
             Err(KeyError::Empty)
         } else {
-            Ok(KeyRing::of(keys))
+            Ok(KeyRing::from_keys(keys))
         }
     }
 
@@ -238,7 +238,7 @@ impl KeyRing {
         let key = keys.first().ok_or(KeyError::Empty)?;
         let mut sealed = plain.to_vec();
         let nonce = key
-            .of(purpose)
+            .for_purpose(purpose)
             .seal_in_place_append_tag(Aad::from(purpose.label()), &mut sealed)
             .map_err(|_| KeyError::System)?;
         let mut out = Vec::with_capacity(1 + NONCE_LEN + sealed.len());
@@ -249,21 +249,22 @@ impl KeyRing {
     }
 
     /// Opens what [`KeyRing::seal`] made for the same purpose.
-    pub fn open(&self, purpose: Purpose, text: &str) -> Result<Vec<u8>, NotOurs> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| NotOurs)?;
-        let (id, rest) = bytes.split_first().ok_or(NotOurs)?;
-        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(NotOurs)?;
+    pub fn open(&self, purpose: Purpose, text: &str) -> Result<Vec<u8>, UnsealError> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| UnsealError)?;
+        let (id, rest) = bytes.split_first().ok_or(UnsealError)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN).ok_or(UnsealError)?;
         for key in self.ring().load().iter().filter(|key| key.id == *id) {
-            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| NotOurs)?;
+            let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| UnsealError)?;
             let mut sealed = sealed.to_vec();
-            if let Ok(plain) =
-                key.of(purpose)
-                    .open_in_place(nonce, Aad::from(purpose.label()), &mut sealed)
-            {
+            if let Ok(plain) = key.for_purpose(purpose).open_in_place(
+                nonce,
+                Aad::from(purpose.label()),
+                &mut sealed,
+            ) {
                 return Ok(plain.to_vec());
             }
         }
-        Err(NotOurs)
+        Err(UnsealError)
     }
 
     /// A token that only we can make for this message; for forms that change something.
@@ -290,7 +291,7 @@ impl KeyRing {
 impl DerivedKeys {
     /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is
     /// authenticated all the same.
-    fn of(&self, purpose: Purpose) -> &RandomizedNonceKey {
+    fn for_purpose(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,
             Purpose::Sessions => &self.sessions,
@@ -381,7 +382,7 @@ mod tests {
             Ok(&b"text"[..])
         );
         let newer = both.seal(Purpose::State, b"text").expect("sealed");
-        assert_eq!(old.open(Purpose::State, &newer), Err(NotOurs));
+        assert_eq!(old.open(Purpose::State, &newer), Err(UnsealError));
     }
 
     #[test]
@@ -409,7 +410,11 @@ mod tests {
         );
         fs::write(&file, file_of(2)).expect("written");
         assert!(matches!(ring.renew(), Ok(true)));
-        assert_eq!(ring.open(Purpose::State, &old), Err(NotOurs), "taken out");
+        assert_eq!(
+            ring.open(Purpose::State, &old),
+            Err(UnsealError),
+            "taken out"
+        );
         assert!(ring.open(Purpose::State, &new).is_ok());
     }
 
@@ -417,7 +422,7 @@ mod tests {
     fn what_is_sealed_for_one_purpose_opens_for_no_other() {
         let ring = KeyRing::random();
         let sealed = ring.seal(Purpose::State, b"text").expect("sealed");
-        assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(NotOurs));
+        assert_eq!(ring.open(Purpose::SignOutForm, &sealed), Err(UnsealError));
     }
 
     proptest! {
@@ -428,7 +433,7 @@ mod tests {
             let mut bytes = URL_SAFE_NO_PAD.decode(&sealed).expect("base64");
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;
-            prop_assert_eq!(ring.open(Purpose::State, &URL_SAFE_NO_PAD.encode(bytes)), Err(NotOurs));
+            prop_assert_eq!(ring.open(Purpose::State, &URL_SAFE_NO_PAD.encode(bytes)), Err(UnsealError));
         }
     }
 }

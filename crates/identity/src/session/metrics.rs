@@ -1,4 +1,4 @@
-//! What the sessions count.
+//! The metrics of sessions.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,

@@ -1,9 +1,8 @@
-//! The records: a sign-in, the app sessions that stand on it, and their deadlines.
+//! The records: a sign-in, and the app sessions that depend on it.
 //!
-//! The truth about time is in the record, on the injected clock: `idle` slides with use, at most
-//! once a second; `lifetime` never moves. An app session never outlives its sign-in.
-
-pub mod window;
+//! An app session never outlives its sign-in. Both types are in one file because each refers to
+//! the other: the session holds its sign-in, and the sign-in lists its sessions weakly, so that it
+//! can bound their number.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,188 +13,133 @@ use std::{
     time::Duration,
 };
 
-use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use arc_swap::{ArcSwap, Guard};
 
 use super::{
-    SessionSettings,
-    console_token::{ConsoleToken, Short},
-    cookie::RecordKey,
-    written::Left,
+    console_token::TokenFingerprint, cookie::RecordKey, deadlines::Deadlines,
+    identity_check::IdentityCheck, provider_tokens::ProviderTokens, remaining::Remaining,
+    settings::SessionSettings,
 };
 use crate::model::{
-    app::AppId,
-    clock::{Moment, millis},
-    principal::Principal,
-    secret::Secret,
-    vhost::VirtualHost,
+    app::AppId, clock::Moment, principal::Principal, secret::Secret, vhost::VirtualHost,
 };
 
-use window::Window;
-
-/// App sessions one sign-in may have: of all apps together, and of one app at one place. One more
-/// ends the oldest, so that a client that never keeps its cookie fills nothing, and locks nobody
-/// out either.
-const MOST_SESSIONS: usize = 256;
-const MOST_OF_ONE: usize = 64;
-
-/// What a finished sign-in leaves behind for later: refresh and sign-out at the provider.
-#[derive(Debug, Default)]
-pub struct ProviderTokens {
-    /// For `id_token_hint`.
-    pub id_token: Option<Secret>,
-    /// To read the membership again.
-    pub refresh_token: ArcSwapOption<Secret>,
-    /// The provider's own session id (`sid`), for back-channel sign-out.
-    pub session_id: Option<Box<str>>,
-    /// The Arvados token that began it: kept to ask again whether it still holds.
-    pub arvados: Option<Secret>,
-    /// What is remembered of the console's token that began it, or that proved it last.
-    pub console: Option<ConsoleToken>,
-}
-
-impl ProviderTokens {
-    /// Whether the sign-in stands on a token of another system, and has no cookie of its own.
-    pub fn is_for_token(&self) -> bool {
-        self.arvados.is_some() || self.console.is_some()
-    }
-}
+/// App sessions of one sign-in: of all apps together, and of one app at one origin. The oldest
+/// makes room for a new one, so that a client without a cookie jar neither fills the store nor
+/// locks itself out.
+const MAX_SESSIONS: usize = 256;
+const MAX_SESSIONS_PER_APP: usize = 64;
 
 /// One person, signed in with one browser.
 #[derive(Debug)]
 pub struct SignIn {
     key: RecordKey,
     principal: ArcSwap<Principal>,
-    /// Tokens, each sent to nobody but who gave it out.
+    /// The tokens that were issued with it.
     pub tokens: ProviderTokens,
-    window: Window,
-    ended: AtomicBool,
-    minted: Mutex<Minted>,
-    /// When the person was last proved, in milliseconds of the clock.
-    proved: AtomicU64,
-    /// From when on the next proof is counted: the last, or the last try, likewise.
-    asked: AtomicU64,
-    /// Somebody asks for another proof now.
-    asking: AtomicBool,
-    /// It was loaded from the shared store with a proof older than `recheck`, and the person was
-    /// not proved since.
-    needs_proof: AtomicBool,
-    /// The provider's last answer did not identify the person.
-    unprovable: AtomicBool,
-    /// Grows with every change of what it says: of two, the higher is the newer.
+    deadlines: Deadlines,
+    revoked: AtomicBool,
+    app_sessions: Mutex<AppSessionList>,
+    check: IdentityCheck,
+    /// Grows with every change; of two copies, the one with the higher version is newer.
     version: AtomicU64,
-    /// The version that the shared store has; 0: none.
-    told: AtomicU64,
-    /// When it began, by the wall clock in seconds.
-    begun: i64,
-    /// Held while what it says and its version change together.
-    changing: Mutex<()>,
+    /// The version that Redis has; 0: none.
+    stored_version: AtomicU64,
+    /// Wall clock, in seconds.
+    started_at: i64,
+    /// Held while the content and the version change together.
+    update: Mutex<()>,
 }
 
-/// The app sessions that a sign-in has made. Locked only when one is made and at sign-out.
+/// The app sessions of a sign-in. Locked only when one is made and at sign-out.
 #[derive(Debug, Default)]
-struct Minted {
-    /// The oldest first; those that are gone drop out when the next is made.
+struct AppSessionList {
+    /// The oldest first; dropped ones leave the list when the next one is made.
     sessions: VecDeque<Weak<AppSession>>,
-    /// Those on paths, whose cookies the site can take away again.
+    /// The apps on paths, whose cookies the site can clear.
     apps: BTreeSet<AppId>,
 }
 
+/// A sign-in that another process started.
+pub(crate) struct RestoredSignIn {
+    pub(crate) key: RecordKey,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) tokens: ProviderTokens,
+    pub(crate) remaining: Remaining,
+    pub(crate) confirmed_at: Moment,
+    /// Wall clock, in seconds.
+    pub(crate) started_at: i64,
+    pub(crate) version: u64,
+    /// The version that Redis has; 0: none.
+    pub(crate) stored_version: u64,
+    /// Group and owner rules wait until the provider has confirmed the person again: with write
+    /// access to Redis one can restore an old record. Without effect on sign-ins that have no
+    /// refresh token, and on those of another system's token, which is checked by itself.
+    pub(crate) requires_check: bool,
+}
+
+/// A newer copy of a sign-in, as another replica stored it.
+pub(crate) struct SignInUpdate {
+    pub(crate) version: u64,
+    pub(crate) principal: Arc<Principal>,
+    pub(crate) refresh_token: Option<Arc<Secret>>,
+    pub(crate) confirmed_at: Moment,
+    /// Whether the confirmation is younger than `recheck`.
+    pub(crate) is_fresh: bool,
+}
+
 impl SignIn {
-    /// A sign-in that begins now.
-    pub fn begin(
+    /// A sign-in that starts now; `started_at` is the same moment by the wall clock, in seconds.
+    pub(crate) fn new(
         key: RecordKey,
         principal: Arc<Principal>,
         tokens: ProviderTokens,
         now: Moment,
+        started_at: i64,
         settings: &SessionSettings,
     ) -> SignIn {
-        let absolute = now.after(settings.lifetime).0;
+        let absolute_deadline = now.after(settings.lifetime).0;
         SignIn {
             key,
             principal: ArcSwap::new(principal),
             tokens,
-            window: Window::open(now, settings.idle, absolute),
-            ended: AtomicBool::new(false),
-            minted: Mutex::default(),
-            proved: AtomicU64::new(now.0),
-            asked: AtomicU64::new(now.0),
-            asking: AtomicBool::new(false),
-            needs_proof: AtomicBool::new(false),
-            unprovable: AtomicBool::new(false),
+            deadlines: Deadlines::new(now, settings.idle, absolute_deadline),
+            revoked: AtomicBool::new(false),
+            app_sessions: Mutex::default(),
+            check: IdentityCheck::new(now, key.jitter(), false),
             version: AtomicU64::new(1),
-            told: AtomicU64::new(0),
-            begun: 0,
-            changing: Mutex::default(),
+            stored_version: AtomicU64::new(0),
+            started_at,
+            update: Mutex::default(),
         }
     }
 
-    /// As which version the shared store has it, from where it comes.
-    pub fn at_version(self, version: u64) -> SignIn {
-        SignIn {
-            version: AtomicU64::new(version),
-            told: AtomicU64::new(version),
-            ..self
-        }
-    }
-
-    /// When it began by the wall clock, in seconds: what was ended before is another.
-    pub fn begun_at(self, begun: i64) -> SignIn {
-        SignIn { begun, ..self }
-    }
-
-    /// When it began by the wall clock, in seconds.
-    pub fn begun(&self) -> i64 {
-        self.begun
-    }
-
-    /// One that another process has begun, and when the person was last proved there.
-    pub fn restore(
-        key: RecordKey,
-        (principal, tokens): (Arc<Principal>, ProviderTokens),
+    /// A sign-in that continues with the time it has left.
+    pub(crate) fn restore(
+        restored: RestoredSignIn,
         now: Moment,
         settings: &SessionSettings,
-        (left, proved): (Left, Moment),
     ) -> SignIn {
-        let window = Window::restore(now, settings.idle, left);
-        let (proved, asked) = (AtomicU64::new(proved.0), AtomicU64::new(proved.0));
+        let RestoredSignIn {
+            key,
+            principal,
+            tokens,
+            remaining,
+            confirmed_at,
+            started_at,
+            version,
+            stored_version,
+            requires_check,
+        } = restored;
+        let can_be_checked = tokens.refresh_token.load().is_some() && !tokens.is_for_token();
+        let is_required = requires_check && can_be_checked;
         SignIn {
-            window,
-            proved,
-            asked,
-            ..SignIn::begin(key, principal, tokens, now, settings)
+            deadlines: Deadlines::restore(now, settings.idle, remaining),
+            check: IdentityCheck::new(confirmed_at, key.jitter(), is_required),
+            version: AtomicU64::new(version),
+            stored_version: AtomicU64::new(stored_version),
+            ..SignIn::new(key, principal, tokens, now, started_at, settings)
         }
-    }
-
-    /// The same, but not valid for group and owner rules until the provider has confirmed the
-    /// person again: write access to the shared store is enough to restore an old record. Without
-    /// effect on sessions without a refresh token, which cannot be checked again, and on those of
-    /// another system's token, which is checked by itself.
-    pub fn requiring_proof(self) -> SignIn {
-        let can_be = self.tokens.refresh_token.load().is_some() && !self.tokens.is_for_token();
-        SignIn {
-            needs_proof: AtomicBool::new(can_be),
-            ..self
-        }
-    }
-
-    /// Whether it waits for such a proof.
-    pub fn needs_proof(&self) -> bool {
-        self.needs_proof.load(Ordering::Acquire)
-    }
-
-    /// Records whether the provider's answer failed to identify the person.
-    pub fn note_unprovable(&self, is_unprovable: bool) {
-        self.unprovable.store(is_unprovable, Ordering::Release);
-    }
-
-    /// Whether asking the provider again would not help: the person must sign in again.
-    pub fn is_unprovable(&self) -> bool {
-        self.unprovable.load(Ordering::Acquire)
-    }
-
-    /// Whether a check at the provider is under way.
-    pub fn is_being_proved(&self) -> bool {
-        self.asking.load(Ordering::Acquire)
     }
 
     /// The key of its record.
@@ -203,155 +147,134 @@ impl SignIn {
         self.key
     }
 
-    /// The person as last described by who vouches for them.
+    /// When it started, by the wall clock in seconds. It tells the sign-in from a revoked one with
+    /// the same key.
+    pub(crate) fn started_at(&self) -> i64 {
+        self.started_at
+    }
+
+    /// The person as the provider last described them.
     pub fn principal(&self) -> Guard<Arc<Principal>> {
         self.principal.load()
     }
 
-    /// Replaces the description: they were asked about again.
-    pub fn describe(&self, principal: Arc<Principal>, now: Moment) {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The state of the periodic identity checks.
+    pub fn check(&self) -> &IdentityCheck {
+        &self.check
+    }
+
+    /// Starts an identity check; `None` while another one runs: a refresh token that works once
+    /// must not be presented twice, however long the first call takes.
+    pub fn start_check(self: &Arc<Self>) -> Option<IdentityCheckGuard> {
+        self.check
+            .try_start()
+            .then(|| IdentityCheckGuard(self.clone()))
+    }
+
+    /// Replaces the description of the person, who was just confirmed.
+    pub fn update_principal(&self, principal: Arc<Principal>, now: Moment) {
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
         self.principal.store(principal);
-        self.proved.store(now.0, Ordering::Relaxed);
-        self.needs_proof.store(false, Ordering::Release);
+        self.check.confirm(now);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The provider gave another refresh token for the one that was used.
-    pub fn renew_token(&self, token: Secret) {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Replaces the refresh token with the one that the provider issued for it.
+    pub(crate) fn replace_refresh_token(&self, token: Secret) {
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
         self.tokens.refresh_token.store(Some(Arc::new(token)));
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Another process has asked about them: takes what it learned, unless that is known here. Says
-    /// whether it was new.
-    pub fn adopt(
+    /// Records that another token of the console has confirmed the person. `expires` is in seconds
+    /// since 1970.
+    pub fn confirm_by_console_token(
         &self,
-        version: u64,
         principal: Arc<Principal>,
-        refresh_token: Option<Arc<Secret>>,
-        (proved, is_fresh): (Moment, bool),
-    ) -> bool {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        if version <= self.version.load(Ordering::Acquire) {
-            return false;
-        }
-        self.principal.store(principal);
-        self.tokens.refresh_token.store(refresh_token);
-        self.version.store(version, Ordering::Release);
-        self.told.store(version, Ordering::Release);
-        self.proved.store(proved.0, Ordering::Relaxed);
-        self.asked.store(proved.0, Ordering::Relaxed);
-        if is_fresh {
-            self.needs_proof.store(false, Ordering::Release);
-        }
-        true
-    }
-
-    /// Its version; of two, the higher is the newer.
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// The shared store has this version.
-    pub fn told(&self, version: u64) {
-        self.told.store(version, Ordering::Release);
-    }
-
-    /// Whether the shared store has what it says now.
-    pub fn is_told(&self) -> bool {
-        self.window.is_told() && self.told.load(Ordering::Acquire) == self.version()
-    }
-
-    /// When the person was last proved.
-    pub fn proved(&self) -> Moment {
-        Moment(self.proved.load(Ordering::Relaxed))
-    }
-
-    /// Its deadlines.
-    pub fn window(&self) -> &Window {
-        &self.window
-    }
-
-    /// Whether it was ended, rather than left alone.
-    pub fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
-    }
-
-    /// Whether it counts now.
-    pub fn is_live(&self, now: Moment) -> bool {
-        !self.ended.load(Ordering::Acquire) && self.window.is_open(now)
-    }
-
-    /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
-    pub fn time_left(&self, now: Moment) -> Left {
-        self.window.left(now)
-    }
-
-    /// It was used.
-    pub fn touch(&self, now: Moment) -> bool {
-        self.window.slide(now)
-    }
-
-    /// Ends it, and with it every app session; gives back whether it was still going.
-    pub fn end(&self) -> bool {
-        !self.ended.swap(true, Ordering::AcqRel)
-    }
-
-    /// Whether the proof is older than this; says so to one caller only, who is to ask for another.
-    /// Should that one fail, the next is due as much later.
-    pub fn is_proof_due(&self, now: Moment, recheck: Duration) -> bool {
-        let asked = self.asked.load(Ordering::Relaxed);
-        // Up to a tenth sooner, each at its own: people who signed in together are not asked about
-        // together.
-        let sooner = millis(recheck) / 10 * u64::from(self.key.spread()) / 256;
-        now.0 >= asked.saturating_add(millis(recheck) - sooner)
-            && self
-                .asked
-                .compare_exchange(asked, now.0, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-    }
-
-    /// For who is about to ask for another proof; `None` while somebody else does: a token that
-    /// works once must not be presented twice, however long the first takes.
-    pub fn ask(self: &Arc<Self>) -> Option<Asking> {
-        (!self.asking.swap(true, Ordering::AcqRel)).then(|| Asking(self.clone()))
-    }
-
-    /// The proof could not be had: the next is due sooner than otherwise.
-    pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
-        let due = now.after(retry).0.saturating_sub(millis(recheck));
-        self.asked.store(due, Ordering::Relaxed);
-    }
-
-    /// Whether the proof is older than this.
-    pub fn is_proof_old(&self, now: Moment, recheck: Duration) -> bool {
-        now.0
-            >= self
-                .asked
-                .load(Ordering::Relaxed)
-                .saturating_add(millis(recheck))
-    }
-
-    /// A token of the console has proved the person again.
-    pub fn prove(&self, principal: Arc<Principal>, token: Short, expires: i64, now: Moment) {
-        self.describe(principal, now);
+        token: TokenFingerprint,
+        expires: i64,
+        now: Moment,
+    ) {
+        self.update_principal(principal, now);
         if let Some(console) = &self.tokens.console {
             console.replace(token, expires);
         }
-        self.asked.store(now.0, Ordering::Relaxed);
+        self.check.restart_interval(now);
     }
 
-    /// Notes an app session that was made; gives back the one that must go for it.
-    pub fn note_session(&self, session: &Arc<AppSession>) -> Option<RecordKey> {
-        let mut minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
-        let (app, vhost) = (session.app(), session.vhost());
-        if *vhost == VirtualHost::Site && !minted.apps.contains(app) {
-            minted.apps.insert(app.clone());
+    /// Applies what another replica stored, unless this copy is as new. Returns whether it was
+    /// newer.
+    pub(crate) fn apply_update(&self, update: SignInUpdate) -> bool {
+        let _update = self.update.lock().unwrap_or_else(PoisonError::into_inner);
+        if update.version <= self.version.load(Ordering::Acquire) {
+            return false;
         }
-        // Brought anew it is still one.
-        minted.sessions.retain(|other| {
+        self.principal.store(update.principal);
+        self.tokens.refresh_token.store(update.refresh_token);
+        self.version.store(update.version, Ordering::Release);
+        self.stored_version.store(update.version, Ordering::Release);
+        self.check.adopt(update.confirmed_at, update.is_fresh);
+        true
+    }
+
+    /// Of two copies, the one with the higher version is newer.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Records that Redis has this version.
+    pub(crate) fn mark_stored(&self, version: u64) {
+        self.stored_version.store(version, Ordering::Release);
+    }
+
+    /// Whether Redis has the current version.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.deadlines.is_stored() && self.stored_version.load(Ordering::Acquire) == self.version()
+    }
+
+    /// Its deadlines.
+    pub fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    /// Whether it was revoked; an expired one was not.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire)
+    }
+
+    /// Whether it is neither revoked nor expired.
+    pub fn is_live(&self, now: Moment) -> bool {
+        !self.revoked.load(Ordering::Acquire) && self.deadlines.is_live(now)
+    }
+
+    /// The time until it expires.
+    pub fn remaining(&self, now: Moment) -> Remaining {
+        self.deadlines.remaining(now)
+    }
+
+    /// Slides the idle deadline. Returns whether it moved, at most once a second.
+    pub(crate) fn touch(&self, now: Moment) -> bool {
+        self.deadlines.slide(now)
+    }
+
+    /// Revokes it and all its app sessions. Returns whether it was not revoked before.
+    pub(crate) fn revoke(&self) -> bool {
+        !self.revoked.swap(true, Ordering::AcqRel)
+    }
+
+    /// Adds an app session to the list. Returns the key of the oldest one, if it has to make room.
+    pub(crate) fn add_app_session(&self, session: &Arc<AppSession>) -> Option<RecordKey> {
+        let mut list = self
+            .app_sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let app = session.app();
+        let vhost = session.vhost();
+        if *vhost == VirtualHost::Site && !list.apps.contains(app) {
+            list.apps.insert(app.clone());
+        }
+        // A session that was loaded again is in the list already.
+        list.sessions.retain(|other| {
             other
                 .upgrade()
                 .is_some_and(|other| other.key != session.key)
@@ -361,37 +284,35 @@ impl SignIn {
                 .upgrade()
                 .is_some_and(|other| other.is_for(app, vhost))
         };
-        let too_many = minted
-            .sessions
-            .iter()
-            .filter(|session| same(session))
-            .count()
-            >= MOST_OF_ONE;
+        let too_many =
+            list.sessions.iter().filter(|session| same(session)).count() >= MAX_SESSIONS_PER_APP;
         let oldest = if too_many {
-            minted
-                .sessions
+            list.sessions
                 .iter()
                 .position(same)
-                .and_then(|at| minted.sessions.remove(at))
-        } else if minted.sessions.len() >= MOST_SESSIONS {
-            minted.sessions.pop_front()
+                .and_then(|at| list.sessions.remove(at))
+        } else if list.sessions.len() >= MAX_SESSIONS {
+            list.sessions.pop_front()
         } else {
             None
         };
-        minted.sessions.push_back(Arc::downgrade(session));
+        list.sessions.push_back(Arc::downgrade(session));
         oldest
             .and_then(|oldest| oldest.upgrade())
             .map(|oldest| oldest.key)
     }
 
-    /// The apps on paths that were given a cookie, so that sign-out can take it away.
+    /// The apps on paths that were given a cookie, so that sign-out can clear it.
     pub fn apps(&self) -> Vec<AppId> {
-        let minted = self.minted.lock().unwrap_or_else(PoisonError::into_inner);
-        minted.apps.iter().cloned().collect()
+        let list = self
+            .app_sessions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        list.apps.iter().cloned().collect()
     }
 
-    /// Roughly how many bytes it holds, for the store's bound.
-    pub fn weight(&self) -> u32 {
+    /// Its approximate size in bytes, for the bound of the store.
+    pub(crate) fn weight(&self) -> u32 {
         let person = self.principal.load();
         let groups: usize = person.groups().iter().map(|g| g.as_str().len() + 24).sum();
         let token = |t: &Option<Secret>| t.as_ref().map_or(0, |t| t.expose().len());
@@ -407,114 +328,80 @@ impl SignIn {
             .as_ref()
             .map_or(0, |token| token.expose().len());
         let tokens = token(id_token) + refresh + token(arvados);
-        // The groups stand twice: sorted, and as a header value.
+        // Groups are held twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
     }
 }
 
-/// A proof is being asked for; until this is dropped nobody else asks.
+/// A running identity check; dropping it lets the next one start.
 #[derive(Debug)]
-pub struct Asking(Arc<SignIn>);
+pub struct IdentityCheckGuard(Arc<SignIn>);
 
-impl Drop for Asking {
+impl Drop for IdentityCheckGuard {
     fn drop(&mut self) {
-        self.0.asking.store(false, Ordering::Release);
+        self.0.check.finish();
     }
 }
 
-/// The session of one person with one app at one place.
+/// The session of one person with one app at one origin.
 #[derive(Debug)]
 pub struct AppSession {
     key: RecordKey,
     app: AppId,
-    /// Where, unless at the site. Apart, because a label takes more than all the rest.
-    elsewhere: Option<Box<VirtualHost>>,
+    /// The origin, if it is not the site. Boxed, because a label is larger than all the rest.
+    other_vhost: Option<Box<VirtualHost>>,
     sign_in: Arc<SignIn>,
-    window: Window,
-    ended: AtomicBool,
-    /// In which second of the clock it was last used.
-    used: AtomicU32,
-    /// When it began, by the wall clock in seconds.
-    begun: i64,
+    deadlines: Deadlines,
+    revoked: AtomicBool,
+    /// The second of the clock in which it was last used.
+    used_in_second: AtomicU32,
+    /// Wall clock, in seconds.
+    started_at: i64,
+}
+
+/// The identity of an app session.
+pub(crate) struct AppSessionId {
+    pub(crate) key: RecordKey,
+    pub(crate) app: AppId,
+    pub(crate) vhost: VirtualHost,
+    /// When it started, by the wall clock in seconds.
+    pub(crate) started_at: i64,
 }
 
 impl AppSession {
-    /// A session that begins now and ends no later than its sign-in.
-    pub fn begin(
-        key: RecordKey,
-        (app, vhost): (AppId, VirtualHost),
+    /// A session that starts now and ends no later than its sign-in.
+    pub(crate) fn new(
+        id: AppSessionId,
         sign_in: Arc<SignIn>,
         now: Moment,
         idle: Duration,
     ) -> AppSession {
-        let window = Window::open(now, idle, sign_in.window.absolute_deadline());
-        let elsewhere = (vhost != VirtualHost::Site).then(|| Box::new(vhost));
-        let (ended, used) = (AtomicBool::new(false), AtomicU32::new(0));
-        AppSession {
-            key,
-            app,
-            elsewhere,
-            sign_in,
-            window,
-            ended,
-            used,
-            begun: 0,
-        }
+        let deadlines = Deadlines::new(now, idle, sign_in.deadlines.absolute_deadline());
+        AppSession::with_deadlines(id, sign_in, deadlines)
     }
 
-    /// When it began by the wall clock, in seconds.
-    pub fn begun_at(self, begun: i64) -> AppSession {
-        AppSession { begun, ..self }
-    }
-
-    /// When it began by the wall clock, in seconds.
-    pub fn begun(&self) -> i64 {
-        self.begun
-    }
-
-    /// Whether it was made for this app at this place; at any other it is no session.
-    pub fn is_for(&self, app: &AppId, vhost: &VirtualHost) -> bool {
-        self.app == *app && self.vhost() == vhost
-    }
-
-    /// The sign-in it stands on.
-    pub fn sign_in(&self) -> &Arc<SignIn> {
-        &self.sign_in
-    }
-
-    /// Whether it counts now.
-    pub fn is_live(&self, now: Moment) -> bool {
-        !self.ended.load(Ordering::Acquire) && self.window.is_open(now) && self.sign_in.is_live(now)
-    }
-
-    /// One that another process has begun.
-    pub fn restore(
-        key: RecordKey,
-        at: (AppId, VirtualHost),
+    /// A session that another process started.
+    pub(crate) fn restore(
+        id: AppSessionId,
         sign_in: Arc<SignIn>,
         now: Moment,
-        (idle, left): (Duration, Left),
+        idle: Duration,
+        remaining: Remaining,
     ) -> AppSession {
-        let window = Window::restore(now, idle, left);
+        AppSession::with_deadlines(id, sign_in, Deadlines::restore(now, idle, remaining))
+    }
+
+    fn with_deadlines(id: AppSessionId, sign_in: Arc<SignIn>, deadlines: Deadlines) -> AppSession {
         AppSession {
-            window,
-            ..AppSession::begin(key, at, sign_in, now, idle)
+            key: id.key,
+            app: id.app,
+            other_vhost: (id.vhost != VirtualHost::Site).then(|| Box::new(id.vhost)),
+            sign_in,
+            deadlines,
+            revoked: AtomicBool::new(false),
+            used_in_second: AtomicU32::new(0),
+            started_at: id.started_at,
         }
-    }
-
-    /// Milliseconds until it ends if it is not used, and until it ends whatever happens.
-    pub fn time_left(&self, now: Moment) -> Left {
-        self.window.left(now)
-    }
-
-    /// Its deadlines.
-    pub fn window(&self) -> &Window {
-        &self.window
-    }
-
-    /// Whether it was ended, or its sign-in was, rather than left alone.
-    pub fn is_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire) || self.sign_in.is_ended()
     }
 
     /// The key of its record.
@@ -522,32 +409,69 @@ impl AppSession {
         self.key
     }
 
-    /// Where.
-    pub fn vhost(&self) -> &VirtualHost {
-        self.elsewhere.as_deref().unwrap_or(&VirtualHost::Site)
-    }
-
-    /// Which app it is for.
+    /// The app.
     pub fn app(&self) -> &AppId {
         &self.app
     }
 
-    /// Ends it; the sign-in goes on, and may open the app anew.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Release);
+    /// The origin.
+    pub fn vhost(&self) -> &VirtualHost {
+        self.other_vhost.as_deref().unwrap_or(&VirtualHost::Site)
     }
 
-    /// It was used: it and its sign-in live on. Says so once a second to whoever keeps the order of
-    /// use.
-    pub fn touch(&self, now: Moment) -> bool {
-        self.window.slide(now);
+    /// Whether it was made for this app at this origin; it is not valid anywhere else.
+    pub fn is_for(&self, app: &AppId, vhost: &VirtualHost) -> bool {
+        self.app == *app && self.vhost() == vhost
+    }
+
+    /// The sign-in it depends on.
+    pub fn sign_in(&self) -> &Arc<SignIn> {
+        &self.sign_in
+    }
+
+    /// When it started, by the wall clock in seconds.
+    pub(crate) fn started_at(&self) -> i64 {
+        self.started_at
+    }
+
+    /// Its deadlines.
+    pub(crate) fn deadlines(&self) -> &Deadlines {
+        &self.deadlines
+    }
+
+    /// The time until it expires.
+    pub(crate) fn remaining(&self, now: Moment) -> Remaining {
+        self.deadlines.remaining(now)
+    }
+
+    /// Whether it and its sign-in are neither revoked nor expired.
+    pub fn is_live(&self, now: Moment) -> bool {
+        !self.revoked.load(Ordering::Acquire)
+            && self.deadlines.is_live(now)
+            && self.sign_in.is_live(now)
+    }
+
+    /// Whether it or its sign-in was revoked; an expired one was not.
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.revoked.load(Ordering::Acquire) || self.sign_in.is_revoked()
+    }
+
+    /// Revokes it; the sign-in stays valid and may open the app again.
+    pub fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
+    }
+
+    /// Slides its deadline and that of its sign-in. True once a second, for the caller that keeps
+    /// the order of use.
+    pub(crate) fn touch(&self, now: Moment) -> bool {
+        self.deadlines.slide(now);
         self.sign_in.touch(now);
-        // Truncated on purpose: whether it is another second is all that is asked.
+        // Truncated on purpose: only a change of the second matters.
         let second = (now.0 / 1000) as u32;
-        let another = self.used.load(Ordering::Relaxed) != second;
-        if another {
-            self.used.store(second, Ordering::Relaxed);
+        let is_new = self.used_in_second.load(Ordering::Relaxed) != second;
+        if is_new {
+            self.used_in_second.store(second, Ordering::Relaxed);
         }
-        another
+        is_new
     }
 }

@@ -1,31 +1,25 @@
-//! The memory store: bounded, shared by all threads, and nothing on it waits.
+//! The memory store: bounded, shared by all threads; nothing in it waits.
 //!
-//! moka bounds the number of records (LRU: a new sign-in is never the one that is refused); it is
-//! given no time-to-idle, because every look-up would slide it. Whether a record counts is in the
-//! record alone.
+//! moka bounds the number of records (LRU, so that a new sign-in is never the one that is refused).
+//! It is given no time-to-idle, because every look-up would slide it: the deadlines are in the
+//! records.
 
-mod app_sessions;
-mod endings;
-mod lapsed;
-mod people;
-
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
-
-use moka::{notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    SessionSettings,
+    app_sessions::AppSessions,
+    by_subject::BySubject,
     cookie::{NewId, NoRandomness, RecordKey},
-    handover::Tickets,
-    key_is_hash::KeyIsHash,
+    deadlines::Deadlines,
+    live::Live,
     metrics::SessionMetrics,
-    record::{AppSession, ProviderTokens, SignIn},
-    redis::Redis,
-    written::Left,
+    provider_tokens::ProviderTokens,
+    recently_expired::RecentlyExpired,
+    record::{AppSession, AppSessionId, RestoredSignIn, SignIn},
+    remaining::Remaining,
+    revocation_log::RevocationLog,
+    settings::SessionSettings,
+    sign_ins::SignIns,
 };
 use crate::model::{
     app::AppId,
@@ -34,132 +28,56 @@ use crate::model::{
     principal::Principal,
     vhost::VirtualHost,
 };
-use app_sessions::AppSessions;
-use lapsed::Lapsed;
-use people::People;
 
-/// Records looked at before the sweep lets others run, and settles what it took out, or the next
-/// request would have to: as many as moka takes in before it has whoever comes next do it.
-const SWEEP_BATCH: usize = 64;
-/// Things that are good once, and are remembered; each is of use for minutes.
-const MAX_USED: u64 = 100_000;
+/// Records that a sweep looks at before it yields and runs moka's housekeeping: moka makes the next
+/// caller do it after as many changes.
+pub(super) const SWEEP_BATCH: usize = 64;
 
-/// A live session that was found on a request.
-#[derive(Clone, Debug)]
-pub enum Live {
-    /// The app's own session.
-    App(Arc<AppSession>),
-    /// Only the sign-in: the app has no session yet.
-    SignIn(Arc<SignIn>),
-}
-
-impl Live {
-    /// The sign-in behind it.
-    pub fn sign_in(&self) -> &Arc<SignIn> {
-        match self {
-            Live::App(session) => session.sign_in(),
-            Live::SignIn(sign_in) => sign_in,
-        }
-    }
-
-    /// Whether it counts now.
-    pub fn is_live(&self, now: Moment) -> bool {
-        match self {
-            Live::App(session) => session.is_live(now),
-            Live::SignIn(sign_in) => sign_in.is_live(now),
-        }
-    }
-}
-
-/// Who begins something, with the tokens that prove it.
-pub type Begun = (Arc<Principal>, ProviderTokens);
-
-/// All sessions of the process.
+/// All sessions in the memory of this process.
 #[derive(Debug)]
-pub struct Sessions {
-    sign_ins: Cache<RecordKey, Arc<SignIn>, KeyIsHash>,
+pub struct SessionStore {
+    sign_ins: SignIns,
     apps: AppSessions,
-    /// The sign-ins of each person, oldest first. Locked at a sign-in and by the sweep, never for a
-    /// request.
-    people: Mutex<People>,
-    /// What a sign-in takes with it from the site to an app's own host.
-    pub tickets: Tickets,
-    /// What is good once, and was used.
-    pub(super) used: Cache<RecordKey, ()>,
-    /// Whose sessions ended by themselves a while ago.
-    lapsed: Lapsed,
+    by_subject: BySubject,
+    recently_expired: RecentlyExpired,
     settings: SessionSettings,
     clock: Clock,
     policy_changes: PolicyChanges,
     metrics: Arc<SessionMetrics>,
-    /// Where replicas share them; `None`: nowhere.
-    redis: Option<Redis>,
+    /// `None`: no other replica has to know of revocations.
+    revocations: Option<Arc<RevocationLog>>,
 }
 
-impl Sessions {
-    /// An empty store.
-    pub fn new(
+impl SessionStore {
+    /// An empty store. Revocations are published from the log, if there is one.
+    pub(super) fn new(
         settings: SessionSettings,
         clock: Clock,
         policy_changes: PolicyChanges,
         metrics: Arc<SessionMetrics>,
-    ) -> Sessions {
-        Sessions {
-            sign_ins: Cache::builder()
-                .max_capacity(settings.sign_in_bytes)
-                .eviction_policy(EvictionPolicy::lru())
-                .weigher(|_, sign_in: &Arc<SignIn>| sign_in.weight())
-                // One that had to make room is over for its app sessions too, which hold it by
-                // themselves: otherwise they would live on where sign-out no longer finds them.
-                .eviction_listener(|_, sign_in, cause| {
-                    if cause != RemovalCause::Replaced {
-                        sign_in.end();
-                    }
-                })
-                .build_with_hasher(KeyIsHash),
+        revocations: Option<Arc<RevocationLog>>,
+    ) -> SessionStore {
+        SessionStore {
+            sign_ins: SignIns::new(settings.sign_in_bytes),
             apps: AppSessions::new(settings.app_session_bytes),
-            people: Mutex::default(),
-            tickets: Tickets::new(),
-            used: Cache::builder()
-                .max_capacity(MAX_USED)
-                .eviction_policy(EvictionPolicy::lru())
-                .build(),
-            lapsed: Lapsed::default(),
+            by_subject: BySubject::default(),
+            recently_expired: RecentlyExpired::new(),
             settings,
             clock,
             policy_changes,
             metrics,
-            redis: None,
+            revocations,
         }
     }
 
-    /// What is counted of them.
-    pub fn metrics(&self) -> &SessionMetrics {
-        &self.metrics
-    }
-
-    /// The same, shared with replicas.
-    #[must_use]
-    pub fn sharing(self, redis: Redis) -> Sessions {
-        Sessions {
-            redis: Some(redis),
-            ..self
-        }
-    }
-
-    /// What replicas share, if they do.
-    pub fn redis(&self) -> Option<&Redis> {
-        self.redis.as_ref()
-    }
-
-    /// Finds the session that counts for an app at a place: its own if one is presented, else the
+    /// Finds the live session for an app at an origin: the app's own if one is presented, else the
     /// sign-in.
     ///
-    /// Several cookies of one name are candidates; exactly one must hold. An app session whose
-    /// sign-in is not the one presented with it counts as absent. On the site it needs that
-    /// sign-in's cookie beside it: its own has no `__Host-` prefix there, so a page on a sibling
-    /// host could set it in a browser that is signed out, whose person would then work in another
-    /// person's session. A session that a token has begun has no such cookie.
+    /// Several cookies of one name are candidates; exactly one must be valid. An app session whose
+    /// sign-in is not presented with it is ignored. On the site the sign-in's cookie is required:
+    /// the app's cookie has no `__Host-` prefix there, so a page on a sibling host could set it in
+    /// a browser that is signed out, and its user would work in another person's session. A session
+    /// that a token started has no such cookie.
     pub fn find<'c>(
         &self,
         app_cookies: impl Iterator<Item = &'c [u8]>,
@@ -172,7 +90,7 @@ impl Sessions {
         let sign_in_keys: [Option<RecordKey>; 4] = {
             let mut keys = sign_in_cookies
                 .inspect(|_| presented += 1)
-                .filter_map(RecordKey::of);
+                .filter_map(RecordKey::parse);
             std::array::from_fn(|_| keys.next())
         };
         let matches_sign_in = |session: &AppSession| match presented {
@@ -181,7 +99,7 @@ impl Sessions {
         };
         let session = only(
             app_cookies
-                .filter_map(RecordKey::of)
+                .filter_map(RecordKey::parse)
                 .filter_map(|key| self.apps.get(&key))
                 .filter(|session| {
                     session.is_for(app, vhost) && session.is_live(now) && matches_sign_in(session)
@@ -203,7 +121,7 @@ impl Sessions {
         sign_in.map(Live::SignIn)
     }
 
-    /// Finds the sign-in that one of the cookies names.
+    /// Finds the live sign-in that one of the cookies names.
     pub fn find_sign_in<'c>(
         &self,
         cookies: impl Iterator<Item = &'c [u8]>,
@@ -211,13 +129,28 @@ impl Sessions {
     ) -> Option<Arc<SignIn>> {
         only(
             cookies
-                .filter_map(RecordKey::of)
+                .filter_map(RecordKey::parse)
                 .filter_map(|key| self.sign_ins.get(&key))
                 .filter(|sign_in| sign_in.is_live(now)),
         )
     }
 
-    /// Begins a sign-in under a new id.
+    /// The live sign-in of a token of another system.
+    pub fn find_for_token(&self, key: &RecordKey, now: Moment) -> Option<Arc<SignIn>> {
+        self.sign_ins
+            .get(key)
+            .filter(|sign_in| sign_in.is_live(now))
+    }
+
+    /// The live sign-ins of a person, oldest first.
+    pub fn live_sign_ins(&self, subject: &str) -> Vec<Arc<SignIn>> {
+        let now = self.clock.now();
+        let mut sign_ins = self.by_subject.of_subject(subject);
+        sign_ins.retain(|sign_in| sign_in.is_live(now));
+        sign_ins
+    }
+
+    /// Starts a sign-in under a new id.
     ///
     /// # Errors
     /// When the system has no random bytes.
@@ -227,206 +160,75 @@ impl Sessions {
         tokens: ProviderTokens,
     ) -> Result<(NewId, Arc<SignIn>), NoRandomness> {
         let id = NewId::random()?;
-        let sign_in = Arc::new(self.new_sign_in(id.key(), (principal, tokens)));
-        self.sign_ins.insert(id.key(), sign_in.clone());
-        self.make_room_for(&sign_in);
+        let sign_in = Arc::new(self.new_sign_in(id.key(), principal, tokens));
+        self.sign_ins.insert(sign_in.clone());
+        self.index(&sign_in);
         Ok((id, sign_in))
     }
 
-    /// A sign-in that another process has begun, under its key.
-    pub fn begin_restored(
-        &self,
-        key: RecordKey,
-        principal: Arc<Principal>,
-        tokens: ProviderTokens,
-        left: Left,
-    ) -> Arc<SignIn> {
-        let now = self.clock.now();
-        // Who it is of is to be proved again soon.
-        let due = Moment(now.0.saturating_sub(millis(self.settings.recheck)));
-        let sign_in = SignIn::restore(key, (principal, tokens), now, &self.settings, (left, due));
-        let sign_in = Arc::new(sign_in.begun_at(self.clock.wall_seconds()));
-        self.sign_ins.insert(key, sign_in.clone());
-        self.make_room_for(&sign_in);
-        sign_in
-    }
-
-    /// A sign-in that another replica has begun then, as the shared store has it. Of many who bring
-    /// one at once all get the same.
-    pub(super) fn begin_brought(
-        &self,
-        key: RecordKey,
-        (principal, tokens): Begun,
-        (left, proved): (Left, Moment),
-        (begun, version): (i64, u64),
-    ) -> Arc<SignIn> {
-        let now = self.clock.now();
-        let brought = SignIn::restore(
-            key,
-            (principal, tokens),
-            now,
-            &self.settings,
-            (left, proved),
-        );
-        let brought = brought.begun_at(begun).at_version(version);
-        let is_fresh = self.is_fresh(proved);
-        let brought = Arc::new(if is_fresh {
-            brought
-        } else {
-            brought.requiring_proof()
-        });
-        let kept = self
-            .sign_ins
-            .entry(key)
-            .and_compute_with(|found| match found {
-                Some(found) if !found.value().is_ended() => Op::Nop,
-                Some(_) | None => Op::Put(brought.clone()),
-            });
-        let kept = kept
-            .into_entry()
-            .map_or_else(|| brought.clone(), |entry| entry.into_value());
-        if Arc::ptr_eq(&kept, &brought) {
-            self.make_room_for(&kept);
-        }
-        kept
-    }
-
-    /// Whether a proof of that moment still holds.
-    pub(super) fn is_fresh(&self, proved: Moment) -> bool {
-        self.clock.now() < proved.after(self.settings.recheck)
-    }
-
-    fn new_sign_in(&self, key: RecordKey, (principal, tokens): Begun) -> SignIn {
-        let begun = match &self.redis {
-            Some(redis) => redis.begins(&key),
-            None => self.clock.wall_seconds(),
-        };
-        SignIn::begin(key, principal, tokens, self.clock.now(), &self.settings).begun_at(begun)
-    }
-
-    /// Notes whose it is; of too many of one person the oldest ends.
-    fn make_room_for(&self, sign_in: &Arc<SignIn>) {
-        if let Some(oldest) = self.remember(sign_in) {
-            self.end(&oldest);
-        }
-    }
-
-    /// An app session that another process has made.
-    pub fn mint_restored(
-        &self,
-        key: RecordKey,
-        sign_in: &Arc<SignIn>,
-        (app, vhost): (AppId, VirtualHost),
-        (left, begun): (Left, i64),
-    ) {
-        let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session = AppSession::restore(key, (app, vhost), sign_in.clone(), now, (idle, left));
-        let session = self.apps.insert(Arc::new(session.begun_at(begun)));
-        self.forget_app(sign_in.note_session(&session));
-    }
-
-    /// One that made room for another.
-    fn forget_app(&self, key: Option<RecordKey>) {
-        let Some(key) = key else { return };
-        self.apps.remove(&key);
-        if let Some(redis) = &self.redis {
-            redis.forget_app(key);
-        }
-    }
-
-    /// This moment.
-    pub fn now(&self) -> Moment {
-        self.clock.now()
-    }
-
-    /// Time.
-    pub(super) fn clock(&self) -> &Clock {
-        &self.clock
-    }
-
-    /// What is rung when something ends.
-    pub(super) fn policy_changes(&self) -> &PolicyChanges {
-        &self.policy_changes
-    }
-
-    /// A session ends after so long without use.
-    pub(super) fn idle(&self) -> Duration {
-        self.settings.idle
-    }
-
-    /// The sign-in of a key, whether it still counts or not.
-    pub(super) fn sign_in_by_key(&self, key: &RecordKey) -> Option<Arc<SignIn>> {
-        self.sign_ins.get(key)
-    }
-
-    /// The app session of a key, whether it still counts or not.
-    pub(super) fn app_by_key(&self, key: &RecordKey) -> Option<Arc<AppSession>> {
-        self.apps.get(key)
-    }
-
-    /// Every app session, whether it still counts or not.
-    pub(super) fn every_app(&self) -> impl Iterator<Item = Arc<AppSession>> {
-        self.apps.iter()
-    }
-
-    /// Every sign-in, whether it still counts or not.
-    pub fn every(&self) -> impl Iterator<Item = Arc<SignIn>> {
-        self.sign_ins.iter().map(|(_, sign_in)| sign_in)
-    }
-
-    /// Every app session, by the sign-in it stands on.
-    pub fn app_sessions_by_sign_in(&self) -> HashMap<RecordKey, Vec<Arc<AppSession>>> {
-        let mut sessions: HashMap<RecordKey, Vec<Arc<AppSession>>> = HashMap::new();
-        for session in self.apps.iter() {
-            sessions
-                .entry(session.sign_in().key())
-                .or_default()
-                .push(session);
-        }
-        sessions
-    }
-
-    /// Begins the sign-in that a token of another system stands for. It has no cookie of its own:
-    /// whoever presents the token again finds it, and its app sessions stand on it.
+    /// Starts the sign-in of a token of another system. It has no cookie of its own: the next
+    /// request with the token finds it, and its app sessions depend on it.
     pub fn begin_for_token(
         &self,
         key: RecordKey,
         principal: Arc<Principal>,
         tokens: ProviderTokens,
     ) -> Arc<SignIn> {
-        // What is over must not be found in place of what begins.
+        // An expired one must not be found in place of the new one.
         if let Some(old) = self
             .sign_ins
             .get(&key)
             .filter(|old| !old.is_live(self.clock.now()))
         {
-            self.end_here(&old);
+            self.revoke_local(&old);
         }
-        // Of many who come with one token at once, one begins, and all get that one.
-        let began = std::cell::Cell::new(false);
-        let sign_in = self.sign_ins.get_with(key, || {
-            began.set(true);
-            Arc::new(self.new_sign_in(key, (principal, tokens)))
-        });
-        if began.get() {
-            self.make_room_for(&sign_in);
+        // Of many requests with one token at once, one starts the sign-in, and all get that one.
+        let (sign_in, is_new) = self
+            .sign_ins
+            .get_or_insert_with(key, || self.new_sign_in(key, principal, tokens));
+        if is_new {
+            self.index(&sign_in);
         }
         sign_in
     }
 
-    /// The live sign-in of a token.
-    pub fn find_for_token(&self, key: &RecordKey, now: Moment) -> Option<Arc<SignIn>> {
-        self.sign_ins
-            .get(key)
-            .filter(|sign_in| sign_in.is_live(now))
+    /// Continues a sign-in of the handoff file. The person is checked again soon.
+    pub(super) fn restore_sign_in(
+        &self,
+        key: RecordKey,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+        remaining: Remaining,
+    ) -> Arc<SignIn> {
+        let now = self.clock.now();
+        let restored = RestoredSignIn {
+            key,
+            principal,
+            tokens,
+            remaining,
+            confirmed_at: Moment(now.0.saturating_sub(millis(self.settings.recheck))),
+            started_at: self.clock.wall_seconds(),
+            version: 1,
+            stored_version: 0,
+            requires_check: false,
+        };
+        let sign_in = Arc::new(SignIn::restore(restored, now, &self.settings));
+        self.sign_ins.insert(sign_in.clone());
+        self.index(&sign_in);
+        sign_in
     }
 
-    /// How long a proof of who somebody is holds before it is asked for again.
-    pub fn recheck(&self) -> Duration {
-        self.settings.recheck
+    /// Inserts a sign-in that was loaded from Redis. All tasks that load it at once get the same.
+    pub(super) fn insert_loaded(&self, restored: RestoredSignIn) -> Arc<SignIn> {
+        let loaded = Arc::new(SignIn::restore(restored, self.clock.now(), &self.settings));
+        let sign_in = self.sign_ins.insert_unless_present(&loaded);
+        if Arc::ptr_eq(&sign_in, &loaded) {
+            self.index(&sign_in);
+        }
+        sign_in
     }
 
-    /// Makes the session of one app at one place; of too many of one sign-in the oldest ends.
+    /// Makes the session of one app at one origin; the oldest of the sign-in may have to make room.
     /// `None` when the system has no random bytes.
     pub fn mint(
         &self,
@@ -434,94 +236,255 @@ impl Sessions {
         app: &AppId,
         vhost: &VirtualHost,
     ) -> Option<(NewId, Arc<AppSession>)> {
-        let id = NewId::random().ok()?;
-        let (now, idle) = (self.clock.now(), self.settings.idle);
-        let session =
-            AppSession::begin(id.key(), (app.clone(), *vhost), sign_in.clone(), now, idle);
-        let session = self
-            .apps
-            .insert(Arc::new(session.begun_at(self.clock.wall_seconds())));
-        self.forget_app(sign_in.note_session(&session));
-        Some((id, session))
+        let new_id = NewId::random().ok()?;
+        let id = AppSessionId {
+            key: new_id.key(),
+            app: app.clone(),
+            vhost: *vhost,
+            started_at: self.clock.wall_seconds(),
+        };
+        let now = self.clock.now();
+        let session = AppSession::new(id, sign_in.clone(), now, self.settings.idle);
+        let session = self.insert_app_session(Arc::new(session));
+        Some((new_id, session))
     }
 
-    /// An authorised request, or bytes that count as use: the deadlines move on.
+    /// Continues an app session that another process made.
+    pub(super) fn restore_app_session(
+        &self,
+        id: AppSessionId,
+        sign_in: &Arc<SignIn>,
+        remaining: Remaining,
+    ) -> Arc<AppSession> {
+        let now = self.clock.now();
+        let idle = self.settings.idle;
+        let session = AppSession::restore(id, sign_in.clone(), now, idle, remaining);
+        self.insert_app_session(Arc::new(session))
+    }
+
+    fn insert_app_session(&self, session: Arc<AppSession>) -> Arc<AppSession> {
+        let session = self.apps.insert(session);
+        if let Some(oldest) = session.sign_in().add_app_session(&session) {
+            self.apps.remove(&oldest);
+            if let Some(revocations) = &self.revocations {
+                revocations.discard_app_session(oldest);
+            }
+        }
+        session
+    }
+
+    /// Records use: an authorised request, or bytes of an open stream. Slides the deadlines.
     pub fn touch(&self, live: &Live, now: Moment) {
-        let moved = match live {
+        let has_moved = match live {
             Live::App(session) => session.touch(now),
             Live::SignIn(sign_in) => sign_in.touch(now),
         };
-        if moved {
-            // Once a second at most: keeps both young in the order of use, of which looking them up
-            // says nothing.
+        if has_moved {
+            // Once a second at most. The order of eviction depends on this, not on look-ups.
             let _ = self.sign_ins.get(&live.sign_in().key());
             if let Live::App(session) = live {
-                self.apps.keep_young(session);
+                self.apps.record_use(session);
             }
         }
     }
 
-    /// Whether any sign-in would still count at that moment, were it not used until then.
+    /// Revokes a sign-in, its app sessions and its streams on every replica.
+    pub fn revoke(&self, sign_in: &SignIn) {
+        // The log first: a read that is under way must not restore the sign-in in between.
+        if let Some(revocations) = &self.revocations {
+            revocations.revoke_sign_in(sign_in.key(), Some(sign_in.started_at()));
+        }
+        self.revoke_local(sign_in);
+    }
+
+    /// Revokes a sign-in without publishing that: another replica did, or it is known here only.
+    pub(super) fn revoke_local(&self, sign_in: &SignIn) {
+        sign_in.revoke();
+        self.sign_ins.remove(sign_in);
+        self.policy_changes.notify();
+    }
+
+    /// Revokes and removes one app session, without publishing that.
+    pub(super) fn revoke_app_session_local(&self, session: &AppSession) {
+        session.revoke();
+        self.apps.remove(&session.key());
+    }
+
+    /// The log of revocations, if there are other replicas.
+    pub(super) fn revocations(&self) -> Option<&Arc<RevocationLog>> {
+        self.revocations.as_ref()
+    }
+
+    /// The subject of the first of these cookies whose session is live or has expired recently.
+    pub fn owner<'c>(&self, mut cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
+        cookies.find_map(|cookie| self.recent_owner(std::iter::once(cookie)))
+    }
+
+    /// The subject of the sessions of these cookies, if they are live or have expired less than one
+    /// idle time ago. `None` for revoked sessions, and for sessions of two people.
+    pub fn recent_owner<'c>(&self, cookies: impl Iterator<Item = &'c [u8]>) -> Option<Arc<str>> {
+        let now = self.clock.now();
+        let mut owners = cookies
+            .filter_map(RecordKey::parse)
+            .filter_map(|key| self.recent_owner_of(&key, now));
+        let first = owners.next()?;
+        owners.all(|other| other == first).then_some(first)
+    }
+
+    fn recent_owner_of(&self, key: &RecordKey, now: Moment) -> Option<Arc<str>> {
+        let is_recent = |deadlines| now < self.remembered_until(deadlines);
+        if let Some(sign_in) = self.sign_ins.get(key) {
+            let is_owned = !sign_in.is_revoked() && is_recent(sign_in.deadlines());
+            return is_owned.then(|| Arc::from(&*sign_in.principal().subject));
+        }
+        if let Some(session) = self.apps.get(key) {
+            let is_owned = !session.is_revoked() && is_recent(session.deadlines());
+            return is_owned.then(|| Arc::from(&*session.sign_in().principal().subject));
+        }
+        self.recently_expired.subject(key, now)
+    }
+
+    fn remembered_until(&self, deadlines: &Deadlines) -> Moment {
+        Moment(
+            deadlines
+                .expires_at()
+                .saturating_add(millis(self.settings.idle)),
+        )
+    }
+
+    /// The sign-in of a key, live or not.
+    pub(super) fn sign_in_by_key(&self, key: &RecordKey) -> Option<Arc<SignIn>> {
+        self.sign_ins.get(key)
+    }
+
+    /// The app session of a key, live or not.
+    pub(super) fn app_session_by_key(&self, key: &RecordKey) -> Option<Arc<AppSession>> {
+        self.apps.get(key)
+    }
+
+    /// All sign-ins, live or not.
+    pub(super) fn sign_ins(&self) -> impl Iterator<Item = Arc<SignIn>> {
+        self.sign_ins.iter()
+    }
+
+    /// All app sessions, live or not.
+    pub(super) fn app_sessions(&self) -> impl Iterator<Item = Arc<AppSession>> {
+        self.apps.iter()
+    }
+
+    /// The sign-ins of each person.
+    pub(super) fn by_subject(&self) -> &BySubject {
+        &self.by_subject
+    }
+
+    /// The metrics of sessions.
+    pub fn metrics(&self) -> &SessionMetrics {
+        &self.metrics
+    }
+
+    /// The clock of all deadlines.
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Notifies streams that may have to end.
+    pub(super) fn policy_changes(&self) -> &PolicyChanges {
+        &self.policy_changes
+    }
+
+    /// A session expires after this long without use.
+    pub(super) fn idle(&self) -> Duration {
+        self.settings.idle
+    }
+
+    /// The interval of the identity checks.
+    pub fn recheck(&self) -> Duration {
+        self.settings.recheck
+    }
+
+    /// Whether any sign-in would be live at that moment without further use.
     pub fn any_live_at(&self, moment: Moment) -> bool {
-        self.sign_ins
-            .iter()
-            .any(|(_, sign_in)| sign_in.is_live(moment))
+        self.sign_ins().any(|sign_in| sign_in.is_live(moment))
     }
 
-    /// How many records are held, expired ones included. Does moka's housekeeping: for
-    /// the control runtime, not for a data thread.
+    /// The number of records, expired ones included. Runs moka's housekeeping: for the control
+    /// runtime, not for a data thread.
     pub fn count(&self) -> u64 {
-        self.sign_ins.run_pending_tasks();
-        self.sign_ins.entry_count() + self.apps.count()
+        self.sign_ins.count() + self.apps.count()
     }
 
-    /// Forgets what no longer counts, a batch at a time. Runs on the control runtime.
+    /// Removes expired and revoked records, a batch at a time. Runs on the control runtime.
     ///
     /// Cancel safety: may be dropped at any point.
-    pub async fn sweep(&self) {
+    pub(super) async fn sweep(&self) {
         let mut seen = 0;
         for session in self.apps.iter() {
             if !session.is_live(self.clock.now()) {
-                self.lapse(
-                    session.key(),
-                    session.sign_in(),
-                    session.window(),
-                    session.is_ended(),
-                );
+                if !session.is_revoked() {
+                    self.remember_expired(session.key(), session.sign_in(), session.deadlines());
+                }
                 self.apps.remove(&session.key());
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                self.apps.settle();
-                tokio::task::yield_now().await;
+                self.yield_in_sweep().await;
             }
         }
-        for (_, sign_in) in &self.sign_ins {
+        for sign_in in self.sign_ins.iter() {
             if !sign_in.is_live(self.clock.now()) {
-                self.lapse(
-                    sign_in.key(),
-                    &sign_in,
-                    sign_in.window(),
-                    sign_in.is_ended(),
-                );
-                self.forget(&sign_in);
+                if !sign_in.is_revoked() {
+                    self.remember_expired(sign_in.key(), &sign_in, sign_in.deadlines());
+                }
+                self.sign_ins.remove(&sign_in);
             }
             seen += 1;
             if seen % SWEEP_BATCH == 0 {
-                self.sign_ins.run_pending_tasks();
+                self.sign_ins.run_housekeeping();
                 tokio::task::yield_now().await;
             }
         }
+        self.by_subject.sweep(self.clock.now());
+        let count = i64::try_from(self.count()).unwrap_or(i64::MAX);
+        self.metrics.records.set(count);
+    }
+
+    /// Runs the housekeeping of app sessions and lets other tasks run.
+    pub(super) async fn yield_in_sweep(&self) {
+        self.apps.run_housekeeping();
+        tokio::task::yield_now().await;
+    }
+
+    fn remember_expired(&self, key: RecordKey, sign_in: &SignIn, deadlines: &Deadlines) {
+        let until = self.remembered_until(deadlines);
+        if self.clock.now() < until {
+            let subject = Arc::from(&*sign_in.principal().subject);
+            self.recently_expired.insert(key, subject, until);
+        }
+    }
+
+    fn new_sign_in(
+        &self,
+        key: RecordKey,
+        principal: Arc<Principal>,
+        tokens: ProviderTokens,
+    ) -> SignIn {
+        let started_at = match &self.revocations {
+            Some(revocations) => revocations.start_after_revocation(&key),
+            None => self.clock.wall_seconds(),
+        };
         let now = self.clock.now();
-        self.tickets.sweep(now);
-        self.sweep_people(now);
-        self.metrics
-            .records
-            .set(i64::try_from(self.count()).unwrap_or(i64::MAX));
+        SignIn::new(key, principal, tokens, now, started_at, &self.settings)
+    }
+
+    /// Indexes a sign-in by its person; the person's oldest one may have to make room.
+    fn index(&self, sign_in: &Arc<SignIn>) {
+        if let Some(oldest) = self.by_subject.insert(sign_in, self.clock.now()) {
+            self.revoke(&oldest);
+        }
     }
 }
 
-/// The only item, or none when there are two: two valid answers to "who is it" are no answer.
+/// The only item; `None` for two: with two valid cookies the user is unknown.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     match (items.next(), items.next()) {
         (Some(item), None) => Some(item),

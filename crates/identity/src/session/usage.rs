@@ -1,43 +1,35 @@
-//! Use of a session beyond the request that began it: bytes of an upload, progress of a download,
-//! frames of a person.
+//! Use of a session after its request began: bytes of an upload or a download, and WebSocket frames
+//! of the client.
 
 use std::{rc::Rc, sync::Arc};
 
-use super::store::{Live, Sessions};
+use super::{live::Live, store::SessionStore};
 use crate::model::clock::Clock;
 
-/// Says that a session is in use. Cheap to clone and to call: it writes at most once a second.
+/// Records the use of one session. Cheap to clone and to call: it writes at most once a second.
 #[derive(Clone, Debug)]
 pub struct Usage(Rc<Used>);
 
 #[derive(Debug)]
 struct Used {
-    sessions: Arc<Sessions>,
+    store: Arc<SessionStore>,
     live: Live,
     clock: Clock,
 }
 
 impl Usage {
-    /// The use of one live session.
-    pub fn new(sessions: Arc<Sessions>, live: Live, clock: Clock) -> Usage {
-        Usage(Rc::new(Used {
-            sessions,
-            live,
-            clock,
-        }))
+    /// Records the use of this session.
+    pub fn new(store: Arc<SessionStore>, live: Live, clock: Clock) -> Usage {
+        Usage(Rc::new(Used { store, live, clock }))
     }
 
-    /// It was used now.
+    /// Records use now.
     pub fn touch(&self) {
-        let Used {
-            sessions,
-            live,
-            clock,
-        } = &*self.0;
-        sessions.touch(live, clock.now());
+        let Used { store, live, clock } = &*self.0;
+        store.touch(live, clock.now());
     }
 
-    /// Whether it still counts.
+    /// Whether the session is still neither revoked nor expired.
     pub fn is_live(&self) -> bool {
         self.0.live.is_live(self.0.clock.now())
     }

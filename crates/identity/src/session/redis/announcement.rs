@@ -1,48 +1,48 @@
-//! What replicas tell each other. It may be lost, and anybody with access to the server may say it:
-//! it hurries what would be found out anyway, and the worst that it can do is end something.
+//! Announcements between replicas. One may be lost, and everyone with access to Redis can publish
+//! one: it only hastens what a replica would find out anyway, and can at worst revoke a session.
 
 use crate::{model::app::AppId, session::cookie::RecordKey};
 
-/// What replicas tell each other.
+/// A message on the channel of all replicas. Times are wall clock seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Announcement {
-    /// A sign-in was ended at that second.
-    Ended(RecordKey, i64),
-    /// A sign-in says something else now.
+pub(crate) enum Announcement {
+    /// A sign-in was revoked at that time.
+    Revoked(RecordKey, i64),
+    /// A sign-in has a new version.
     Changed(RecordKey),
-    /// All sessions of an app were ended at that second.
-    EndedApp(AppId, i64),
-    /// The store was found empty.
+    /// All sessions of an app were revoked at that time.
+    AppRevoked(AppId, i64),
+    /// Redis was found empty.
     Emptied,
 }
 
 impl std::fmt::Display for Announcement {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Announcement::Ended(key, when) => write!(f, "ended {} {when}", key.hex()),
+            Announcement::Revoked(key, when) => write!(f, "ended {} {when}", key.hex()),
             Announcement::Changed(key) => write!(f, "changed {}", key.hex()),
-            Announcement::EndedApp(app, when) => write!(f, "app {when} {app}"),
+            Announcement::AppRevoked(app, when) => write!(f, "app {when} {app}"),
             Announcement::Emptied => f.write_str("emptied all"),
         }
     }
 }
 
 impl Announcement {
-    /// Reads one; `None` for what nobody here says.
-    pub fn read(text: &[u8]) -> Option<Announcement> {
+    /// Parses a message; `None` when it is unknown or malformed.
+    pub(crate) fn parse(text: &[u8]) -> Option<Announcement> {
         let (word, rest) = std::str::from_utf8(text).ok()?.split_once(' ')?;
         match word {
             "ended" => {
                 let (key, when) = rest.split_once(' ')?;
-                Some(Announcement::Ended(
-                    RecordKey::of_hex(key)?,
+                Some(Announcement::Revoked(
+                    RecordKey::from_hex(key)?,
                     when.parse().ok()?,
                 ))
             }
-            "changed" => RecordKey::of_hex(rest).map(Announcement::Changed),
+            "changed" => RecordKey::from_hex(rest).map(Announcement::Changed),
             "app" => {
                 let (when, app) = rest.split_once(' ')?;
-                Some(Announcement::EndedApp(
+                Some(Announcement::AppRevoked(
                     AppId::from_record(app)?,
                     when.parse().ok()?,
                 ))
@@ -59,19 +59,19 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood_and_nothing_else() {
-        let key = RecordKey::of_name("a name");
+        let key = RecordKey::from_name("a name");
         let app = AppId::new("app").expect("an id");
         for said in [
-            Announcement::Ended(key, 7),
+            Announcement::Revoked(key, 7),
             Announcement::Changed(key),
-            Announcement::EndedApp(app, 7),
+            Announcement::AppRevoked(app, 7),
             Announcement::Emptied,
         ] {
-            assert_eq!(Announcement::read(said.to_string().as_bytes()), Some(said));
+            assert_eq!(Announcement::parse(said.to_string().as_bytes()), Some(said));
         }
         for nonsense in ["", "ended", "ended  ", "changed x", "other all", "\u{0}"] {
-            assert_eq!(Announcement::read(nonsense.as_bytes()), None, "{nonsense}");
+            assert_eq!(Announcement::parse(nonsense.as_bytes()), None, "{nonsense}");
         }
-        assert_eq!(Announcement::read(b"app \xff"), None);
+        assert_eq!(Announcement::parse(b"app \xff"), None);
     }
 }

@@ -1,6 +1,5 @@
-//! The connection to Redis: one, in RESP3, so that what others announce comes over it too. It is
-//! brought up again by itself; every command has a deadline, and while there is no connection
-//! nobody waits for one.
+//! The connection to Redis: one, in RESP3, so that announcements arrive on it too. It reconnects by
+//! itself. Every command has a deadline, and no command waits for a connection.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,27 +18,28 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+use super::announcement::Announcement;
 use crate::{model::secret::Secret, session::metrics::SessionMetrics};
 
-/// Deadline of one command, and of getting a connection.
+/// Deadline of one command, and of a connection attempt.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Written on every connection again and again, to see that it can be; for so many milliseconds.
+/// The key of the periodic test write, and its time to live in milliseconds.
 const ALIVE: &str = "ludgate:alive";
 const ALIVE_FOR: u64 = 60_000;
-/// A connection is asked this often whether it works.
-const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Pause before the next try to connect: at first, and at most.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The interval of the test writes.
+const TEST_INTERVAL: Duration = Duration::from_secs(1);
+/// The first and the longest pause between connection attempts.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// What is announced to all replicas comes over this channel.
-pub const CHANNEL: &str = "ludgate:events";
+/// The channel of announcements between replicas.
+const CHANNEL: &str = "ludgate:events";
 /// Commands that may wait to be written.
-const QUEUE: usize = 1024;
+const QUEUE_LENGTH: usize = 1024;
 
-/// Where the server is, and who we are to it.
+/// The address of Redis, and the credentials.
 #[derive(Clone, Debug)]
 pub struct RedisSettings {
-    /// Where.
+    /// The address.
     pub address: Address,
     /// ACL user; absent: the default one.
     pub user: Option<String>,
@@ -49,16 +49,16 @@ pub struct RedisSettings {
     pub database: i64,
 }
 
-/// Where the server is.
+/// The address of Redis.
 #[derive(Clone)]
 pub enum Address {
-    /// Host and port; with TLS when there is a client for it.
+    /// Host and port, with TLS or without.
     Tcp {
         /// Name or address.
         host: String,
         /// Port.
         port: u16,
-        /// Whom we believe.
+        /// The TLS client, with its trusted roots.
         tls: Option<Arc<ClientConfig>>,
     },
     /// Path of a socket.
@@ -74,43 +74,42 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// Why a command gave nothing.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// No connection, no answer in time, or the server does not work now, or not for us. It may
-    /// later.
+    /// No connection, no reply in time, or a refusal. A later attempt may succeed.
     #[error("the session store cannot be used now")]
-    Away,
-    /// There is something else where a record should be.
+    Unavailable,
+    /// The key holds a value of another type.
     #[error("a key in the session store has an unexpected type")]
-    Foreign,
+    WrongType,
 }
 
-/// The connection.
+/// The connection to Redis, if there is one.
 pub struct Link {
     settings: RedisSettings,
-    current: ArcSwapOption<Live>,
+    current: ArcSwapOption<OpenConnection>,
     metrics: Arc<SessionMetrics>,
 }
 
 /// One connection.
-struct Live {
+struct OpenConnection {
     connection: MultiplexedConnection,
-    /// A command found it unfit.
+    /// A command found it broken.
     lost: Notify,
 }
 
-/// What happens on the link.
-pub enum News {
-    /// There is a connection, a new one.
+/// An event of the link.
+pub(crate) enum LinkEvent {
+    /// A new connection was made.
     Connected,
-    /// Somebody announced this.
-    Announced(Vec<u8>),
+    /// A message arrived on the channel.
+    Message(Vec<u8>),
 }
 
 impl Link {
-    /// No connection yet; see [`Link::keep`].
-    pub fn new(settings: RedisSettings, metrics: Arc<SessionMetrics>) -> Link {
+    /// Not connected yet; [`Link::run`] connects.
+    pub(super) fn new(settings: RedisSettings, metrics: Arc<SessionMetrics>) -> Link {
         metrics.store_up.set(0);
         Link {
             settings,
@@ -123,10 +122,10 @@ impl Link {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        let live = self.live()?;
+    pub(super) async fn command<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
+        let live = self.open_connection()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, command.query_async(&mut connection))
+        self.run_command(&live, command.query_async(&mut connection))
             .await
     }
 
@@ -134,42 +133,56 @@ impl Link {
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn pipeline<T: FromRedisValue>(&self, commands: &Pipeline) -> Result<T, StoreError> {
-        let live = self.live()?;
+    pub(super) async fn pipeline<T: FromRedisValue>(
+        &self,
+        commands: &Pipeline,
+    ) -> Result<T, StoreError> {
+        let live = self.open_connection()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, commands.query_async(&mut connection))
+        self.run_command(&live, commands.query_async(&mut connection))
             .await
     }
 
-    /// Runs a script, which the server is given when it does not know it.
+    /// Runs a script, and loads it first if the server does not have it.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub async fn script<T: FromRedisValue>(
+    pub(super) async fn script<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,
     ) -> Result<T, StoreError> {
-        let live = self.live()?;
+        let live = self.open_connection()?;
         let mut connection = live.connection.clone();
-        self.judged(&live, script.invoke_async(&mut connection))
+        self.run_command(&live, script.invoke_async(&mut connection))
             .await
     }
 
-    /// Whether there is one now.
-    pub fn is_up(&self) -> bool {
+    /// Publishes an announcement to the other replicas.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub(crate) async fn publish(&self, announcement: &Announcement) -> Result<(), StoreError> {
+        let text = announcement.to_string();
+        self.command::<i64>(redis::cmd("PUBLISH").arg(CHANNEL).arg(text))
+            .await
+            .map(|_| ())
+    }
+
+    /// Whether there is a connection.
+    pub(crate) fn is_up(&self) -> bool {
         self.current.load().is_some()
     }
 
-    fn live(&self) -> Result<Arc<Live>, StoreError> {
+    fn open_connection(&self) -> Result<Arc<OpenConnection>, StoreError> {
         self.current.load_full().ok_or_else(|| {
             self.metrics.store("away");
-            StoreError::Away
+            StoreError::Unavailable
         })
     }
 
-    async fn judged<T>(
+    async fn run_command<T>(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<OpenConnection>,
         answer: impl Future<Output = Result<T, RedisError>>,
     ) -> Result<T, StoreError> {
         match time::timeout(DEADLINE, answer).await {
@@ -177,31 +190,31 @@ impl Link {
                 self.metrics.store("ok");
                 Ok(answer)
             }
-            Ok(Err(error)) if is_foreign(&error) => {
+            Ok(Err(error)) if is_wrong_type(&error) => {
                 self.metrics.store("foreign");
                 tracing::warn!(%error, "a key in the session store has an unexpected type");
-                Err(StoreError::Foreign)
+                Err(StoreError::WrongType)
             }
             Ok(Err(error)) => {
                 self.metrics.store("error");
                 tracing::warn!(%error, "a command to the session store failed");
-                if error.is_io_error() || is_of_another_server(&error) {
-                    self.lose(live);
+                if error.is_io_error() || needs_reconnect(&error) {
+                    self.drop_connection(live);
                 }
-                Err(StoreError::Away)
+                Err(StoreError::Unavailable)
             }
             Err(_) => {
                 self.metrics.store("timeout");
                 tracing::warn!("the session store did not answer within 1 s");
-                self.lose(live);
-                Err(StoreError::Away)
+                self.drop_connection(live);
+                Err(StoreError::Unavailable)
             }
         }
     }
 
-    /// Of a connection that has failed nobody is to wait for another answer.
-    fn lose(&self, live: &Arc<Live>) {
-        // Perhaps there is another by now: that one has done nothing.
+    /// Drops a connection that has failed, so that no other command waits on it.
+    fn drop_connection(&self, live: &Arc<OpenConnection>) {
+        // There may be a new one by now, which has not failed.
         self.current.rcu(|current| {
             current
                 .clone()
@@ -210,10 +223,11 @@ impl Link {
         live.lost.notify_one();
     }
 
-    /// Connects, and connects again whenever the connection is lost; never ends. `tell` must not
-    /// wait.
-    pub async fn keep(&self, tell: impl Fn(News)) {
-        let (mut pause, mut told) = (PAUSE, false);
+    /// Connects, and reconnects whenever the connection is lost. Never returns. `on_event` must not
+    /// block.
+    pub(crate) async fn run(&self, on_event: impl Fn(LinkEvent)) {
+        let mut pause = FIRST_PAUSE;
+        let mut is_logged = false;
         loop {
             match time::timeout(DEADLINE, self.connect())
                 .await
@@ -222,34 +236,32 @@ impl Link {
                 Ok((connection, pushes)) => {
                     tracing::info!(store = ?self.settings.address, "connected to the session store");
                     self.metrics.store_up.set(1);
-                    told = false;
-                    let (live, began) = (
-                        Arc::new(Live {
-                            connection,
-                            lost: Notify::new(),
-                        }),
-                        Instant::now(),
-                    );
+                    is_logged = false;
+                    let live = Arc::new(OpenConnection {
+                        connection,
+                        lost: Notify::new(),
+                    });
+                    let connected_at = Instant::now();
                     self.current.store(Some(live.clone()));
-                    tell(News::Connected);
-                    follow(&live, pushes, &tell).await;
+                    on_event(LinkEvent::Connected);
+                    read_events(&live, pushes, &on_event).await;
                     self.current.store(None);
                     self.metrics.store_up.set(0);
                     tracing::warn!(
                         "lost the connection to the session store; sessions in memory stay valid"
                     );
-                    // One that is lost as soon as it is there is not tried without end.
-                    if began.elapsed() >= LONGEST_PAUSE {
-                        pause = PAUSE;
+                    // Connections that are lost at once must not be made in a tight loop.
+                    if connected_at.elapsed() >= LONGEST_PAUSE {
+                        pause = FIRST_PAUSE;
                     }
                 }
                 Err(error) => {
-                    if !told {
+                    if !is_logged {
                         tracing::warn!(
                             %error, store = ?self.settings.address,
                             "cannot reach the session store; sessions in memory stay valid"
                         );
-                        told = true;
+                        is_logged = true;
                     }
                 }
             }
@@ -266,11 +278,11 @@ impl Link {
                 let stream = TcpStream::connect((host.as_str(), *port)).await?;
                 stream.set_nodelay(true)?;
                 match tls {
-                    None => self.greet(stream).await,
+                    None => self.handshake(stream).await,
                     Some(tls) => {
                         let name =
                             ServerName::try_from(host.clone()).map_err(std::io::Error::other)?;
-                        self.greet(
+                        self.handshake(
                             TlsConnector::from(tls.clone())
                                 .connect(name, stream)
                                 .await?,
@@ -279,11 +291,11 @@ impl Link {
                     }
                 }
             }
-            Address::Unix(path) => self.greet(UnixStream::connect(path).await?).await,
+            Address::Unix(path) => self.handshake(UnixStream::connect(path).await?).await,
         }
     }
 
-    async fn greet<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
         stream: S,
     ) -> Result<(MultiplexedConnection, mpsc::UnboundedReceiver<PushInfo>), RedisError> {
@@ -293,49 +305,53 @@ impl Link {
             database,
             address: _,
         } = &self.settings;
-        let mut who = RedisConnectionInfo::default()
+        let mut login = RedisConnectionInfo::default()
             .set_protocol(ProtocolVersion::RESP3)
             .set_db(*database)
             .set_skip_set_lib_name();
         if let Some(user) = user {
-            who = who.set_username(user);
+            login = login.set_username(user);
         }
         if let Some(password) = password {
-            who = who.set_password(password.expose());
+            login = login.set_password(password.expose());
         }
         let (push, pushes) = mpsc::unbounded_channel();
         let config = AsyncConnectionConfig::new()
             .set_push_sender(push)
             .set_response_timeout(None)
-            .set_pipeline_buffer_size(QUEUE);
+            .set_pipeline_buffer_size(QUEUE_LENGTH);
         let (mut connection, driver) =
-            MultiplexedConnection::new_with_config(&who, stream, config).await?;
+            MultiplexedConnection::new_with_config(&login, stream, config).await?;
         tokio::spawn(driver);
-        // A server that still loads greets, and answers nothing else.
-        takes_writes(&mut connection).await?;
+        // A server that is still loading completes the handshake and fails all commands.
+        test_write(&mut connection).await?;
         connection.subscribe(CHANNEL).await?;
         Ok((connection, pushes))
     }
 }
 
-/// Until the connection is no more.
-async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell: &impl Fn(News)) {
+/// Reads pushed messages and tests the connection, until it is lost.
+async fn read_events(
+    live: &OpenConnection,
+    mut pushes: mpsc::UnboundedReceiver<PushInfo>,
+    on_event: &impl Fn(LinkEvent),
+) {
     let mut connection = live.connection.clone();
-    let mut ask = time::interval(ASK_EVERY);
+    let mut test = time::interval(TEST_INTERVAL);
     loop {
         tokio::select! {
             push = pushes.recv() => match push {
                 Some(PushInfo { kind: PushKind::Message, data }) => {
                     if let [_, Value::BulkString(text)] = data.as_slice() {
-                        tell(News::Announced(text.clone()));
+                        on_event(LinkEvent::Message(text.clone()));
                     }
                 }
                 Some(PushInfo { kind: PushKind::Disconnection, .. }) | None => return,
                 Some(_) => {}
             },
             () = live.lost.notified() => return,
-            _ = ask.tick() => {
-                if !matches!(time::timeout(DEADLINE, takes_writes(&mut connection)).await, Ok(Ok(()))) {
+            _ = test.tick() => {
+                if !matches!(time::timeout(DEADLINE, test_write(&mut connection)).await, Ok(Ok(()))) {
                     return;
                 }
             }
@@ -343,9 +359,9 @@ async fn follow(live: &Live, mut pushes: mpsc::UnboundedReceiver<PushInfo>, tell
     }
 }
 
-/// Whether it works: one that takes no writes is a copy of what is elsewhere, and not to be
-/// believed about what is not there.
-async fn takes_writes(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
+/// Writes a test key. A server that takes no writes is a replica of another one, and an absent
+/// record there says nothing.
+async fn test_write(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
     redis::cmd("SET")
         .arg(ALIVE)
         .arg(1)
@@ -355,12 +371,12 @@ async fn takes_writes(connection: &mut MultiplexedConnection) -> Result<(), Redi
         .await
 }
 
-/// Whether another server is to be asked: this one takes no writes, or serves nothing now. A new
-/// connection may lead to that one.
-fn is_of_another_server(error: &RedisError) -> bool {
+/// Whether a new connection may lead to a better server: this one takes no writes, or serves no
+/// commands now.
+fn needs_reconnect(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};
     let kind = error.kind();
-    // A script that fails says so in its own words.
+    // Errors inside a script have another kind.
     let in_a_script = error
         .detail()
         .is_some_and(|detail| detail.contains("READONLY"));
@@ -370,9 +386,9 @@ fn is_of_another_server(error: &RedisError) -> bool {
             .contains(&kind)
 }
 
-/// Whether what stands at a key is not what we put there; all else is the server's state, not the
-/// record's.
-fn is_foreign(error: &RedisError) -> bool {
+/// Whether the key holds a value of another type. All other errors concern the server, not the
+/// record.
+fn is_wrong_type(error: &RedisError) -> bool {
     let kind = error.kind();
     kind == ErrorKind::UnexpectedReturnType
         || (kind == ErrorKind::Extension && error.code() == Some("WRONGTYPE"))

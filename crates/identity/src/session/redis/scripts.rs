@@ -1,55 +1,54 @@
-//! What Redis does in one step. Every script touches one key, or one record and its tombstone,
-//! which share a slot of a cluster.
+//! The Lua scripts. Each touches one key, or one record and its tombstone, which share a slot of a
+//! cluster.
 //!
-//! A record is a hash: `v` its version, `r` what it says, sealed, `b` when it began. How long it
-//! counts is the key's own time to live, so that only Redis' clock measures it. A tombstone says
-//! when a record was ended, and outlives every copy of it.
+//! A record is a hash: `v` its version, `r` the sealed content, `b` its start. The key's time to
+//! live is the time until it expires, so that only the clock of Redis measures it. A tombstone
+//! holds the time of a revocation and outlives every copy of the record.
 
 use redis::Script;
 
-/// Kept at most this much longer than it counts, in milliseconds, so that use that was not told yet
-/// is not lost.
-pub const GRACE: u64 = 120_000;
+/// A record is kept for this much longer than it is live, in milliseconds, so that use that is not
+/// written yet is not lost.
+pub(super) const GRACE: u64 = 120_000;
+
+/// In place of a time to live: the record was revoked.
+pub(super) const REVOKED: i64 = -10;
+/// In place of a time to live: there is no such record.
+pub(super) const MISSING: i64 = -11;
 
 /// The scripts, ready to be called.
-pub struct Scripts {
-    /// Keys: record, tombstone. Arguments: version, sealed, time to live (ms), when it began (s).
-    /// Gives back the time to live, or [`ENDED`], and the version that stands there: an older one
-    /// never replaces a newer one.
-    pub save: Script,
-    /// Keys: record, tombstone. Gives back what it says (or nil), its time to live, and when it was
-    /// ended (or -1).
-    pub load: Script,
-    /// Keys: record, tombstone. Argument: time to live (ms). Gives back the time to live and the
-    /// version; [`MISSING`] or [`ENDED`] in place of the first.
-    pub touch: Script,
-    /// Keys: record, tombstone. Arguments: when (s), how long that is remembered (ms), whether it
-    /// is said again (1 or 0): then what began later is left alone. Gives back when it ended: not
-    /// before it began, whatever the clocks say.
-    pub end: Script,
-    /// Key: revocation. Arguments: when (s), how long that is remembered (ms).
-    pub revoke: Script,
-    /// Key: lock. Argument: whose it is.
-    pub unlock: Script,
+pub(super) struct Scripts {
+    /// Keys: record, tombstone. Arguments: version, sealed content, time to live (ms), start (s).
+    /// Returns the time to live, or [`REVOKED`], and the stored version: an older one never
+    /// replaces a newer one.
+    pub(super) save: Script,
+    /// Keys: record, tombstone. Returns the sealed content (or nil), the time to live, and the time
+    /// of the revocation (or -1).
+    pub(super) load: Script,
+    /// Keys: record, tombstone. Argument: time to live (ms). Returns the time to live and the
+    /// version; [`MISSING`] or [`REVOKED`] in place of the first.
+    pub(super) touch: Script,
+    /// Keys: record, tombstone. Arguments: time (s), how long the tombstone is kept (ms), whether
+    /// it was published before (1 or 0): then a record that started later is left alone. Returns
+    /// the time of the revocation, which is never before the start, whatever the clocks say.
+    pub(super) revoke: Script,
+    /// Key: the revocation of an app. Arguments: time (s), how long it is kept (ms).
+    pub(super) revoke_app: Script,
+    /// Key: lock. Argument: its holder.
+    pub(super) unlock: Script,
     /// Key: the list of a person's sign-ins. Arguments: the key of one, how long the list is kept
-    /// (ms). Puts it last, once, and gives back the list.
-    pub append: Script,
+    /// (ms). Moves the key to the end, without duplicates, and returns the list.
+    pub(super) append: Script,
 }
 
-/// The record was ended.
-pub const ENDED: i64 = -10;
-/// There is no such record.
-pub const MISSING: i64 = -11;
-
 impl Scripts {
-    /// All of them.
-    pub fn new() -> Scripts {
+    pub(super) fn new() -> Scripts {
         Scripts {
             save: Script::new(SAVE),
             load: Script::new(LOAD),
             touch: Script::new(TOUCH),
-            end: Script::new(END),
             revoke: Script::new(REVOKE),
+            revoke_app: Script::new(REVOKE_APP),
             unlock: Script::new(UNLOCK),
             append: Script::new(APPEND),
         }
@@ -86,7 +85,7 @@ end
 return { left, tonumber(redis.call('HGET', KEYS[1], 'v') or '0') }
 ";
 
-const END: &str = r"
+const REVOKE: &str = r"
 local when = tonumber(ARGV[1])
 local known = tonumber(redis.call('GET', KEYS[2]) or '-1')
 local is_record = redis.call('TYPE', KEYS[1]).ok == 'hash'
@@ -98,7 +97,7 @@ redis.call('DEL', KEYS[1])
 return when
 ";
 
-const REVOKE: &str = r"
+const REVOKE_APP: &str = r"
 local when = math.max(tonumber(ARGV[1]), tonumber(redis.call('GET', KEYS[1]) or '-1'))
 redis.call('SET', KEYS[1], when, 'PX', ARGV[2])
 return when

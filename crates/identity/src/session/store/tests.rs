@@ -1,4 +1,4 @@
-//! What the store keeps, for how long, and whose place it takes.
+//! The store: how long records live, which ones are found, and which ones make room.
 
 use std::time::Duration;
 
@@ -14,13 +14,14 @@ fn metrics() -> Arc<SessionMetrics> {
     SessionMetrics::register(&Registry::new()).into()
 }
 
-fn store() -> (Sessions, Clock, ManualClock) {
+fn store() -> (SessionStore, Clock, ManualClock) {
     let (clock, manual_clock) = Clock::manual();
-    let sessions = Sessions::new(
+    let sessions = SessionStore::new(
         SessionSettings::default(),
         clock.clone(),
         PolicyChanges::new(),
         metrics(),
+        None,
     );
     (sessions, clock, manual_clock)
 }
@@ -35,14 +36,14 @@ fn person(subject: &str) -> Arc<Principal> {
     ))
 }
 
-fn sign_in(sessions: &Sessions, subject: &str) -> (NewId, Arc<SignIn>) {
+fn sign_in(sessions: &SessionStore, subject: &str) -> (NewId, Arc<SignIn>) {
     sessions
         .begin(person(subject), ProviderTokens::default())
         .expect("random bytes")
 }
 
 fn find(
-    sessions: &Sessions,
+    sessions: &SessionStore,
     app: &[&str],
     sign_in: &[&str],
     id: &AppId,
@@ -179,7 +180,7 @@ fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
     sessions.touch(&live, clock.now());
     manual_clock.advance(20 * MINUTE);
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
-    sessions.end(&owner);
+    sessions.revoke(&owner);
     assert!(
         find(
             &sessions,
@@ -243,7 +244,8 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
         arvados: Some(crate::model::secret::Secret::new("v2/token")),
         ..ProviderTokens::default()
     };
-    let by_token = sessions.begin_for_token(RecordKey::of_token("v2/token"), person("bob"), tokens);
+    let by_token =
+        sessions.begin_for_token(RecordKey::from_token("v2/token"), person("bob"), tokens);
     let (id, _) = sessions
         .mint(&by_token, &grp(), &VirtualHost::Site)
         .expect("a session");
@@ -295,7 +297,13 @@ fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
         sign_in_bytes: 4 * 1024,
         ..SessionSettings::default()
     };
-    let sessions = Sessions::new(settings, clock.clone(), PolicyChanges::new(), metrics());
+    let sessions = SessionStore::new(
+        settings,
+        clock.clone(),
+        PolicyChanges::new(),
+        metrics(),
+        None,
+    );
     let (_, first) = sign_in(&sessions, "alice");
     let (app_cookie, _) = sessions
         .mint(&first, &grp(), &VirtualHost::Site)

@@ -1,5 +1,5 @@
-//! Records as they are written for another process: the one that comes after this one (`carry`), or
-//! one that runs beside it (`shared`). Whoever writes them seals them: they hold tokens.
+//! Records in their serialized form, for Redis and for the handoff file. They hold tokens, so the
+//! writer seals them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     cookie::RecordKey,
-    record::{AppSession, ProviderTokens, SignIn},
+    provider_tokens::ProviderTokens,
+    record::{AppSession, SignIn},
 };
 use crate::model::{
     access::GroupName,
@@ -18,11 +19,11 @@ use crate::model::{
     vhost::{HostLabel, VirtualHost},
 };
 
-/// A sign-in.
+/// A sign-in with its person and tokens.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct WrittenSignIn {
+pub(crate) struct StoredSignIn {
     key: [u8; 32],
-    person: WrittenPerson,
+    person: StoredPerson,
     id_token: Option<String>,
     refresh_token: Option<String>,
     session_id: Option<String>,
@@ -30,7 +31,7 @@ pub struct WrittenSignIn {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct WrittenPerson {
+struct StoredPerson {
     subject: String,
     name: String,
     email: Option<String>,
@@ -40,18 +41,18 @@ struct WrittenPerson {
     arvados_user: Option<String>,
 }
 
-/// An app session; whose, stands where it is written.
+/// An app session; the writer stores its sign-in beside it.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct WrittenApp {
+pub(crate) struct StoredAppSession {
     key: [u8; 32],
     app: String,
     #[serde(rename = "place")]
-    vhost: WrittenVirtualHost,
+    vhost: StoredVirtualHost,
 }
 
 /// One of our origins.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum WrittenVirtualHost {
+pub enum StoredVirtualHost {
     /// The site.
     Site,
     /// A host of the apps' domain, by its label.
@@ -60,30 +61,10 @@ pub enum WrittenVirtualHost {
     Port(u16),
 }
 
-/// What is left of a record, in milliseconds: when it is not used, and whatever happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Left {
-    /// Without use.
-    pub idle: u64,
-    /// In all.
-    pub absolute: u64,
-}
-
-impl Left {
-    /// What is left when so many milliseconds have passed; `None`: nothing.
-    pub fn after(self, passed: u64) -> Option<Left> {
-        let left = Left {
-            idle: self.idle.checked_sub(passed)?,
-            absolute: self.absolute.checked_sub(passed)?,
-        };
-        (left.idle > 0 && left.absolute > 0).then_some(left)
-    }
-}
-
-impl WrittenSignIn {
-    /// Of a sign-in; `None` where it cannot be written: it stands on a token that we only looked
-    /// at, and begins anew by itself wherever that comes next.
-    pub fn of(sign_in: &SignIn) -> Option<WrittenSignIn> {
+impl StoredSignIn {
+    /// `None` for a sign-in of a console token: it is not stored, because the next request with the
+    /// token starts it again.
+    pub(crate) fn from_sign_in(sign_in: &SignIn) -> Option<StoredSignIn> {
         let ProviderTokens {
             id_token,
             refresh_token,
@@ -97,9 +78,9 @@ impl WrittenSignIn {
         let person = sign_in.principal();
         let text =
             |secret: &Option<Secret>| secret.as_ref().map(|secret| secret.expose().to_owned());
-        Some(WrittenSignIn {
+        Some(StoredSignIn {
             key: sign_in.key().0,
-            person: WrittenPerson {
+            person: StoredPerson {
                 subject: person.subject.to_string(),
                 name: person.display_name.to_string(),
                 email: person.email.as_deref().map(str::to_owned),
@@ -122,14 +103,14 @@ impl WrittenSignIn {
         })
     }
 
-    /// The key it was written under.
-    pub fn key(&self) -> RecordKey {
+    /// The key of its record.
+    pub(crate) fn key(&self) -> RecordKey {
         RecordKey(self.key)
     }
 
-    /// Who it is of, and the tokens.
-    pub fn read(self) -> (Arc<Principal>, ProviderTokens) {
-        let WrittenPerson {
+    /// The person and the tokens.
+    pub(crate) fn into_parts(self) -> (Arc<Principal>, ProviderTokens) {
+        let StoredPerson {
             subject,
             name,
             email,
@@ -164,49 +145,45 @@ impl WrittenSignIn {
     }
 }
 
-impl WrittenApp {
-    /// Of an app session.
-    pub fn of(session: &AppSession) -> WrittenApp {
-        let (app, vhost) = (
-            session.app().to_string(),
-            WrittenVirtualHost::of(session.vhost()),
-        );
-        WrittenApp {
+impl StoredAppSession {
+    /// The serialized form of an app session.
+    pub(crate) fn from_session(session: &AppSession) -> StoredAppSession {
+        StoredAppSession {
             key: session.key().0,
-            app,
-            vhost,
+            app: session.app().to_string(),
+            vhost: StoredVirtualHost::from_vhost(session.vhost()),
         }
     }
 
-    /// The key it was written under.
-    pub fn key(&self) -> RecordKey {
+    /// The key of its record.
+    pub(crate) fn key(&self) -> RecordKey {
         RecordKey(self.key)
     }
 
-    /// For which app, and where; `None` when there can be no such thing.
-    pub fn read(&self) -> Option<(AppId, VirtualHost)> {
-        Some((AppId::from_record(&self.app)?, self.vhost.read()?))
+    /// The app and the origin; `None` when the names are not valid.
+    pub(crate) fn app_and_vhost(&self) -> Option<(AppId, VirtualHost)> {
+        Some((AppId::from_record(&self.app)?, self.vhost.to_vhost()?))
     }
 }
 
-impl WrittenVirtualHost {
-    /// Of a place.
-    pub fn of(vhost: &VirtualHost) -> WrittenVirtualHost {
+impl StoredVirtualHost {
+    /// The serialized form of an origin.
+    pub fn from_vhost(vhost: &VirtualHost) -> StoredVirtualHost {
         match vhost {
-            VirtualHost::Site => WrittenVirtualHost::Site,
-            VirtualHost::Host(label) => WrittenVirtualHost::Host(label.as_str().to_owned()),
-            VirtualHost::Port(port) => WrittenVirtualHost::Port(*port),
+            VirtualHost::Site => StoredVirtualHost::Site,
+            VirtualHost::Host(label) => StoredVirtualHost::Host(label.as_str().to_owned()),
+            VirtualHost::Port(port) => StoredVirtualHost::Port(*port),
         }
     }
 
-    /// The place; `None` when there can be none of that name.
-    pub fn read(&self) -> Option<VirtualHost> {
+    /// The origin; `None` when the name is not valid.
+    pub fn to_vhost(&self) -> Option<VirtualHost> {
         match self {
-            WrittenVirtualHost::Site => Some(VirtualHost::Site),
-            WrittenVirtualHost::Host(label) => {
+            StoredVirtualHost::Site => Some(VirtualHost::Site),
+            StoredVirtualHost::Host(label) => {
                 HostLabel::new(label.as_bytes()).map(VirtualHost::Host)
             }
-            WrittenVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
+            StoredVirtualHost::Port(port) => Some(VirtualHost::Port(*port)),
         }
     }
 }

@@ -1,0 +1,106 @@
+//! The token endpoint: the types of its responses, and its errors.
+
+use openidconnect::{
+    Client, EndpointMaybeSet, EndpointNotSet, EndpointSet, RequestTokenError,
+    StandardErrorResponse, StandardTokenResponse,
+    core::{
+        CoreAuthDisplay, CoreAuthPrompt, CoreErrorResponseType, CoreGenderClaim, CoreJsonWebKey,
+        CoreJweContentEncryptionAlgorithm, CoreRevocableToken, CoreRevocationErrorResponse,
+        CoreTokenIntrospectionResponse, CoreTokenType,
+    },
+};
+
+use super::{
+    claims::{OtherClaims, TokenError, TokenFields},
+    pending::StateError,
+};
+use crate::ops::http_client::{CallError, chain};
+
+/// A successful response of the token endpoint.
+pub type TokenEndpointResponse = StandardTokenResponse<TokenFields, CoreTokenType>;
+/// openidconnect's client with the endpoints that are used here.
+pub type OidcClient = Client<
+    OtherClaims,
+    CoreAuthDisplay,
+    CoreGenderClaim,
+    CoreJweContentEncryptionAlgorithm,
+    CoreJsonWebKey,
+    CoreAuthPrompt,
+    StandardErrorResponse<CoreErrorResponseType>,
+    TokenEndpointResponse,
+    CoreTokenIntrospectionResponse,
+    CoreRevocableToken,
+    CoreRevocationErrorResponse,
+    EndpointSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointNotSet,
+    EndpointMaybeSet,
+    EndpointMaybeSet,
+>;
+
+/// Why a sign-in or a refresh failed.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// The provider is not known yet, or does not answer; worth trying again.
+    #[error("the sign-in service is not available: {0}")]
+    Unavailable(String),
+    /// The state was not accepted.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The answer comes from another provider (RFC 9207).
+    #[error("the answer comes from another sign-in service than was asked")]
+    OtherIssuer,
+    /// The provider does not know us, or our secret.
+    #[error(
+        "the sign-in service refused this gateway as its client: {0}; see identity.client_id and client_secret"
+    )]
+    NotOurClient(String),
+    /// The provider refused the code.
+    #[error("the sign-in service refused the sign-in: {0}")]
+    Refused(String),
+    /// The ID token is not believed.
+    #[error("the sign-in service's answer is not valid: {0}")]
+    Token(#[from] TokenError),
+}
+
+/// The id of the key that a token names.
+pub(super) fn key_id(token: &str) -> Option<openidconnect::JsonWebKeyId> {
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+    let header = URL_SAFE_NO_PAD.decode(token.split('.').next()?).ok()?;
+    let header: serde_json::Value = serde_json::from_slice(&header).ok()?;
+    header
+        .get("kid")?
+        .as_str()
+        .map(|kid| openidconnect::JsonWebKeyId::new(kid.to_owned()))
+}
+
+/// The error until the provider is discovered.
+pub(super) fn not_discovered() -> SignInError {
+    SignInError::Unavailable("the provider has not been discovered yet".into())
+}
+
+pub(super) fn exchange_error(
+    error: RequestTokenError<CallError, StandardErrorResponse<CoreErrorResponseType>>,
+) -> SignInError {
+    match error {
+        RequestTokenError::ServerResponse(answer) => {
+            let error = answer.error();
+            let of_client = matches!(
+                error,
+                CoreErrorResponseType::InvalidClient | CoreErrorResponseType::UnauthorizedClient
+            );
+            let error = error.as_ref().to_owned();
+            if of_client {
+                SignInError::NotOurClient(error)
+            } else {
+                SignInError::Refused(error)
+            }
+        }
+        RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
+        // The provider did answer, with something that is no token: trying again would not help.
+        error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
+            SignInError::Token(TokenError::Refused(chain(&error)))
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! When a person was last confirmed by their provider, and when the next check is due. At most one
+//! check per sign-in runs at a time.
+
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    time::Duration,
+};
+
+use crate::model::clock::{Moment, millis};
+
+/// The state of the periodic checks of one sign-in.
+#[derive(Debug)]
+pub struct IdentityCheck {
+    /// When the person was last confirmed, in milliseconds of the clock.
+    confirmed_at: AtomicU64,
+    /// The next check is counted from here: the last check, or the last attempt.
+    attempted_at: AtomicU64,
+    is_running: AtomicBool,
+    /// Loaded from Redis with a confirmation older than `recheck`, and not confirmed since.
+    is_required: AtomicBool,
+    /// The provider's last answer did not identify the person.
+    is_unusable: AtomicBool,
+    /// 0 to 255, different for each sign-in.
+    jitter: u8,
+}
+
+impl IdentityCheck {
+    /// The state of a person who was confirmed at that moment.
+    pub(super) fn new(confirmed: Moment, jitter: u8, is_required: bool) -> IdentityCheck {
+        IdentityCheck {
+            confirmed_at: AtomicU64::new(confirmed.0),
+            attempted_at: AtomicU64::new(confirmed.0),
+            is_running: AtomicBool::new(false),
+            is_required: AtomicBool::new(is_required),
+            is_unusable: AtomicBool::new(false),
+            jitter,
+        }
+    }
+
+    /// Whether group and owner rules must wait for a new confirmation.
+    pub fn is_required(&self) -> bool {
+        self.is_required.load(Ordering::Acquire)
+    }
+
+    /// Whether a repeated check would not help: the person must sign in again.
+    pub fn is_unusable(&self) -> bool {
+        self.is_unusable.load(Ordering::Acquire)
+    }
+
+    /// Records whether the provider's answer failed to identify the person.
+    pub(crate) fn set_unusable(&self, is_unusable: bool) {
+        self.is_unusable.store(is_unusable, Ordering::Release);
+    }
+
+    /// Whether a check is running now.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.load(Ordering::Acquire)
+    }
+
+    /// When the person was last confirmed.
+    pub fn confirmed_at(&self) -> Moment {
+        Moment(self.confirmed_at.load(Ordering::Relaxed))
+    }
+
+    /// Records a confirmation by this process. The interval to the next check is counted from its
+    /// start.
+    pub(super) fn confirm(&self, now: Moment) {
+        self.confirmed_at.store(now.0, Ordering::Relaxed);
+        self.is_required.store(false, Ordering::Release);
+    }
+
+    /// Records a confirmation by another replica.
+    pub(super) fn adopt(&self, confirmed: Moment, is_fresh: bool) {
+        self.confirmed_at.store(confirmed.0, Ordering::Relaxed);
+        self.attempted_at.store(confirmed.0, Ordering::Relaxed);
+        if is_fresh {
+            self.is_required.store(false, Ordering::Release);
+        }
+    }
+
+    /// Counts the interval to the next check from now.
+    pub(super) fn restart_interval(&self, now: Moment) {
+        self.attempted_at.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Whether the next check is due. True for one caller only, who must then run it. After a
+    /// failure the next check is due one interval later.
+    pub fn is_due(&self, now: Moment, recheck: Duration) -> bool {
+        let attempted = self.attempted_at.load(Ordering::Relaxed);
+        // Up to a tenth sooner, different for each sign-in: people who signed in together are not
+        // checked together.
+        let sooner = millis(recheck) / 10 * u64::from(self.jitter) / 256;
+        now.0 >= attempted.saturating_add(millis(recheck) - sooner)
+            && self
+                .attempted_at
+                .compare_exchange(attempted, now.0, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    /// Whether a whole interval has passed without a check.
+    pub fn is_overdue(&self, now: Moment, recheck: Duration) -> bool {
+        let attempted = self.attempted_at.load(Ordering::Relaxed);
+        now.0 >= attempted.saturating_add(millis(recheck))
+    }
+
+    /// Makes the next check due after `retry`, because this one gave no answer.
+    pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
+        let due = now.after(retry).0.saturating_sub(millis(recheck));
+        self.attempted_at.store(due, Ordering::Relaxed);
+    }
+
+    /// Claims the only running check; false while another one runs.
+    pub(super) fn try_start(&self) -> bool {
+        !self.is_running.swap(true, Ordering::AcqRel)
+    }
+
+    /// Lets the next check start.
+    pub(super) fn finish(&self) {
+        self.is_running.store(false, Ordering::Release);
+    }
+}

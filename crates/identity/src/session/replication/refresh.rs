@@ -1,0 +1,93 @@
+//! Lets one of all replicas refresh a sign-in at the provider.
+
+use std::sync::Arc;
+
+use super::{loader::SessionLoader, writer::SessionWriter};
+use crate::session::{
+    record::SignIn,
+    redis::{Redis, RefreshLock, link::StoreError},
+    store::SessionStore,
+};
+
+/// The result of an attempt to take the refresh lock of a sign-in.
+pub enum RefreshLockAttempt {
+    /// This replica may call the provider. Without Redis there is no lock to release.
+    Acquired(Option<RefreshLock>),
+    /// Another replica has refreshed the sign-in, and its result is in memory now.
+    AlreadyRefreshed,
+    /// Another replica is refreshing.
+    HeldElsewhere,
+    /// Redis is unavailable, or the connection is too new to be trusted.
+    Unavailable,
+}
+
+/// Takes and releases refresh locks.
+pub(crate) struct RefreshCoordinator {
+    store: Arc<SessionStore>,
+    redis: Arc<Redis>,
+    loader: Arc<SessionLoader>,
+    writer: Arc<SessionWriter>,
+}
+
+impl RefreshCoordinator {
+    pub(super) fn new(
+        store: Arc<SessionStore>,
+        redis: Arc<Redis>,
+        loader: Arc<SessionLoader>,
+        writer: Arc<SessionWriter>,
+    ) -> RefreshCoordinator {
+        RefreshCoordinator {
+            store,
+            redis,
+            loader,
+            writer,
+        }
+    }
+
+    pub(super) async fn acquire(
+        &self,
+        sign_in: &Arc<SignIn>,
+    ) -> Result<RefreshLockAttempt, StoreError> {
+        // On a new connection, newer records of other replicas may still be missing.
+        let epoch = &self.redis.epoch;
+        if epoch.is_connection_new() || !epoch.is_complete().await? {
+            return Ok(RefreshLockAttempt::Unavailable);
+        }
+        let key = sign_in.key();
+        let Some(lock) = self.redis.refresh_locks.acquire(key).await? else {
+            return Ok(RefreshLockAttempt::HeldElsewhere);
+        };
+        // Read under the lock: the last holder stored its result before the release.
+        match self.redis.records.load_sign_in(key).await? {
+            Some((record, remaining)) => {
+                self.loader.apply(key, record, remaining);
+                // Another replica refreshed while this one waited. Its result may also have come
+                // just before, by an announcement.
+                let confirmed_at = sign_in.check().confirmed_at();
+                let recent_until = confirmed_at.after(self.store.recheck() / 2);
+                if self.store.clock().now() < recent_until {
+                    self.redis.refresh_locks.release(lock).await;
+                    return Ok(RefreshLockAttempt::AlreadyRefreshed);
+                }
+            }
+            None => self.writer.save(sign_in).await,
+        }
+        // A token that works once is used only if its successor can be stored.
+        if !sign_in.is_stored() {
+            self.writer.save(sign_in).await;
+        }
+        if sign_in.is_stored() {
+            return Ok(RefreshLockAttempt::Acquired(Some(lock)));
+        }
+        self.redis.refresh_locks.release(lock).await;
+        Ok(RefreshLockAttempt::Unavailable)
+    }
+
+    /// Releases the lock, unless the result could not be stored: another replica would present a
+    /// token that was used. Then the lock expires.
+    pub(super) async fn release(&self, sign_in: &SignIn, lock: RefreshLock) {
+        if sign_in.is_stored() || sign_in.is_revoked() {
+            self.redis.refresh_locks.release(lock).await;
+        }
+    }
+}
