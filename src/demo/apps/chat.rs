@@ -1,6 +1,6 @@
 //! The sample app with streams: people in several browsers talk.
 //!
-//! Lookup: its paths, its page, and `POST /say`. `room` holds the messages and their receivers, who
+//! Here are its paths, its page and `POST /say`. `room` holds the messages and their receivers, who
 //! connect by `socket` (WebSocket) or `events` (Server-Sent Events). The page is
 //! `templates/demo/chat.html`.
 

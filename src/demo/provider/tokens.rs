@@ -76,7 +76,7 @@ impl Provider {
     fn by_code(&self, form: &dyn Fn(&str) -> Option<String>) -> Result<Value, Refused> {
         let refused = Err((400, "invalid_grant"));
         let code = form("code").unwrap_or_default();
-        // LoadGuard out whatever comes of it: a code works once.
+        // Removed in any case: a code works once.
         let Some(grant) = self.state().codes.remove(&code) else {
             return refused;
         };

@@ -67,8 +67,8 @@ impl Namespace {
             .join("config/rbac")
             .join(file);
         let rights = std::fs::read_to_string(path).expect("the shipped rights");
-        let lookup = rights.replace("namespace: hub", &format!("namespace: {}", self.name));
-        self.kubectl(&["apply", "-f", "-"], &lookup).await;
+        let adapted = rights.replace("namespace: hub", &format!("namespace: {}", self.name));
+        self.kubectl(&["apply", "-f", "-"], &adapted).await;
     }
 
     /// A gateway whose catalogue is this namespace, and that has listed it once.

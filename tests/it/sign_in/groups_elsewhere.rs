@@ -107,7 +107,7 @@ async fn the_field_that_is_the_group_is_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left() {
     let (world, directory) = world("").await;
-    let lookup = format!("http://{}/me?page=2", directory.address());
+    let next_page = format!("http://{}/me?page=2", directory.address());
     for wrong in [
         answer("403 Forbidden", &json!({"value": []})),
         answer("302 Found", &json!({"value": []})),
@@ -127,7 +127,7 @@ async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left(
     let before = directory.count();
     directory.script(answer(
         "200 OK",
-        &json!({"value": [{"id": "phusers"}], "@odata.nextLink": lookup}),
+        &json!({"value": [{"id": "phusers"}], "@odata.nextLink": next_page}),
     ));
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);

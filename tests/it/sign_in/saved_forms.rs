@@ -359,14 +359,14 @@ async fn on_a_host_of_its_own_too() {
 async fn in_a_browser_one_click_signs_in_and_sends_it() {
     let secure = Secure::start().await;
     let browser = Chromium::believing("MAP *.test 127.0.0.1", Some(&secure.key)).await;
-    for lookup in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
-        browser.open(&lookup).await;
+    for address in [secure.site("/apps/grp/x"), secure.host("grp", "/x")] {
+        browser.open(&address).await;
         browser
-            .wait_for_url(|url| url == lookup || url.starts_with(secure.provider.issuer()))
+            .wait_for_url(|url| url == address || url.starts_with(secure.provider.issuer()))
             .await;
-        if browser.url().await != lookup {
+        if browser.url().await != address {
             browser.click("a[href*=\"login_as=alice\"]").await;
-            browser.wait_for_url(|url| url == lookup).await;
+            browser.wait_for_url(|url| url == address).await;
         }
         secure.manual_clock.advance(WINDOW);
         browser
@@ -400,7 +400,7 @@ async fn in_a_browser_one_click_signs_in_and_sends_it() {
             .count();
         assert_eq!(
             forms,
-            usize::from(lookup.contains("svc.test")) + 1,
+            usize::from(address.contains("svc.test")) + 1,
             "each came once"
         );
     }

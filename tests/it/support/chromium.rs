@@ -206,7 +206,7 @@ impl Chromium {
     /// The page as a person sees it, as a PNG file.
     /// Goes on in another window than this one, once there is one.
     pub async fn other_window(&self) {
-        let lookup = text_of(self.get("/window").await);
+        let current = text_of(self.get("/window").await);
         let other = async {
             loop {
                 let all = self.get("/window/handles").await;
@@ -216,7 +216,7 @@ impl Chromium {
                     .unwrap_or_default()
                     .into_iter()
                     .map(text_of);
-                if let Some(other) = names.into_iter().find(|name| *name != lookup) {
+                if let Some(other) = names.into_iter().find(|name| *name != current) {
                     return other;
                 }
             }

@@ -52,7 +52,7 @@ pub enum Asked {
 pub enum Fault {
     /// Answered with this status and a Status object; 429 and 503 ask to be left alone for an hour.
     Status(u16),
-    /// LoadGuard and never answered.
+    /// Accepted and never answered.
     Hang,
     /// Half of the answer, then nothing.
     HangInside,

@@ -119,11 +119,11 @@ async fn status(stream: &mut TlsStream<TcpStream>, host: &str) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_takes_requests_for_the_names_it_was_made_for() {
-    let lookup = ["127.0.0.1", "a.localhost", "b.localhost"];
+    let hosts = ["127.0.0.1", "a.localhost", "b.localhost"];
     for (names, made_for, asked, expected) in [
         // A browser may send both on one connection when the certificate speaks for both.
-        (&lookup[..], "a.localhost", "a.localhost", 404),
-        (&lookup[..], "a.localhost", "b.localhost", 404),
+        (&hosts[..], "a.localhost", "a.localhost", 404),
+        (&hosts[..], "a.localhost", "b.localhost", 404),
         (&["a.localhost"][..], "a.localhost", "b.localhost", 421),
         (&["a.localhost"][..], "a.localhost", "a.localhost", 404),
         (&["127.0.0.1"][..], "127.0.0.1", "127.0.0.1", 200),
