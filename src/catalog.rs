@@ -127,7 +127,7 @@ fn is_same_service(one: &App, other: &App) -> bool {
         UpstreamScheme::Http
         | UpstreamScheme::Https
         | UpstreamScheme::Unix(_)
-        | UpstreamScheme::Container(_) => None,
+        | UpstreamScheme::Attested(_) => None,
     };
     service(one) == service(other)
 }

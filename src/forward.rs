@@ -5,6 +5,7 @@
 //! locked.
 
 pub mod app_tls;
+mod attestation;
 pub mod bare_path;
 pub mod body;
 pub mod body_rate;
@@ -18,7 +19,6 @@ pub mod metrics;
 mod outgoing;
 pub mod pool;
 pub mod pooled;
-pub mod proof;
 pub mod request_headers;
 pub mod response_headers;
 mod sender;

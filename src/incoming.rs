@@ -13,7 +13,6 @@ pub mod http2;
 pub mod names;
 pub mod path;
 pub mod public_port;
-pub mod query;
 pub mod request;
 
 use http::{HeaderMap, Method, StatusCode, header, request::Parts, uri::PathAndQuery};

@@ -50,7 +50,7 @@ impl Identified {
             principal: sign_in.principal().clone(),
             credential,
         };
-        let source_token = sign_in.tokens.arvados.clone();
+        let source_token = sign_in.tokens.source_token.clone();
         Identified {
             live: Some(live),
             source_token,

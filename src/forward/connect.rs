@@ -13,9 +13,9 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::{
-    app_tls::UpstreamTlsFailure, fault::Fault, http_handshake::HttpHandshake,
-    metrics::ForwardMetrics, pool::key::PoolKey, proof::Proof, settings::ForwardSettings,
-    upstream_connection::UpstreamConnection,
+    app_tls::UpstreamTlsFailure, attestation::ConnectionProof, fault::Fault,
+    http_handshake::HttpHandshake, metrics::ForwardMetrics, pool::key::PoolKey,
+    settings::ForwardSettings, upstream_connection::UpstreamConnection,
 };
 use crate::{
     model::{
@@ -88,12 +88,12 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
             let tcp = send_proxy_header(tcp, app, key).await?;
             handshake.start(tcp, None).await
         }
-        UpstreamScheme::Https | UpstreamScheme::Container(_) => {
+        UpstreamScheme::Https | UpstreamScheme::Attested(_) => {
             let config = dial.tls.ok_or(Fault::Tls(UpstreamTlsFailure::Handshake))?;
             // The PROXY header comes before TLS, as all its readers expect.
             let tcp = send_proxy_header(connect_host(app).await?, app, key).await?;
             let stream = connect_tls(tcp, app, config).await?;
-            let proof = container_proof(&stream, app)?;
+            let proof = attest(&stream, app)?;
             if app.spec.protocol == Protocol::Http2
                 && stream.get_ref().1.alpn_protocol() != Some(b"h2")
             {
@@ -118,16 +118,15 @@ async fn connect_tls<S: AsyncRead + AsyncWrite + Unpin>(
         })
 }
 
-/// The mutual authentication with a container's gateway, bound to its certificate; `None` for other
-/// apps.
-fn container_proof<S>(stream: &TlsStream<S>, app: &App) -> Result<Option<Proof>, Fault> {
-    let Some(gateway) = app.container() else {
+/// The mutual proof, bound to the upstream's certificate; `None` for most apps.
+fn attest<S>(stream: &TlsStream<S>, app: &App) -> Result<Option<ConnectionProof>, Fault> {
+    let Some(upstream) = app.attested() else {
         return Ok(None);
     };
     let handshake = Fault::Tls(UpstreamTlsFailure::Handshake);
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let certificate = certificates.first().ok_or(handshake)?;
-    let proof = Proof::new(gateway, certificate).ok_or(handshake)?;
+    let proof = ConnectionProof::new(upstream, certificate).ok_or(handshake)?;
     Ok(Some(proof))
 }
 

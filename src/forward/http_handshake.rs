@@ -12,12 +12,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
+    attestation::ConnectionProof,
     fault::Fault,
     inline_connection::InlineConnection,
     interim::InterimCount,
     metrics::ForwardMetrics,
     pool::key::{MAX_STREAMS, PoolKey},
-    proof::Proof,
     sender::{Http2Slot, RequestSender, WebSocketSupport},
     settings::ForwardSettings,
     timer::ReusableTimer,
@@ -63,7 +63,7 @@ impl HttpHandshake<'_> {
     pub(super) async fn start(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        proof: Option<Proof>,
+        proof: Option<ConnectionProof>,
     ) -> Result<Box<UpstreamConnection>, Fault> {
         let has_received = Arc::new(AtomicBool::new(false));
         let open = OpenConnection::new(&self.metrics.upstream_connections, self.slot);

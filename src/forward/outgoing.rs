@@ -129,7 +129,7 @@ fn absolute(
     let host = headers.remove(header::HOST).ok_or(Fault::Unsendable)?;
     headers.remove(header::TRANSFER_ENCODING);
     let scheme = match scheme {
-        UpstreamScheme::Https | UpstreamScheme::Container(_) => Scheme::HTTPS,
+        UpstreamScheme::Https | UpstreamScheme::Attested(_) => Scheme::HTTPS,
         UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => Scheme::HTTP,
     };
     let uri = Uri::builder().scheme(scheme).authority(host.as_bytes());

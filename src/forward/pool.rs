@@ -32,8 +32,8 @@ use crate::{
 /// The connections of one data thread.
 pub struct Pool {
     apps: Rc<AppPools>,
-    /// For all containers, whose certificates are not verified.
-    containers: OnceCell<Arc<ClientConfig>>,
+    /// For upstreams that prove themselves over HTTP: their certificates are not verified.
+    any_certificate: OnceCell<Arc<ClientConfig>>,
     /// Deadlines and bounds.
     pub settings: ForwardSettings,
     /// Open connections and missed deadlines.
@@ -45,7 +45,7 @@ impl Pool {
     pub fn new(settings: ForwardSettings, metrics: Arc<ForwardMetrics>) -> Rc<Pool> {
         Rc::new(Pool {
             apps: Rc::default(),
-            containers: OnceCell::new(),
+            any_certificate: OnceCell::new(),
             settings,
             metrics,
         })
@@ -176,9 +176,9 @@ impl Pool {
     fn tls(&self, app: &Arc<App>) -> Result<Option<Arc<ClientConfig>>, Fault> {
         match app.spec.upstream.scheme {
             UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => Ok(None),
-            UpstreamScheme::Container(_) => {
-                let containers = || tls_client::config_for_any_certificate();
-                Ok(Some(self.containers.get_or_init(containers).clone()))
+            UpstreamScheme::Attested(_) => {
+                let any = || tls_client::config_for_any_certificate();
+                Ok(Some(self.any_certificate.get_or_init(any).clone()))
             }
             UpstreamScheme::Https => self.apps.tls(app).map(Some),
         }

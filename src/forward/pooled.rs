@@ -74,7 +74,7 @@ impl PooledConnection {
         let connection = &mut *self.connection;
         connection.has_received.store(false, Ordering::Relaxed);
         if let Some(proof) = &connection.proof {
-            proof.show(request.headers_mut());
+            proof.add_to(request.headers_mut());
         }
         // Boxed because it contains the request: the futures around it are moved.
         let mut response = Box::pin(connection.sender.send(request));

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::outgoing::Outgoing;
 use crate::{
-    incoming::{cookies, query},
+    incoming::cookies,
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
@@ -108,7 +108,8 @@ impl<'r> OwnOrigin<'r> {
 }
 
 fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
-    app.container().is_some() && query::names_token(value.as_bytes())
+    app.attested()
+        .is_some_and(|upstream| upstream.withholds_referer(value.as_bytes()))
 }
 
 enum Fate {

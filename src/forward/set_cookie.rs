@@ -145,7 +145,8 @@ mod tests {
         let origin = WebOrigin::new(true, "gw.test", 443);
         let site = Site::with_default_paths(
             origin,
-            CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]),
+            CookieNames::new(true, "phapplication-session-id", &["accessToken".into()])
+                .with_credential("other_token"),
         );
         let mut headers = HeaderMap::new();
         for line in lines {
@@ -228,7 +229,7 @@ mod tests {
         for ours in [
             "__Host-ludgate-app=x; Path=/; Secure",
             "ludgate-app-2000=x",
-            "arvados_api_token=x",
+            "other_token=x",
         ] {
             assert!(rewritten_for(&app, &[ours]).is_empty(), "{ours:?}");
         }

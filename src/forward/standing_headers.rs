@@ -11,10 +11,7 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::{
-    outgoing::Outgoing,
-    proof::{GATEWAY_UUID, TARGET_PORT},
-};
+use super::outgoing::Outgoing;
 use crate::{
     model::{
         app::{App, AppKind},
@@ -120,9 +117,12 @@ fn make(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>, origin: &WebOri
     if let Some(prefix) = &app.mount_header {
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
-    if let Some(gateway) = app.container() {
-        out.insert(GATEWAY_UUID, gateway.uuid.clone());
-        out.insert(TARGET_PORT, gateway.port.clone());
+    for (name, value) in app
+        .attested()
+        .iter()
+        .flat_map(|upstream| upstream.headers())
+    {
+        out.insert(name, value.clone());
     }
     set_identity(&mut out, outgoing);
     out

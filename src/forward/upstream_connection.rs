@@ -7,9 +7,9 @@ use std::{
 };
 
 use super::{
+    attestation::ConnectionProof,
     metrics::ForwardMetrics,
     pool::key::{MAX_STREAMS, PoolKey},
-    proof::Proof,
     sender::RequestSender,
     timer::ReusableTimer,
 };
@@ -24,8 +24,8 @@ pub struct UpstreamConnection {
     pub has_received: Arc<AtomicBool>,
     /// Its slot among the connections of the app, counted for its current client.
     pub slot: Arc<LoadGuard>,
-    /// Mutual authentication with the gateway of a container.
-    pub proof: Option<Rc<Proof>>,
+    /// Mutual proof with the upstream.
+    pub proof: Option<Rc<ConnectionProof>>,
     /// Whether a request was sent on it before.
     pub used_before: bool,
     /// The requests that it fits.

@@ -7,14 +7,11 @@
 use http::{HeaderMap, header};
 
 use super::Malformed;
-use crate::model::{
-    cookie_names::{ARVADOS_TOKEN, CookieNames},
-    vhost::VirtualHost,
-};
+use crate::model::{cookie_names::CookieNames, vhost::VirtualHost};
 
 /// More cookies than this on one request to the site is a broken page or an attack.
 const MAX_COOKIES: usize = 100;
-/// A cookie of ours is 43 bytes, an Arvados token at most 1 KiB; one far longer is neither.
+/// A cookie of ours is 43 bytes, a token of an integration at most 1 KiB; one far longer is neither.
 const MAX_OURS: usize = 4096;
 /// Cookies of one name that are considered, where the browser protects the name (`__Host-`).
 const MAX_CANDIDATES: usize = 4;
@@ -71,8 +68,8 @@ pub struct Presented<'h> {
     pub app: Candidates<'h>,
     /// Which tenant of the address the browser knows.
     pub tenant: Candidates<'h>,
-    /// An Arvados token.
-    pub arvados: Candidates<'h>,
+    /// A credential of an integration.
+    pub credential: Candidates<'h>,
     /// The console's access token.
     pub access_token: Candidates<'h>,
 }
@@ -104,7 +101,7 @@ pub fn scan<'h>(
                 name if is_site && name == names.sign_in.as_bytes() => &mut found.sign_in,
                 name if name == names.bind.as_bytes() => &mut found.bind,
                 name if !is_site && name == tenant.as_bytes() => &mut found.tenant,
-                name if !is_site && name == ARVADOS_TOKEN => &mut found.arvados,
+                name if !is_site && names.is_credential(name) => &mut found.credential,
                 // The console lives on the site; on another host it is whatever a neighbour put
                 // there.
                 name if is_site && names.is_access_token(name) => {

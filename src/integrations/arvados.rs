@@ -6,10 +6,12 @@
 
 pub mod address_token;
 pub mod client;
+mod container_gateway;
 pub mod containers;
 pub mod credentials;
 pub mod kept;
-pub mod proof;
+mod proof;
+mod query_token;
 pub mod records;
 pub mod tokens;
 
@@ -18,6 +20,9 @@ use std::sync::Arc;
 use url::Url;
 
 use crate::model::{lookup_limit::Quota, secret::Secret};
+
+/// The cookie in which Arvados' own programs store a token: a credential, never sent to apps.
+pub const TOKEN_COOKIE: &str = "arvados_api_token";
 
 /// Look-ups of uuids and tokens that the API server does not know, of one client.
 pub const UNKNOWN: Quota = Quota {

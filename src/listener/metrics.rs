@@ -105,7 +105,7 @@ impl ListenerMetrics {
         );
         registry.register(
             "certificates_last_read_success",
-            "1 if the certificate files were valid at the last read, else 0",
+            "Whether the certificate files were valid at the last read (1: yes)",
             metrics.certificates_fine.clone(),
         );
         registry.register(

@@ -10,10 +10,13 @@ use super::{
     section::ConfigSection,
     values::{origin, upstream},
 };
-use crate::model::{
-    app::{App, AppKind},
-    cookie_names::CookieNames,
-    site::{Site, WebOrigin, via},
+use crate::{
+    integrations::arvados::TOKEN_COOKIE,
+    model::{
+        app::{App, AppKind},
+        cookie_names::CookieNames,
+        site::{Site, WebOrigin, via},
+    },
 };
 
 /// Reads `[site]`. `None` only together with an error.
@@ -119,7 +122,9 @@ fn cookies(
             None,
         );
     }
-    let mut cookies = secure.map(|secure| CookieNames::new(secure, &app_cookie, &console_cookies));
+    let mut cookies = secure.map(|secure| {
+        CookieNames::new(secure, &app_cookie, &console_cookies).with_credential(TOKEN_COOKIE)
+    });
     if file.has("identity")
         && let Some(name) = file.section("identity").text("access_token_cookie")
     {

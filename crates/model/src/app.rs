@@ -7,7 +7,7 @@ use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 use http::HeaderValue;
 
 use super::{
-    access::Access, bare_path::BarePath, container::ContainerGateway, dns, load::Load,
+    access::Access, attested::AttestedUpstream, bare_path::BarePath, dns, load::Load,
     upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
@@ -309,15 +309,15 @@ impl App {
         }
     }
 
-    /// Who has the address now, where that changes over time.
+    /// The workload that has the address now, where that changes over time.
     pub fn tenant(&self) -> Option<&str> {
-        self.container().map(|gateway| gateway.container.as_str())
+        self.attested().map(|upstream| upstream.tenant())
     }
 
-    /// The gateway of its container, for an app in an Arvados container.
-    pub fn container(&self) -> Option<&ContainerGateway> {
+    /// The upstream, where it proves itself over HTTP.
+    pub fn attested(&self) -> Option<&Arc<dyn AttestedUpstream>> {
         match &self.spec.upstream.scheme {
-            UpstreamScheme::Container(gateway) => Some(gateway),
+            UpstreamScheme::Attested(upstream) => Some(upstream),
             UpstreamScheme::Http
             | UpstreamScheme::Https
             | UpstreamScheme::Unix(_)

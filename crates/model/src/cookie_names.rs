@@ -5,9 +5,6 @@ use std::borrow::Cow;
 
 use super::{app::AppKind, vhost::VirtualHost};
 
-/// Cookie in which Arvados' own programs store a token: a credential, never sent to apps.
-pub const ARVADOS_TOKEN: &[u8] = b"arvados_api_token";
-
 /// The cookie names of one site.
 #[derive(Clone, Debug)]
 pub struct CookieNames {
@@ -27,6 +24,8 @@ pub struct CookieNames {
     console: Vec<Box<str>>,
     /// The console's access token cookie, where it is accepted as a credential.
     access_token: Option<Box<str>>,
+    /// Cookies on apps' hosts that are credentials of integrations; never sent to apps.
+    credentials: Vec<Box<str>>,
 }
 
 impl CookieNames {
@@ -64,7 +63,19 @@ impl CookieNames {
             ours,
             console,
             access_token: None,
+            credentials: Vec::new(),
         }
+    }
+
+    /// Adds a cookie that an integration reads as a credential.
+    pub fn with_credential(mut self, name: &str) -> CookieNames {
+        self.credentials.push(name.into());
+        self
+    }
+
+    /// Whether a cookie of this name, byte for byte, is a credential of an integration.
+    pub fn is_credential(&self, name: &[u8]) -> bool {
+        self.credentials.iter().any(|own| own.as_bytes() == name)
     }
 
     /// Adds the console's access token cookie: a credential, and one more of its secrets.
@@ -116,7 +127,10 @@ impl CookieNames {
             AppKind::Console => self.is_ours(name),
             AppKind::Hosted => {
                 self.is_ours(name)
-                    || name.eq_ignore_ascii_case(ARVADOS_TOKEN)
+                    || self
+                        .credentials
+                        .iter()
+                        .any(|own| own.as_bytes().eq_ignore_ascii_case(name))
                     || self
                         .console
                         .iter()
@@ -144,7 +158,8 @@ mod tests {
 
     #[test]
     fn no_app_sees_a_cookie_of_ours_at_whichever_port() {
-        let names = CookieNames::new(true, "phapplication-session-id", &["accessToken".into()]);
+        let names = CookieNames::new(true, "phapplication-session-id", &["accessToken".into()])
+            .with_credential("other_token");
         for ours in [
             "__Host-ludgate",
             "ludgate-app",
@@ -153,7 +168,7 @@ mod tests {
             "Ludgate-Bind",
             "phapplication-session-id",
             "accesstoken.sig",
-            "arvados_api_token",
+            "other_token",
         ] {
             assert!(
                 names.is_withheld_from(AppKind::Hosted, ours.as_bytes()),
@@ -165,7 +180,7 @@ mod tests {
             "ludgate-app-",
             "session",
             "x-2000",
-            "arvados_api_tokens",
+            "other_tokens",
         ] {
             assert!(
                 !names.is_withheld_from(AppKind::Hosted, theirs.as_bytes()),

@@ -4,11 +4,11 @@
 pub mod access;
 pub mod app;
 pub mod arrival;
+pub mod attested;
 pub mod bare_path;
 pub mod caller;
 pub mod client;
 pub mod clock;
-pub mod container;
 pub mod cookie_names;
 pub mod destination;
 pub mod dns;

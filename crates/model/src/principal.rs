@@ -20,7 +20,7 @@ pub struct Principal {
     /// Whether one of the groups is an admin group, or Arvados says so.
     pub is_admin: bool,
     /// The person's uuid in Arvados, where it is known.
-    pub arvados_user: Option<Box<str>>,
+    pub other_id: Option<Box<str>>,
     /// Sorted for binary search on every request.
     groups: Box<[GroupName]>,
     /// The identity headers, computed once.
@@ -77,7 +77,7 @@ impl Principal {
             email: email.map(Into::into),
             preferred_username: preferred_username.map(Into::into),
             is_admin: false,
-            arvados_user: None,
+            other_id: None,
             groups: sorted.into(),
             headers,
         };
@@ -87,7 +87,7 @@ impl Principal {
 
     /// Whether the text is the person's subject or uuid in Arvados.
     pub fn is_identified_by(&self, name: &str) -> bool {
-        *self.subject == *name || self.arvados_user.as_deref() == Some(name)
+        *self.subject == *name || self.other_id.as_deref() == Some(name)
     }
 
     /// The same person without groups, for when they are unknown.

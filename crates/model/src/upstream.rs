@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, path::Path, sync::Arc};
 
-use super::container::ContainerGateway;
+use super::attested::AttestedUpstream;
 
 /// The connection to an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ pub enum UpstreamScheme {
     /// Plain HTTP/1.1 to the ready pods of a Kubernetes Service. The host is its name, and is never
     /// resolved.
     Pods(Arc<[SocketAddr]>),
-    /// HTTP/1.1 in TLS to the gateway of an Arvados container, with mutual authentication.
-    Container(Arc<ContainerGateway>),
+    /// HTTP/1.1 in TLS, with a proof over HTTP in place of a certificate authority.
+    Attested(Arc<dyn AttestedUpstream>),
 }
 
 /// The HTTP version of an app.
@@ -60,7 +60,7 @@ impl Upstream {
             UpstreamScheme::Http
             | UpstreamScheme::Https
             | UpstreamScheme::Pods(_)
-            | UpstreamScheme::Container(_) => Some(Upstream {
+            | UpstreamScheme::Attested(_) => Some(Upstream {
                 port,
                 ..self.clone()
             }),
@@ -70,7 +70,7 @@ impl Upstream {
     /// Scheme and authority, as in an `Origin` header.
     pub fn origin(&self) -> String {
         let scheme = match self.scheme {
-            UpstreamScheme::Https | UpstreamScheme::Container(_) => "https",
+            UpstreamScheme::Https | UpstreamScheme::Attested(_) => "https",
             UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => "http",
         };
         format!("{scheme}://{}", self.authority())
@@ -91,7 +91,7 @@ impl Upstream {
                 UpstreamScheme::Http
                 | UpstreamScheme::Https
                 | UpstreamScheme::Pods(_)
-                | UpstreamScheme::Container(_),
+                | UpstreamScheme::Attested(_),
                 port,
             ) => {
                 format!("{host}:{port}")
@@ -105,7 +105,7 @@ impl fmt::Display for Upstream {
         let scheme = match &self.scheme {
             UpstreamScheme::Http | UpstreamScheme::Pods(_) => "http",
             UpstreamScheme::Https => "https",
-            UpstreamScheme::Container(_) => "container",
+            UpstreamScheme::Attested(_) => "attested",
             UpstreamScheme::Unix(path) => return write!(f, "unix:{}", path.display()),
         };
         write!(f, "{scheme}://{}", self.authority())

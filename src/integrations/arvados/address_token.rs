@@ -5,17 +5,16 @@
 
 use http::uri::PathAndQuery;
 
-use super::tokens::form;
+use super::{container_gateway::container_of, query_token, tokens::form};
 use crate::{
     catalog::lookup::Lookup,
-    incoming::query,
     model::{access::Access, arrival::AddressToken, secret::Secret},
 };
 
 /// Removes the token from a target that leads to a container, or may lead to one.
 pub fn strip(target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken> {
     let is_public = match lookup {
-        Lookup::App(app) if app.container().is_some() => app.spec.access == Access::Public,
+        Lookup::App(app) if container_of(app).is_some() => app.spec.access == Access::Public,
         Lookup::Unknown | Lookup::Unassigned | Lookup::Unavailable => false,
         Lookup::App(_) | Lookup::Site | Lookup::Malformed => return None,
     };
@@ -23,7 +22,7 @@ pub fn strip(target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken>
     let mut found: Option<AddressToken> = None;
     let mut kept = Vec::new();
     for pair in query.split('&') {
-        match query::token_of(pair).filter(|token| !is_public || form(token).is_some()) {
+        match query_token::token_of(pair).filter(|token| !is_public || form(token).is_some()) {
             Some(token) => {
                 found = Some(match found {
                     None => AddressToken::One(Secret::new(token)),
@@ -54,12 +53,10 @@ pub fn strip(target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken>
 mod tests {
     use std::{sync::Arc, time::Duration};
 
-    use http::HeaderValue;
-
     use super::*;
+    use crate::integrations::arvados::container_gateway::ContainerGateway;
     use crate::model::{
         app::{App, AppId, AppSpec, Upstream, UpstreamScheme},
-        container::ContainerGateway,
         uuid::Uuid,
     };
 
@@ -68,13 +65,8 @@ mod tests {
 
     fn container(access: Access) -> Lookup {
         let uuid = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
-        let gateway = ContainerGateway {
-            container: uuid,
-            port: HeaderValue::from_static("80"),
-            uuid: HeaderValue::from_static("zzzzz-dz642-xqhgmzqm1tyc3bs"),
-            key: Secret::new("key"),
-        };
-        let scheme = UpstreamScheme::Container(Arc::new(gateway));
+        let gateway = ContainerGateway::new(uuid, 80, Secret::new("key"));
+        let scheme = UpstreamScheme::Attested(Arc::new(gateway));
         let upstream = Upstream {
             scheme,
             host: "10.0.0.1".into(),

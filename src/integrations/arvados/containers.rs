@@ -12,12 +12,13 @@ use std::{
 };
 
 use futures_util::future::{BoxFuture, FutureExt};
-use http::{HeaderValue, uri::PathAndQuery};
+use http::uri::PathAndQuery;
 use tokio::runtime::Handle;
 
 use super::{
     ArvadosSettings, UNKNOWN, address_token,
     client::{ApiError, SystemClient},
+    container_gateway::{ContainerGateway, container_of},
     kept::{Kept, Policy, Unavailable},
     proof,
     records::{ContainerRecord, PublishedRecord},
@@ -29,7 +30,6 @@ use crate::{
         app::{App, AppId, AppSpec, AppState, Upstream, UpstreamScheme},
         arrival::AddressToken,
         clock::Clock,
-        container::ContainerGateway,
         lookup_limit::LookupLimit,
         secret::Secret,
         uuid::{Uuid, UuidKind},
@@ -326,16 +326,10 @@ impl Containers {
             (_, _) => AppState::Starting,
         };
         let (host, gateway_port) = address.unwrap_or_default();
-        let gateway = ContainerGateway {
-            container,
-            port: HeaderValue::from(port),
-            // Letters, digits and dashes can stand in a header.
-            uuid: HeaderValue::from_str(container.as_str())
-                .unwrap_or_else(|_| HeaderValue::from_static("")),
-            key: proof::key(&self.root_token, &container),
-        };
+        let key = proof::key(&self.root_token, &container);
+        let gateway = ContainerGateway::new(container, port, key);
         let upstream = Upstream {
-            scheme: UpstreamScheme::Container(Arc::new(gateway)),
+            scheme: UpstreamScheme::Attested(Arc::new(gateway)),
             host,
             port: gateway_port,
         };
@@ -371,8 +365,8 @@ impl Resolver for Containers {
     }
 
     fn still_published(&self, app: &Arc<App>) -> Option<Option<Arc<App>>> {
-        let gateway = app.container()?;
-        Some(match self.last_known_port(&gateway.container, app.id()) {
+        let container = container_of(app)?;
+        Some(match self.last_known_port(&container, app.id()) {
             Some(now) => now.filter(|now| now.spec.state == AppState::Running),
             // Evicted for containers that are used more often: no change is known.
             None => Some(app.clone()),

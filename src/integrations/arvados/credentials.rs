@@ -7,6 +7,7 @@ use futures_util::future::{FutureExt, LocalBoxFuture};
 use http::HeaderValue;
 
 use super::{
+    container_gateway::container_of,
     kept::Unavailable,
     tokens::{self, ArvadosTokens, Form},
 };
@@ -39,7 +40,7 @@ impl ArvadosCredentials {
     }
 
     async fn identify_at_container(&self, evidence: &Evidence<'_>) -> Option<Identified> {
-        evidence.app?.container()?;
+        container_of(evidence.app?)?;
         if let Some(identified) = self.by_authorization(evidence).await {
             return Some(identified);
         }
@@ -81,7 +82,7 @@ impl ArvadosCredentials {
         let mut proved: Option<Identified> = None;
         for token in evidence
             .cookies?
-            .arvados
+            .credential
             .iter()
             .filter_map(tokens::of_cookie)
         {
@@ -133,7 +134,7 @@ impl CredentialSource for ArvadosCredentials {
     }
 
     fn began(&self, sign_in: &SignIn) -> bool {
-        sign_in.tokens.arvados.is_some()
+        sign_in.tokens.source_token.is_some()
     }
 
     fn recheck(&self, sign_in: &Arc<SignIn>) {
@@ -145,7 +146,7 @@ impl CredentialSource for ArvadosCredentials {
         let token = tokens::of_authorization(authorization.as_bytes());
         let is_ours =
             |(token, form): (&str, Form)| form == Form::Sure || self.tokens.is_known(token);
-        app.container().is_some() && token.is_some_and(is_ours)
+        container_of(app).is_some() && token.is_some_and(is_ours)
     }
 
     /// A person who may not reach a container learns of it only if they may read its record.
@@ -155,9 +156,9 @@ impl CredentialSource for ArvadosCredentials {
         token: Option<&'r Secret>,
     ) -> LocalBoxFuture<'r, Option<bool>> {
         async move {
-            let gateway = app.container()?;
+            let container = container_of(app)?;
             Some(match token {
-                Some(token) => self.tokens.can_read(token, gateway.container).await,
+                Some(token) => self.tokens.can_read(token, container).await,
                 None => false,
             })
         }
@@ -171,7 +172,7 @@ impl CredentialSource for ArvadosCredentials {
     fn describe<'r>(&'r self, signed_in: &'r mut SignedIn) -> LocalBoxFuture<'r, ()> {
         async move {
             let user = self.tokens.user_of_sign_in(&signed_in.access_token).await;
-            signed_in.principal.arvados_user = user;
+            signed_in.principal.other_id = user;
         }
         .boxed_local()
     }
@@ -180,7 +181,7 @@ impl CredentialSource for ArvadosCredentials {
     /// unavailable, those of other replicas go on: their tokens are still valid.
     fn sign_out<'r>(&'r self, person: &'r Principal) -> LocalBoxFuture<'r, Vec<AppId>> {
         async move {
-            if let Some(user) = &person.arvados_user {
+            if let Some(user) = &person.other_id {
                 self.tokens.sign_out(user).await;
             }
             Vec::new()

@@ -205,7 +205,7 @@ impl ArvadosTokens {
             return Ok(Some(sign_in));
         }
         let tokens = ProviderTokens {
-            arvados: Some(token.clone()),
+            source_token: Some(token.clone()),
             ..ProviderTokens::default()
         };
         Ok(Some(
@@ -217,7 +217,7 @@ impl ArvadosTokens {
     /// that noticed is not kept waiting. A token that no longer holds ends the sign-in; a silent
     /// server changes nothing.
     pub fn recheck(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
-        let Some(token) = sign_in.tokens.arvados.clone() else {
+        let Some(token) = sign_in.tokens.source_token.clone() else {
             return;
         };
         if !sign_in
@@ -280,7 +280,7 @@ impl ArvadosTokens {
             .replication
             .load_by_subject(Some(user), None)
             .await;
-        self.sessions.revoker.revoke_arvados_sign_ins(user);
+        self.sessions.revoker.revoke_source_sign_ins(user);
     }
 
     /// Whose token it was when somebody last asked, without waiting; has it verified again when

@@ -186,14 +186,14 @@ impl TokenRefresh {
 }
 
 impl RefreshOutcome {
-    /// The uuid in Arvados is no claim of the provider's, and stays.
+    /// The id in another system is no claim of the provider's, and stays.
     fn from_claims(
         context: &ProviderContext,
         claims: PersonClaims,
         before: &Principal,
     ) -> RefreshOutcome {
         let mut principal = Principal::new(claims, &context.settings.admin_groups);
-        principal.arvados_user.clone_from(&before.arvados_user);
+        principal.other_id.clone_from(&before.other_id);
         RefreshOutcome::Person(Box::new(principal))
     }
 }

@@ -223,7 +223,7 @@ impl SignInFlow {
                         .map(|token| Arc::new(Secret::new(token.secret().as_str()))),
                 ),
                 session_id: session_id.map(Into::into),
-                arvados: None,
+                source_token: None,
                 console: None,
             },
         })

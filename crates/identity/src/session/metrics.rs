@@ -63,7 +63,7 @@ impl SessionMetrics {
         );
         registry.register(
             "session_store_up",
-            "1 if the shared session store is connected, else 0",
+            "Whether the shared session store is connected (1: yes)",
             metrics.store_up.clone(),
         );
         metrics

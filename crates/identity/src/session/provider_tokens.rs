@@ -15,8 +15,8 @@ pub struct ProviderTokens {
     pub refresh_token: ArcSwapOption<Secret>,
     /// The provider's own session id (`sid`), for back-channel sign-out.
     pub session_id: Option<Box<str>>,
-    /// The Arvados token that started the sign-in; checked again with Arvados.
-    pub arvados: Option<Secret>,
+    /// The token of an integration that started the sign-in; checked again there.
+    pub source_token: Option<Secret>,
     /// The console's token that started the sign-in, or confirmed it last.
     pub console: Option<ConsoleToken>,
 }
@@ -24,6 +24,6 @@ pub struct ProviderTokens {
 impl ProviderTokens {
     /// Whether the sign-in was started by a token of another system and has no cookie of its own.
     pub fn is_for_token(&self) -> bool {
-        self.arvados.is_some() || self.console.is_some()
+        self.source_token.is_some() || self.console.is_some()
     }
 }

@@ -319,7 +319,7 @@ impl SignIn {
         let ProviderTokens {
             id_token,
             refresh_token,
-            arvados,
+            source_token,
             session_id: _,
             console: _,
         } = &self.tokens;
@@ -327,7 +327,7 @@ impl SignIn {
             .load()
             .as_ref()
             .map_or(0, |token| token.expose().len());
-        let tokens = token(id_token) + refresh + token(arvados);
+        let tokens = token(id_token) + refresh + token(source_token);
         // Groups are held twice: sorted, and as a header value.
         u32::try_from(1024 + 2 * groups + tokens).unwrap_or(u32::MAX)
     }

@@ -47,9 +47,9 @@ impl Revoker {
         revoked
     }
 
-    /// Revokes the sign-ins that a person's Arvados tokens have started, in all browsers.
-    pub fn revoke_arvados_sign_ins(&self, subject: &str) {
-        self.revoke_matching(subject, |sign_in| sign_in.tokens.arvados.is_some());
+    /// Revokes the sign-ins that a person's tokens of an integration have started, in all browsers.
+    pub fn revoke_source_sign_ins(&self, subject: &str) {
+        self.revoke_matching(subject, |sign_in| sign_in.tokens.source_token.is_some());
     }
 
     /// Revokes the sign-ins that a person's console tokens have started, in all browsers. Returns

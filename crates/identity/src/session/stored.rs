@@ -27,7 +27,8 @@ pub(crate) struct StoredSignIn {
     id_token: Option<String>,
     refresh_token: Option<String>,
     session_id: Option<String>,
-    arvados: Option<String>,
+    #[serde(rename = "arvados")]
+    source_token: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +39,8 @@ struct StoredPerson {
     preferred_username: Option<String>,
     groups: Vec<String>,
     is_admin: bool,
-    arvados_user: Option<String>,
+    #[serde(rename = "arvados_user")]
+    other_id: Option<String>,
 }
 
 /// An app session; the writer stores its sign-in beside it.
@@ -69,7 +71,7 @@ impl StoredSignIn {
             id_token,
             refresh_token,
             session_id,
-            arvados,
+            source_token,
             console,
         } = &sign_in.tokens;
         if console.is_some() {
@@ -91,7 +93,7 @@ impl StoredSignIn {
                     .map(|group| group.as_str().to_owned())
                     .collect(),
                 is_admin: person.is_admin,
-                arvados_user: person.arvados_user.as_deref().map(str::to_owned),
+                other_id: person.other_id.as_deref().map(str::to_owned),
             },
             id_token: text(id_token),
             refresh_token: refresh_token
@@ -99,7 +101,7 @@ impl StoredSignIn {
                 .as_ref()
                 .map(|token| token.expose().to_owned()),
             session_id: session_id.as_deref().map(str::to_owned),
-            arvados: text(arvados),
+            source_token: text(source_token),
         })
     }
 
@@ -117,7 +119,7 @@ impl StoredSignIn {
             preferred_username,
             groups,
             is_admin,
-            arvados_user,
+            other_id,
         } = self.person;
         let groups = groups
             .iter()
@@ -132,13 +134,13 @@ impl StoredSignIn {
         };
         let mut person = Principal::new(claims, &[]);
         person.is_admin = is_admin;
-        person.arvados_user = arvados_user.map(Into::into);
+        person.other_id = other_id.map(Into::into);
         let refresh_token = self.refresh_token.map(|token| Arc::new(Secret::new(token)));
         let tokens = ProviderTokens {
             id_token: self.id_token.map(Secret::new),
             refresh_token: ArcSwapOption::from(refresh_token),
             session_id: self.session_id.map(Into::into),
-            arvados: self.arvados.map(Secret::new),
+            source_token: self.source_token.map(Secret::new),
             console: None,
         };
         (Arc::new(person), tokens)

@@ -241,7 +241,7 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
             .is_some()
     );
     let tokens = ProviderTokens {
-        arvados: Some(crate::model::secret::Secret::new("v2/token")),
+        source_token: Some(crate::model::secret::Secret::new("v2/token")),
         ..ProviderTokens::default()
     };
     let by_token =
