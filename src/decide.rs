@@ -10,10 +10,12 @@ pub mod head;
 pub mod labels;
 pub mod locate;
 pub mod reason;
+pub mod target;
 pub mod tenant;
 
 pub use authorize::authorize;
-pub use decision::{Decision, Redirect, RedirectReason, Refusal};
+pub use decision::{Decision, Redirect, Refusal};
 pub use head::head;
-pub use locate::{Target, locate};
+pub use locate::{check_tenant, locate};
 pub use reason::Reason;
+pub use target::Target;

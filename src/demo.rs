@@ -15,7 +15,7 @@ use crate::{
     settings,
 };
 use apps::SampleApp;
-use provider::{Provider, RegisteredClient};
+use provider::{DemoProvider, RegisteredClient};
 
 /// Options of the demo.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// When a port is not available.
 pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDemo, StartError> {
-    // Provider and site need the port number, so port 0 is resolved first.
+    // DemoProvider and site need the port number, so port 0 is resolved first.
     let port = match demo.listen.port() {
         0 => std::net::TcpListener::bind(demo.listen)?
             .local_addr()?
@@ -73,7 +73,7 @@ pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDe
         post_logout_redirect_uris: vec![format!("{site}/apps/")],
         backchannel_logout_uri: None,
     };
-    let provider = Provider::start(client.clone(), Clock::system()).await?;
+    let provider = DemoProvider::start(client.clone(), Clock::system()).await?;
     let mut text = format!(
         "[listen]\naddress = \"{listen}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [site]\nurl = \"{site}\"\napps_domain = \"localhost\"\n[identity]\nissuer = \"{}\"\nclient_id = \"{CLIENT_ID}\"\nclient_secret = \"{}\"\n[log]\nrequests = {}\n",

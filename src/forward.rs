@@ -6,12 +6,13 @@
 
 pub mod app_tls;
 mod attestation;
-pub mod bare_path;
 pub mod body;
 pub mod body_rate;
+pub mod cached_headers;
 mod connect;
 mod download;
 pub mod fault;
+mod header_fate;
 mod http_handshake;
 pub mod inline_connection;
 pub mod interim;
@@ -19,19 +20,20 @@ pub mod metrics;
 mod outgoing;
 pub mod pool;
 pub mod pooled;
+mod request;
 pub mod request_headers;
 pub mod response_headers;
 mod sender;
 pub mod set_cookie;
 mod settings;
-pub mod standing_headers;
 mod timer;
+pub mod trailing_slash;
 pub mod tunnel;
-pub mod upgrade;
 mod upload;
 mod upstream_connection;
 mod upstream_stream;
 pub mod websocket_frames;
+pub mod websocket_handshake;
 
 use std::{rc::Rc, time::Duration};
 
@@ -43,8 +45,8 @@ use crate::{
     model::{
         app::Protocol,
         arrival::{Framing, RequestClass},
+        concurrency_limit::Slot,
         grpc::GrpcCall,
-        load::Slot,
     },
     session::usage::Usage,
 };
@@ -54,8 +56,9 @@ use fault::Fault;
 pub use outgoing::Outgoing;
 use pool::Pool;
 use pooled::{PooledConnection, SendError};
+use request::assemble;
 pub use settings::ForwardSettings;
-use upgrade::Handshake;
+use websocket_handshake::Handshake;
 
 /// Longest deadline of a gRPC call, whatever its client says.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -114,7 +117,7 @@ impl Forwarder {
         let (status, headers) = forwarded.head_mut();
         let (app, site) = (outgoing.permit.app(), outgoing.site);
         if status.is_redirection() {
-            bare_path::learn(outgoing.permit, headers, &outgoing.origin());
+            trailing_slash::learn(outgoing.permit, headers, &outgoing.origin());
         }
         response_headers::rewrite(headers, app, site);
         Ok(forwarded)
@@ -152,7 +155,7 @@ impl Forwarder {
         } else {
             (Upload::empty(), UploadState::none())
         };
-        let request = outgoing.assemble(target, upload)?;
+        let request = assemble(outgoing, target, upload)?;
         let mut sent = match pooled.send(request, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
@@ -180,10 +183,10 @@ impl Forwarder {
         outgoing: &Outgoing<'_, '_>,
         target: PathAndQuery,
     ) -> Result<Forwarded, Fault> {
-        let request = outgoing.assemble(target, Upload::empty())?;
+        let request = assemble(outgoing, target, Upload::empty())?;
         let app = outgoing.permit.app();
         let (key, holder) = (outgoing.pool_key(), outgoing.holder());
-        match upgrade::handshake(&self.pool, app, key, holder, request).await? {
+        match websocket_handshake::handshake(&self.pool, app, key, holder, request).await? {
             Handshake::Switched {
                 head,
                 upstream,
@@ -249,7 +252,7 @@ impl Forwarder {
                 fault: Fault::DiedUnanswered,
                 unsent: None,
             } if outgoing.request.arrival.is_safe_to_repeat() => {
-                outgoing.assemble(outgoing.target()?, Upload::empty())?
+                assemble(outgoing, outgoing.target()?, Upload::empty())?
             }
             SendError {
                 fault,

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::{
+    body_budget::FormBudget,
     caller::Callers,
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
-    form_budget::FormBudget,
     forward::{ForwardSettings, metrics::ForwardMetrics},
     identity::{oidc::Oidc, rechecks::Rechecks},
     model::{clock::Clock, policy_changes::PolicyChanges},

@@ -1,46 +1,36 @@
 //! One request from its head to its answer.
 //!
 //! [`Handler::handle`] is the request, read aloud: parse, look up, identify, authorize, forward.
-//! Anything that ends it early is a [`Decision`], which [`Handler::serve`] has rendered by `respond`
-//! and logged, once, at the end.
+//! Anything that ends it early is a [`Decision`], which [`Handler::serve`] has rendered by
+//! `respond` and logged, once, at the end.
 
-mod conclude;
+mod client_tunnel;
 pub mod connection;
+mod local_response;
+mod progress;
 mod relay;
 mod request_id;
 mod resend;
 pub mod service;
-mod tunnel;
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc};
 
-use http::{HeaderValue, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderValue, Request, Response, header};
 use http_body_util::Either;
-use hyper::{
-    body::{Body, Incoming},
-    upgrade::OnUpgrade,
-};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use crate::{
     access_log::{AccessLog, Entry, RequestStart, TRACEPARENT, Transfer},
-    authorize::Grounds,
-    caller::Identified,
-    catalog::snapshot::Snapshot,
-    decide::{
-        self, Decision,
-        labels::{DecisionLabel, LogReason, Outcome},
-    },
-    forward::{Forwarder, body::Source, pool::Pool},
+    decide::{self, Decision},
+    forward::{Forwarder, pool::Pool},
     gateway::Gateway,
-    incoming::{self, IncomingRequest},
-    model::{app::App, client::Client, principal::Principal},
+    incoming::{self},
     respond::{self, body::ReplyBody},
     streams::Streams,
 };
-use conclude::conclude_malformed;
 use connection::HttpExchange;
+use progress::{ClientSide, Concluded, Context, Progress, Reply};
 use request_id::RequestIds;
-use tunnel::Tunnel;
 
 /// What one data thread has for itself. Nothing in it is shared or locked.
 pub struct Handler {
@@ -51,50 +41,6 @@ pub struct Handler {
     ids: RequestIds,
     /// `Strict-Transport-Security` of the site, which does not change.
     hsts: Option<HeaderValue>,
-}
-
-/// An answer of the app.
-enum Reply {
-    Answer(Response<ReplyBody>),
-    Tunnel(Box<Tunnel>),
-}
-
-/// What is known of a request so far: the answer is rendered and logged from it at the end.
-#[derive(Default)]
-struct Progress<'h> {
-    request: Option<IncomingRequest<'h>>,
-    app: Option<Arc<App>>,
-    caller: Option<Identified>,
-    answer: AnswerFacts,
-}
-
-/// What the answer needs that no later step knows.
-#[derive(Default)]
-struct AnswerFacts {
-    person: Option<Arc<Principal>>,
-    /// Names the tenant of the address to a browser that does not know it yet.
-    tenant_cookie: Option<HeaderValue>,
-    /// Cookies to set, whatever the app answers.
-    cookies: Vec<HeaderValue>,
-    /// The time until the head of the app's answer.
-    upstream: Option<Duration>,
-    /// Why the request was permitted.
-    grounds: Option<Grounds>,
-}
-
-/// The client's side of one request: its body, and its connection once it is upgraded.
-struct ClientSide {
-    body: Source,
-    upgrade: Option<OnUpgrade>,
-}
-
-/// One request as it came: what every step may need beside the parsed head.
-struct Context<'h> {
-    parts: &'h Parts,
-    snapshot: &'h Snapshot,
-    exchange: &'h HttpExchange,
-    id: HeaderValue,
-    client: Client,
 }
 
 impl Handler {
@@ -191,7 +137,7 @@ impl Handler {
         let concluded = match handled {
             Ok(reply) => Concluded::relayed(reply, progress.answer.grounds),
             Err(decision) => match progress.request.take() {
-                None => conclude_malformed(&decision, &context),
+                None => self.conclude_malformed(&decision, &context),
                 Some(mut request) => {
                     let concluding =
                         self.conclude(decision, &mut request, side, &context, &mut progress);
@@ -246,57 +192,5 @@ impl Handler {
                 tunnel.start(entry, exchange)
             }
         }
-    }
-}
-
-impl<'h> Context<'h> {
-    /// The parsed head.
-    fn parse(&self, side: &Option<ClientSide>) -> Result<IncomingRequest<'h>, Decision> {
-        let site = self.snapshot.site();
-        let ends = side.as_ref().is_none_or(|side| side.body.is_end_stream());
-        let headers = &self.parts.headers;
-        let ingress = self.exchange.connection.ingress(headers);
-        let arrival = decide::head(self.parts, ends, site, ingress)?;
-        let id = self.id.clone();
-        Ok(IncomingRequest::new(
-            arrival,
-            headers,
-            site,
-            id,
-            self.client,
-        ))
-    }
-}
-
-/// What came of a request: the answer, and what the access log says of it.
-struct Concluded {
-    reply: Reply,
-    decision: DecisionLabel,
-    reason: LogReason,
-    outcome: Option<Outcome>,
-}
-
-impl Concluded {
-    /// An answer of the app.
-    fn relayed(reply: Reply, grounds: Option<Grounds>) -> Concluded {
-        Concluded {
-            reply,
-            decision: DecisionLabel::Allow,
-            reason: grounds.map_or(LogReason::SavedForm, LogReason::Grounds),
-            outcome: None,
-        }
-    }
-
-    fn status(&self) -> StatusCode {
-        match &self.reply {
-            Reply::Answer(response) => response.status(),
-            Reply::Tunnel(_) => StatusCode::SWITCHING_PROTOCOLS,
-        }
-    }
-}
-
-impl From<Response<ReplyBody>> for Reply {
-    fn from(response: Response<ReplyBody>) -> Reply {
-        Reply::Answer(response)
     }
 }

@@ -26,7 +26,7 @@ pub mod forward;
 pub mod decide;
 pub mod integrations;
 
-pub mod form_budget;
+pub mod body_budget;
 
 pub mod gateway;
 

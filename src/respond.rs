@@ -1,27 +1,29 @@
-//! The one place where decisions become HTTP responses: pages for people, problem+json for programs,
-//! with a reason and a request id for both.
+//! The one place where decisions become HTTP responses: pages for people, problem+json for
+//! programs, with a reason and a request id for both.
 //!
 //! Invariant: nothing here decides; no other room makes a response of our own.
 
 mod audience;
 pub mod body;
 pub mod endpoint;
-mod problem;
+mod error_response;
+mod http_response;
 mod refusal;
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::{
     decide::{Refusal, labels::SignInProblem},
     forward::fault::Fault,
     model::{app::App, vhost::VirtualHost},
-    pages::{Page, Policy},
     saved_form::page::SavedFormPage,
 };
 pub use audience::Audience;
 use body::ReplyBody;
 use endpoint::{Content, EndpointReply};
-use problem::{Problem, render};
+use error_response::{Problem, render};
+pub use http_response::{append_cookies, capitalised, redirect};
+use http_response::{clear_site_data, empty, json, page, raw, script};
 
 /// The answer to a refused request.
 pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Response<ReplyBody> {
@@ -36,19 +38,6 @@ pub fn fault(
     id: &HeaderValue,
 ) -> Response<ReplyBody> {
     refusal::fault(fault, app, audience, id)
-}
-
-/// A redirect to an address of ours, or to the provider.
-pub fn redirect(status: StatusCode, location: &str) -> Response<ReplyBody> {
-    match HeaderValue::from_str(location) {
-        Ok(location) => {
-            let mut response = raw(status, ReplyBody::whole(""));
-            response.headers_mut().insert(header::LOCATION, location);
-            response
-        }
-        // Every location is made of checked parts.
-        Err(_) => raw(StatusCode::INTERNAL_SERVER_ERROR, ReplyBody::whole("")),
-    }
 }
 
 /// Back to the same address, after the browser cleared what the last tenant stored.
@@ -88,7 +77,7 @@ pub fn endpoint(
             retry,
         } => sign_in_problem(problem, &sentence, retry, audience, id),
         Content::Page(content) => page(content),
-        Content::Script(script) => self::script(script),
+        Content::Script(text) => script(text),
         Content::Json(status, body) => json(status, "application/json", &body),
         Content::Empty { frame_ancestor } => empty(frame_ancestor),
         Content::PodLog(body) => {
@@ -145,16 +134,6 @@ pub fn form_not_saved(
     response
 }
 
-/// Adds cookies to an answer, in this order.
-pub fn append_cookies(
-    response: &mut Response<ReplyBody>,
-    lines: impl IntoIterator<Item = HeaderValue>,
-) {
-    for line in lines {
-        response.headers_mut().append(header::SET_COOKIE, line);
-    }
-}
-
 fn sign_in_problem(
     problem: SignInProblem,
     sentence: &str,
@@ -189,90 +168,4 @@ fn sign_in_problem(
             .insert(header::RETRY_AFTER, retry_after);
     }
     response
-}
-
-fn page(page: Page) -> Response<ReplyBody> {
-    let mut response = raw(page.status, ReplyBody::whole(page.html));
-    let headers = response.headers_mut();
-    let html = HeaderValue::from_static("text/html; charset=utf-8");
-    headers.insert(header::CONTENT_TYPE, html);
-    headers.insert(header::CONTENT_SECURITY_POLICY, page.policy.to_header());
-    // With `no-referrer` a browser sends `Origin: null` with the sign-out form, as it does for a
-    // form of an app.
-    headers.insert(
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("same-origin"),
-    );
-    match page.policy {
-        Policy::Plain { .. } | Policy::Waiting { .. } => {
-            let opener = HeaderName::from_static("cross-origin-opener-policy");
-            headers.insert(opener, HeaderValue::from_static("same-origin"));
-        }
-        // It talks to the page that opened its window; an opener policy would separate the two.
-        Policy::Script(_) | Policy::Forms(_) => {}
-    }
-    response
-}
-
-fn script(script: &'static str) -> Response<ReplyBody> {
-    let mut response = raw(StatusCode::OK, ReplyBody::whole(script));
-    let headers = response.headers_mut();
-    let javascript = HeaderValue::from_static("text/javascript; charset=utf-8");
-    headers.insert(header::CONTENT_TYPE, javascript);
-    let an_hour = HeaderValue::from_static("public, max-age=3600");
-    headers.insert(header::CACHE_CONTROL, an_hour);
-    response
-}
-
-fn json(status: StatusCode, kind: &'static str, body: &serde_json::Value) -> Response<ReplyBody> {
-    let mut response = raw(status, ReplyBody::whole(body.to_string()));
-    let kind = HeaderValue::from_static(kind);
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
-}
-
-fn empty(frame_ancestor: Option<String>) -> Response<ReplyBody> {
-    let mut response = raw(StatusCode::OK, ReplyBody::whole(""));
-    let policy = frame_ancestor
-        .map(|origin| format!("default-src 'none'; frame-ancestors {origin}"))
-        .and_then(|policy| HeaderValue::try_from(policy).ok());
-    if let Some(policy) = policy {
-        response
-            .headers_mut()
-            .insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    response
-}
-
-/// What all our answers have in common: not stored, not sniffed, no referrer.
-fn raw(status: StatusCode, body: ReplyBody) -> Response<ReplyBody> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers.insert(
-        header::REFERRER_POLICY,
-        HeaderValue::from_static("no-referrer"),
-    );
-    response
-}
-
-fn clear_site_data(response: &mut Response<ReplyBody>, what: &'static str) {
-    let name = HeaderName::from_static("clear-site-data");
-    response
-        .headers_mut()
-        .insert(name, HeaderValue::from_static(what));
-}
-
-/// The text with a capital first letter.
-pub fn capitalised(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next();
-    first.map_or_else(String::new, |first| {
-        first.to_uppercase().chain(characters).collect()
-    })
 }

@@ -19,7 +19,7 @@ pub use error::StartError;
 pub use running::Running;
 
 use crate::{
-    form_budget::FormBudget,
+    body_budget::FormBudget,
     forward::{ForwardSettings, metrics::ForwardMetrics},
     gateway::{
         Gateway,

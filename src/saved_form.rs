@@ -1,7 +1,7 @@
 //! Forms that survive an expired session. A form that comes too late is saved in the page that asks
 //! the person to sign in ([`SavedForms::save`]). From there it comes again to the same address,
-//! marked, and is opened ([`SavedForms::open`]); it goes to the app only for the person who wrote it
-//! ([`SavedForm::check_sender`]), once ([`SavedForms::spend`]).
+//! marked, and is opened ([`SavedForms::open`]); it goes to the app only for the person who wrote
+//! it ([`SavedForm::check_sender`]), once ([`SavedForms::spend`]).
 
 pub mod page;
 pub mod sealed;
@@ -13,12 +13,13 @@ use http::{StatusCode, uri::PathAndQuery};
 use http_body_util::{Either, Full};
 
 use crate::{
+    body_budget::{Collected, FormBudget, Reserved},
     decide::{Reason, Refusal, locate::MAX_SEALED_FORM},
-    form_budget::{Collected, FormBudget, Reserved},
     forward::{body::Source, fault::Fault},
     incoming::{IncomingRequest, form::form_value},
     model::{
-        app::App, arrival::Framing, caller::Caller, clock::Clock, load::Holder, vhost::VirtualHost,
+        app::App, arrival::Framing, caller::Caller, clock::Clock, concurrency_limit::Holder,
+        vhost::VirtualHost,
     },
     session::{
         Sessions,
@@ -68,7 +69,7 @@ pub enum Saved {
     /// It is in this page.
     Page(SavedFormPage),
     /// It could not be saved: too large, no form, or too many at once.
-    NotSaved,
+    Unsavable,
     /// The client's session did not expire lately: the plain refusal.
     Unknown,
 }
@@ -99,7 +100,7 @@ impl SavedForms<'_> {
             return Saved::Unknown;
         };
         let Some(body) = self.collect_text(request, body, &person).await else {
-            return Saved::NotSaved;
+            return Saved::Unsavable;
         };
         let arrival = &request.arrival;
         let form = SealedForm {
@@ -117,7 +118,7 @@ impl SavedForms<'_> {
                 app: app.title().to_owned(),
                 sealed,
             }),
-            None => Saved::NotSaved,
+            None => Saved::Unsavable,
         }
     }
 
@@ -140,13 +141,13 @@ impl SavedForms<'_> {
 
     /// Opens a marked request.
     ///
-    /// It is not authorized yet, so it needs a cookie of ours. Its bytes count against the budget of
-    /// the person whose session the cookie names, also if that session expired lately. A session
+    /// It is not authorized yet, so it needs a cookie of ours. Its bytes count against the budget
+    /// of the person whose session the cookie names, also if that session expired lately. A session
     /// that is unknown here (another replica saved the form) counts against the budget of anonymous
     /// clients.
     ///
-    /// # Errors
-    /// When the seal is not ours, for another address, or too old; when too much is being collected.
+    /// # Errors When the seal is not ours, for another address, or too old; when too much is being
+    /// collected.
     pub async fn open(
         &self,
         request: &mut IncomingRequest<'_>,

@@ -1,4 +1,5 @@
-//! Whether an open stream may go on: the rule that a new request would be judged by, at this moment.
+//! Whether an open stream may go on: the rule that a new request would be judged by, at this
+//! moment.
 
 use std::{rc::Rc, sync::Arc};
 

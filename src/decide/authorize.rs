@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{
     decision::{Decision, Refusal},
-    locate::Target,
     reason::Reason,
+    target::Target,
 };
 use crate::{
     authorize::{self, Denied, Permit},
@@ -55,17 +55,17 @@ fn admit(
     let may_be_planted =
         caller.by_shared_cookie && arrival.class == RequestClass::Navigation && site.signs_in;
     if !may_be_planted {
-        return judge(arrival, &caller.caller, destination);
+        return check_access(arrival, &caller.caller, destination);
     }
-    judge(arrival, &caller.caller, destination.clone())
-        .or_else(|_| judge(arrival, &Caller::Anonymous, destination))
+    check_access(arrival, &caller.caller, destination.clone())
+        .or_else(|_| check_access(arrival, &Caller::Anonymous, destination))
 }
 
 /// Whether this caller may reach the destination, by its access rule.
 ///
 /// # Errors
 /// What the caller gets instead of the app.
-pub fn judge(
+pub fn check_access(
     arrival: &Arrival,
     caller: &Caller,
     destination: Destination,

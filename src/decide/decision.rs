@@ -5,9 +5,9 @@ use std::sync::Arc;
 use http::{HeaderValue, StatusCode};
 
 use super::{
-    labels::{DecisionLabel, LogReason},
-    locate::Target,
+    labels::{DecisionLabel, LogReason, RedirectReason},
     reason::Reason,
+    target::Target,
 };
 use crate::{
     authorize::{Denied, Permit},
@@ -66,17 +66,6 @@ pub struct Redirect {
     pub location: String,
     /// Why.
     pub reason: RedirectReason,
-}
-
-/// Why a request is redirected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedirectReason {
-    /// The path has another canonical form, or leads to the launcher or an app's own host.
-    Path,
-    /// The host is the site's other name.
-    Alias,
-    /// The listener only redirects to https.
-    ToHttps,
 }
 
 /// A refusal and its reason.

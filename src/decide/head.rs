@@ -2,7 +2,10 @@
 
 use http::{StatusCode, request::Parts};
 
-use super::decision::{Decision, Redirect, RedirectReason};
+use super::{
+    decision::{Decision, Redirect},
+    labels::RedirectReason,
+};
 use crate::{
     incoming::{self, Malformed, class::prefers_html, host},
     model::{arrival::Arrival, site::Site},

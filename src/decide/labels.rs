@@ -1,6 +1,6 @@
 //! The words of the access log and the metrics. Nothing decides by them.
 
-use super::{decision::RedirectReason, reason::Reason};
+use super::reason::Reason;
 use crate::{
     authorize::Grounds, forward::fault::Fault, route::Endpoint, streams::RevocationReason,
 };
@@ -57,6 +57,17 @@ pub enum LogReason {
     SignIn(SignInProblem),
     /// A logout token was not valid.
     BadLogoutToken,
+}
+
+/// Why a request is redirected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedirectReason {
+    /// The path has another canonical form, or leads to the launcher or an app's own host.
+    Path,
+    /// The host is the site's other name.
+    Alias,
+    /// The listener only redirects to https.
+    ToHttps,
 }
 
 /// Why a sign-in did not succeed.

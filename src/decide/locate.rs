@@ -5,8 +5,10 @@ use std::sync::Arc;
 use http::{Method, StatusCode};
 
 use super::{
-    decision::{Decision, Redirect, RedirectReason, Refusal},
+    decision::{Decision, Redirect, Refusal},
+    labels::RedirectReason,
     reason::Reason,
+    target::Target,
     tenant::{self, TenantCookie},
 };
 use crate::{
@@ -28,40 +30,6 @@ use crate::{
 /// Largest body in which a saved form comes again, in bytes: 64 KiB sealed, as base64 of JSON.
 pub const MAX_SEALED_FORM: usize = 256 * 1024;
 
-/// The app that a request is for, and what its browser knows of the address.
-#[derive(Debug)]
-pub struct Target {
-    /// The app and the target within it.
-    pub destination: Destination,
-    /// Whether the browser knows the app as the tenant of this address.
-    pub tenant: TenantCookie,
-}
-
-impl Target {
-    /// The target, unless the browser has to forget the last tenant of the address first.
-    ///
-    /// # Errors
-    /// [`Decision::ForgetTenant`] where the request can be sent again, else a refusal.
-    pub fn check_tenant(self, arrival: &Arrival) -> Result<Target, Decision> {
-        match self.tenant {
-            TenantCookie::Changed(cookie) if !arrival.sheds_token() => {
-                let app = self.destination.app;
-                if tenant::can_be_repeated(arrival) {
-                    Err(Decision::ForgetTenant { app, cookie })
-                } else {
-                    let reason = Reason::OtherTenant;
-                    Err(Refusal {
-                        reason,
-                        app: Some(app),
-                    }
-                    .into())
-                }
-            }
-            TenantCookie::Unchanged | TenantCookie::First(_) | TenantCookie::Changed(_) => Ok(self),
-        }
-    }
-}
-
 /// The app that the request is for; `lookup` says what is at its virtual host.
 ///
 /// # Errors
@@ -82,7 +50,27 @@ pub fn locate(
     if is_form {
         return Err(Decision::ResendForm(Box::new(target)));
     }
-    target.check_tenant(arrival)
+    check_tenant(target, arrival)
+}
+
+/// The target, unless the browser has to forget the last tenant of the address first.
+///
+/// # Errors
+/// [`Decision::ForgetTenant`] where the request can be sent again, else a refusal.
+pub fn check_tenant(target: Target, arrival: &Arrival) -> Result<Target, Decision> {
+    match target.tenant {
+        TenantCookie::Changed(cookie) if !arrival.sheds_token() => {
+            let app = target.destination.app;
+            if tenant::can_be_repeated(arrival) {
+                Err(Decision::ForgetTenant { app, cookie })
+            } else {
+                let reason = Reason::OtherTenant;
+                let app = Some(app);
+                Err(Refusal { reason, app }.into())
+            }
+        }
+        TenantCookie::Unchanged | TenantCookie::First(_) | TenantCookie::Changed(_) => Ok(target),
+    }
 }
 
 /// Whether the body may be a saved form. A marked request that is none is the app's own: a page

@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// A request without a body, on a connection of its own.
-    pub(super) async fn ask(address: SocketAddr, line: &str, headers: &str) -> String {
+    pub(super) async fn send(address: SocketAddr, line: &str, headers: &str) -> String {
         let request = format!("{line} HTTP/1.1\r\nHost: app\r\nConnection: close\r\n{headers}\r\n");
         exchange(address, request.as_bytes()).await
     }
@@ -184,12 +184,12 @@ mod tests {
         for sample in ALL {
             let address = start(sample, LAUNCHER).await.unwrap();
             assert!(address.ip().is_loopback());
-            let on_its_host = ask(address, "GET /", "").await;
+            let on_its_host = send(address, "GET /", "").await;
             assert!(
                 on_its_host.contains("href=\"http://127.0.0.1:1/apps/\""),
                 "{sample:?}"
             );
-            let page = ask(address, "GET /", "X-Forwarded-Prefix: /apps/x\r\n").await;
+            let page = send(address, "GET /", "X-Forwarded-Prefix: /apps/x\r\n").await;
             assert!(page.starts_with("HTTP/1.1 200 "), "{sample:?}: {page}");
             assert!(
                 page.contains("<style>:root") && page.contains("href=\"../\""),
@@ -226,18 +226,18 @@ mod tests {
         for sample in ALL {
             let address = start(sample, LAUNCHER).await.unwrap();
             assert!(
-                ask(address, "GET /missing", "")
+                send(address, "GET /missing", "")
                     .await
                     .starts_with("HTTP/1.1 404 "),
                 "{sample:?}"
             );
             assert!(
-                ask(address, "DELETE /", "")
+                send(address, "DELETE /", "")
                     .await
                     .starts_with("HTTP/1.1 405 "),
                 "{sample:?}"
             );
-            let head = ask(address, "HEAD /", "").await;
+            let head = send(address, "HEAD /", "").await;
             assert!(
                 head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"),
                 "{sample:?}: {head}"
@@ -250,7 +250,7 @@ mod tests {
         let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
         exchange(address, b"\x16\x03\x01 what is this\r\n\r\n").await;
         assert!(
-            ask(address, "GET /", "")
+            send(address, "GET /", "")
                 .await
                 .contains("This app is public")
         );
@@ -259,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn the_public_app_says_nothing_about_who_asks() {
         let address = start(SampleApp::Hello, LAUNCHER).await.unwrap();
-        let page = ask(address, "GET /", "X-Forwarded-User: ada\r\n").await;
+        let page = send(address, "GET /", "X-Forwarded-User: ada\r\n").await;
         assert!(!page.contains("ada"));
     }
 }

@@ -2,101 +2,31 @@
 //! rotation, userinfo, end-session, back-channel logout. For the demo and the tests; it asks for no
 //! password.
 //!
-//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint; here are its people
-//! and its state. `test_hooks` is for tests alone.
+//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint, `state` holds its
+//! people and tokens. `test_hooks` is for tests alone.
 
+#[cfg(feature = "testing")]
+mod hooks;
 pub mod http;
 pub mod keys;
+mod state;
 #[cfg(feature = "testing")]
 pub mod test_hooks;
 pub mod tokens;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::io;
 
-use serde_json::{Map, Value, json};
+use crate::model::clock::Clock;
+pub use state::{DemoProvider, Person, RegisteredClient};
 
-use crate::{model::clock::Clock, session::cookie::NewId};
-use keys::SigningKey;
-
-/// Codes and tokens that are remembered; the oldest are forgotten first.
-const MAX_REMEMBERED: usize = 10_000;
-
-/// The one client it knows.
-#[derive(Clone, Debug)]
-pub struct RegisteredClient {
-    /// `client_id`.
-    pub id: String,
-    /// `client_secret`.
-    pub secret: String,
-    /// Exact redirect URIs.
-    pub redirect_uris: Vec<String>,
-    /// Exact URIs after signing out.
-    pub post_logout_redirect_uris: Vec<String>,
-    /// Where logout tokens are sent.
-    pub backchannel_logout_uri: Option<String>,
-}
-
-/// A person it knows.
-#[derive(Clone, Debug)]
-pub struct Person {
-    /// The subject, and the name on the button.
-    pub name: &'static str,
-    /// The claims beside `sub`.
-    pub claims: Map<String, Value>,
-}
-
-/// The provider. Cloning gives the same one.
-#[derive(Clone)]
-pub struct Provider(Arc<Inner>);
-
-struct Inner {
-    issuer: String,
-    client: RegisteredClient,
-    clock: Clock,
-    state: Mutex<State>,
-}
-
-/// What changes while it runs.
-struct State {
-    people: BTreeMap<&'static str, Person>,
-    keys: Vec<SigningKey>,
-    codes: HashMap<String, Grant>,
-    refresh: HashMap<String, Refresh>,
-    #[cfg(feature = "testing")]
-    hooks: test_hooks::Hooks,
-}
-
-/// What a code stands for.
-#[derive(Clone, Debug)]
-struct Grant {
-    person: &'static str,
-    nonce: Option<String>,
-    challenge: String,
-    redirect_uri: String,
-    session: String,
-    issued: i64,
-}
-
-/// What a refresh token stands for.
-#[derive(Clone, Debug)]
-struct Refresh {
-    person: &'static str,
-    session: String,
-    used: bool,
-}
-
-impl Provider {
+impl DemoProvider {
     /// Starts it on a free loopback port.
     ///
     /// # Errors
     /// When no port or no key can be had.
-    pub async fn start(client: RegisteredClient, clock: Clock) -> io::Result<Provider> {
+    pub async fn start(client: RegisteredClient, clock: Clock) -> io::Result<DemoProvider> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-        Provider::start_on(listener, client, clock)
+        DemoProvider::start_on(listener, client, clock)
     }
 
     /// Starts it on a given listener; for tests in which it goes away and comes back.
@@ -107,149 +37,10 @@ impl Provider {
         listener: tokio::net::TcpListener,
         client: RegisteredClient,
         clock: Clock,
-    ) -> io::Result<Provider> {
+    ) -> io::Result<DemoProvider> {
         let issuer = format!("http://{}", listener.local_addr()?);
-        let people = [
-            ("alice", ["phusers", "friends"].as_slice()),
-            ("bob", ["friends"].as_slice()),
-            ("carol", ["friends", "guests"].as_slice()),
-        ];
-        let state = State {
-            people: people
-                .into_iter()
-                .map(|(name, groups)| (name, person(name, groups)))
-                .collect(),
-            keys: vec![SigningKey::new()?],
-            codes: HashMap::new(),
-            refresh: HashMap::new(),
-            #[cfg(feature = "testing")]
-            hooks: test_hooks::Hooks::default(),
-        };
-        let provider = Provider(Arc::new(Inner {
-            issuer,
-            client,
-            clock,
-            state: Mutex::new(state),
-        }));
+        let provider = DemoProvider::new(issuer, client, clock)?;
         tokio::spawn(http::serve(provider.clone(), listener));
         Ok(provider)
     }
-
-    /// Its issuer.
-    pub fn issuer(&self) -> &str {
-        &self.0.issuer
-    }
-
-    /// Signs a token with the current key.
-    pub fn sign(&self, header: &Value, claims: &Value) -> String {
-        let state = self.state();
-        state
-            .keys
-            .first()
-            .map_or_else(String::new, |key| key.sign(header, claims))
-    }
-
-    /// An access token for a person, as the token endpoint would give one.
-    pub fn access_token(&self, name: &str) -> String {
-        let now = self.now();
-        let mut claims = self.claims_of(name);
-        claims.insert("iss".into(), self.issuer().into());
-        claims.insert("aud".into(), self.0.client.id.as_str().into());
-        claims.insert("azp".into(), self.0.client.id.as_str().into());
-        claims.insert("iat".into(), now.into());
-        claims.insert("exp".into(), (now + tokens::LIFE).into());
-        self.sign(
-            &json!({"alg": "ES256", "typ": "at+jwt", "kid": self.key_id()}),
-            &Value::Object(claims),
-        )
-    }
-
-    /// The id of the current key.
-    pub fn key_id(&self) -> String {
-        self.state()
-            .keys
-            .first()
-            .map_or_else(String::new, |key| key.id().to_owned())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the lock has said what it had to say.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self) -> i64 {
-        self.0.clock.wall_seconds()
-    }
-
-    fn client(&self) -> &RegisteredClient {
-        &self.0.client
-    }
-
-    #[cfg(feature = "testing")]
-    fn count(&self, endpoint: &'static str) {
-        self.state().hooks.count(endpoint);
-    }
-
-    #[cfg(not(feature = "testing"))]
-    fn count(&self, _endpoint: &'static str) {}
-
-    /// `sub` and everything else that is known of a person.
-    fn claims_of(&self, name: &str) -> Map<String, Value> {
-        let mut claims = self
-            .state()
-            .people
-            .get(name)
-            .map(|person| person.claims.clone())
-            .unwrap_or_default();
-        claims.insert("sub".into(), name.into());
-        claims
-    }
-
-    /// Remembers a code and gives it back.
-    fn new_code(&self, grant: Grant) -> Option<String> {
-        let code = NewId::random().ok()?.as_str().to_owned();
-        let mut state = self.state();
-        if state.codes.len() >= MAX_REMEMBERED {
-            state.codes.clear();
-        }
-        state.codes.insert(code.clone(), grant);
-        Some(code)
-    }
-
-    /// Remembers a refresh token and gives it back.
-    fn new_refresh(&self, person: &'static str, session: String) -> Option<String> {
-        let token = NewId::random().ok()?.as_str().to_owned();
-        let mut state = self.state();
-        if state.refresh.len() >= MAX_REMEMBERED {
-            state.refresh.clear();
-        }
-        state.refresh.insert(
-            token.clone(),
-            Refresh {
-                person,
-                session,
-                used: false,
-            },
-        );
-        Some(token)
-    }
-}
-
-fn person(name: &'static str, groups: &[&str]) -> Person {
-    let mut title = name.to_owned();
-    title[..1].make_ascii_uppercase();
-    let claims = json!({
-        "name": title,
-        "preferred_username": name,
-        "email": format!("{name}@example.com"),
-        "email_verified": true,
-        "groups": groups,
-    });
-    let claims = match claims {
-        Value::Object(claims) => claims,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            Map::new()
-        }
-    };
-    Person { name, claims }
 }

@@ -4,13 +4,13 @@
 use http::StatusCode;
 use serde_json::json;
 
-use super::EndpointCall;
+use super::call::EndpointCall;
 use crate::{
     decide::{Reason, labels::LogReason},
     forward::body::Source,
     identity::oidc::{claims::TokenError, logout::GOOD_FOR},
     incoming::form::form_value,
-    model::load::Holder,
+    model::concurrency_limit::Holder,
     respond::endpoint::{Content, EndpointReply},
     session::replication::error::StoreUnavailable,
 };

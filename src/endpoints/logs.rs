@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use super::{EndpointCall, person_of};
+use super::call::{EndpointCall, person_of};
 use crate::{
     authorize::Grounds,
     cluster::pod_logs::{LogQuery, PodLogError},

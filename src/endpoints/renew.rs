@@ -3,7 +3,7 @@
 
 use http::StatusCode;
 
-use super::{EndpointCall, ticket};
+use super::{call::EndpointCall, ticket};
 use crate::{
     authorize::Denied,
     catalog::lookup::Lookup,

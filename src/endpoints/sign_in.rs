@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::{EndpointCall, ticket};
+use super::{call::EndpointCall, ticket};
 use crate::{
     decide::{
         Reason,
@@ -22,7 +22,7 @@ use crate::{
         endpoint::{Content, EndpointReply},
     },
     return_to,
-    session::{bind::BindHash, cookie},
+    session::{browser_binding::BindHash, cookie},
 };
 
 /// What the start page does: appends the fragment of its address to the one to return to, and goes

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::EndpointCall;
+use super::call::EndpointCall;
 use crate::{
     decide::Reason,
     forward::body::Source,
@@ -13,7 +13,7 @@ use crate::{
     model::{
         app::AppId,
         arrival::{Origin, RequestClass},
-        load::Holder,
+        concurrency_limit::Holder,
         principal::Principal,
         vhost::VirtualHost,
     },
@@ -28,7 +28,7 @@ const MAX_FORM: usize = 16 * 1024;
 
 /// Asks. Only a document navigation gets the page: a script of an app on this origin must not read
 /// its token.
-pub(super) fn ask(call: EndpointCall<'_, '_>) -> EndpointReply {
+pub(super) fn confirmation(call: EndpointCall<'_, '_>) -> EndpointReply {
     if call.request.arrival.class != RequestClass::Navigation {
         return EndpointReply::refuse(Reason::ForeignOrigin);
     }

@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, uri::PathAndQuery};
 
-use super::EndpointCall;
+use super::call::EndpointCall;
 use crate::{
     authorize::{Denied, Permit},
-    decide::{Decision, Reason, Refusal, authorize::judge, labels::LogReason, locate::destination},
+    decide::{
+        Decision, Reason, Refusal, authorize::check_access, labels::LogReason, locate::destination,
+    },
     model::{
         arrival::Arrival,
         caller::{Caller, Credential},
@@ -24,7 +26,7 @@ use crate::{
     return_to,
     route::path::{ENTER, RENEWED},
     session::{
-        bind::{BindHash, is_bind, new_bind},
+        browser_binding::{BindHash, is_bind, new_bind},
         cookie::{self, NoRandomness},
         live::Live,
         record::SignIn,
@@ -188,7 +190,7 @@ async fn authorize_at(
         credential: Credential::Cookie,
     };
     let judged = destination(&arrival, call.snapshot, &lookup)
-        .and_then(|destination| judge(&arrival, &caller, destination));
+        .and_then(|destination| check_access(&arrival, &caller, destination));
     match judged {
         Ok(permit) => Ok(permit),
         Err(Decision::Refuse(refusal) | Decision::SaveForm(refusal)) => Err(refusal),

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
-        load::LoadGuard,
+        concurrency_limit::LoadGuard,
     },
     proxy_protocol,
 };

@@ -25,7 +25,7 @@ use super::{
     upstream_connection::UpstreamConnection,
     upstream_stream::{OpenConnection, UpstreamStream},
 };
-use crate::model::{app::Protocol, load::LoadGuard};
+use crate::model::{app::Protocol, concurrency_limit::LoadGuard};
 
 /// An app of HTTP/2 is pinged this often while requests are active,
 const PING_INTERVAL: Duration = Duration::from_secs(30);

@@ -7,18 +7,19 @@ use std::{
     time::Instant,
 };
 
-use http::{HeaderMap, Request, Uri, Version, header, uri::PathAndQuery, uri::Scheme};
+use http::uri::PathAndQuery;
 
 use super::{
-    body::Upload, fault::Fault, pool::key::PoolKey, request_headers,
-    standing_headers::CachedHeaders,
+    cached_headers::{CachedHeaders, HeaderFacts},
+    fault::Fault,
+    pool::key::PoolKey,
 };
 use crate::{
     authorize::Permit,
     incoming::IncomingRequest,
     model::{
-        app::{Protocol, UpstreamScheme},
-        load::Holder,
+        app::UpstreamScheme,
+        concurrency_limit::Holder,
         site::{Site, WebOrigin},
     },
     peer::Peer,
@@ -52,6 +53,17 @@ impl Outgoing<'_, '_> {
     pub(super) fn holder(&self) -> Holder<'_> {
         let person = self.permit.principal().map(Arc::as_ref);
         Holder::new(person, self.request.client.limit_key)
+    }
+
+    /// What the headers of ours are made of.
+    pub(super) fn facts(&self) -> HeaderFacts<'_> {
+        HeaderFacts {
+            permit: self.permit,
+            site: self.site,
+            vhost: self.request.arrival.vhost,
+            peer: self.peer,
+            client: self.request.client.address,
+        }
     }
 
     /// The origin that the browser sees.
@@ -94,45 +106,4 @@ impl Outgoing<'_, '_> {
         let target = self.permit.destination().upstream_target();
         target.ok_or(Fault::Unsendable)
     }
-
-    /// The request as it is sent. On HTTP/2 the host is part of the address, and the message frames
-    /// itself.
-    ///
-    /// # Errors
-    /// [`Fault::Unsendable`].
-    pub(super) fn assemble(
-        &self,
-        target: PathAndQuery,
-        body: Upload,
-    ) -> Result<Request<Upload>, Fault> {
-        let mut headers = request_headers::build(self);
-        let mut request = Request::new(body);
-        let app = self.permit.app();
-        (*request.version_mut(), *request.uri_mut()) = match app.spec.protocol {
-            Protocol::Http1 => (Version::HTTP_11, Uri::from(target)),
-            Protocol::Http2 => {
-                let uri = absolute(&mut headers, target, &app.spec.upstream.scheme)?;
-                (Version::HTTP_2, uri)
-            }
-        };
-        *request.method_mut() = self.request.arrival.method.clone();
-        *request.headers_mut() = headers;
-        Ok(request)
-    }
-}
-
-fn absolute(
-    headers: &mut HeaderMap,
-    target: PathAndQuery,
-    scheme: &UpstreamScheme,
-) -> Result<Uri, Fault> {
-    let host = headers.remove(header::HOST).ok_or(Fault::Unsendable)?;
-    headers.remove(header::TRANSFER_ENCODING);
-    let scheme = match scheme {
-        UpstreamScheme::Https | UpstreamScheme::Attested(_) => Scheme::HTTPS,
-        UpstreamScheme::Http | UpstreamScheme::Unix(_) | UpstreamScheme::Pods(_) => Scheme::HTTP,
-    };
-    let uri = Uri::builder().scheme(scheme).authority(host.as_bytes());
-    let uri = uri.path_and_query(target).build();
-    uri.map_err(|_| Fault::Unsendable)
 }

@@ -24,7 +24,7 @@ use super::{
 use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
-        load::{Holder, LoadGuard, Slot},
+        concurrency_limit::{Holder, LoadGuard, Slot},
     },
     ops::tls_client,
 };

@@ -5,7 +5,10 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::outgoing::Outgoing;
+use super::{
+    header_fate::{Fate, fate},
+    outgoing::Outgoing,
+};
 use crate::{
     incoming::cookies,
     model::{
@@ -28,7 +31,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
         (Some(host), true) => Some(host),
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
-    let mut out = outgoing.cached.copy_for(outgoing, host);
+    let mut out = outgoing.cached.copy_for(&outgoing.facts(), host);
     let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match fate(name.as_str()) {
@@ -111,92 +114,6 @@ fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
     app.attested()
         .is_some_and(|upstream| upstream.withholds_referer(value.as_bytes()))
 }
-
-enum Fate {
-    Pass,
-    /// Concerns one connection only (RFC 9110 section 7.6.1), or is written anew.
-    Hop,
-    /// A name we set, in any spelling.
-    Ours,
-    Cookie,
-    Authorization,
-}
-
-fn fate(name: &str) -> Fate {
-    match name {
-        "cookie" => Fate::Cookie,
-        "authorization" => Fate::Authorization,
-        "connection"
-        | "keep-alive"
-        // Servers with a CGI interface would set HTTP_PROXY by it, which many libraries obey
-        // (httpoxy, CVE-2016-5385).
-        | "proxy"
-        | "proxy-connection"
-        | "proxy-authenticate"
-        | "proxy-authorization"
-        | "te"
-        | "trailer"
-        | "transfer-encoding"
-        | "upgrade"
-        | "http2-settings"
-        | "expect"
-        | "content-length"
-        | "host" => Fate::Hop,
-        _ if is_forged(name) => Fate::Ours,
-        _ => Fate::Pass,
-    }
-}
-
-/// Whether a field of this name is the client's own to send.
-pub fn passes(name: &HeaderName) -> bool {
-    matches!(fate(name.as_str()), Fate::Pass)
-}
-
-/// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every
-/// byte other than a letter or a digit is read as `-`. CGI, FastCGI and WSGI servers turn a name
-/// into a variable in that way (RFC 3875 section 4.1.18 asks for `-` alone, but some map every such
-/// byte to `_`), so `X~Forwarded~User` would become `HTTP_X_FORWARDED_USER`. Names arrive in lower
-/// case.
-fn is_forged(name: &str) -> bool {
-    if !matches!(name.as_bytes().first(), Some(b'x' | b'f' | b't' | b'c')) {
-        return false;
-    }
-    let mut buffer = [0_u8; 64];
-    // Nothing we set is this long, but a prefix of it decides.
-    let len = name.len().min(buffer.len());
-    for (to, from) in buffer.iter_mut().zip(name.bytes()) {
-        *to = if from.is_ascii_alphanumeric() {
-            from
-        } else {
-            b'-'
-        };
-    }
-    let canonical = &buffer[..len];
-    FAMILIES.iter().any(|family| canonical.starts_with(family)) || EXACT.contains(&canonical)
-}
-
-/// Every name that begins so is ours.
-const FAMILIES: [&[u8]; 5] = [
-    b"x-forwarded-",
-    b"x-auth-request-",
-    b"x-ludgate-",
-    b"x-arvados-authorization",
-    b"x-arvados-container-",
-];
-
-/// Names that are ours as a whole. The two framing fields themselves never get here: only their
-/// misspellings do.
-const EXACT: [&[u8]; 9] = [
-    b"forwarded",
-    b"x-forwarded",
-    b"x-real-ip",
-    b"x-request-id",
-    b"true-client-ip",
-    b"cf-connecting-ip",
-    b"x-cluster-client-ip",
-    b"content-length",
-    b"transfer-encoding",
-];
 
 /// The header names that the client's `Connection` nominates for removal. Names that `fate` decides
 /// are not affected: nobody can have Host, Cookie or our own headers removed.
@@ -281,60 +198,5 @@ fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
         out.remove(header::CONTENT_LENGTH);
         out.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         out.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every byte that a field name may hold and that is neither a letter nor a digit (RFC 9110
-    /// section 5.6.2).
-    const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
-
-    fn is_dropped(name: &str) -> bool {
-        !matches!(fate(name), Fate::Pass)
-    }
-
-    #[test]
-    fn every_spelling_of_a_header_we_set_is_removed() {
-        let families = FAMILIES.iter().flat_map(|family| {
-            let family = std::str::from_utf8(family).expect("ASCII");
-            [
-                family.to_owned(),
-                format!("{family}user"),
-                format!("{family}anything-else"),
-            ]
-        });
-        let exact = EXACT
-            .iter()
-            .map(|name| std::str::from_utf8(name).expect("ASCII").to_owned());
-        for ours in families.chain(exact) {
-            assert!(is_dropped(&ours), "{ours:?}");
-            for separator in SEPARATORS.chars() {
-                let all = ours.replace('-', &separator.to_string());
-                let first = ours.replacen('-', &separator.to_string(), 1);
-                assert!(is_dropped(&all) && is_dropped(&first), "{all:?} {first:?}");
-            }
-        }
-        assert!(is_dropped("proxy"), "httpoxy");
-    }
-
-    #[test]
-    fn a_header_of_somebody_else_passes() {
-        for theirs in [
-            "x-custom",
-            "content-type",
-            "x-forward",
-            "forwarder",
-            "x-csrf-token",
-            "tx",
-            "x-real-ip-2",
-            "proxy-x",
-            "x~custom",
-            "content_type",
-        ] {
-            assert!(!is_dropped(theirs), "{theirs:?}");
-        }
     }
 }

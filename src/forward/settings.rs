@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::load::Limit;
+use crate::model::concurrency_limit::Limit;
 
 /// Deadlines and bounds towards apps.
 #[derive(Clone, Debug)]

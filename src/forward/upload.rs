@@ -15,8 +15,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::{
     body_rate::{BodyRate, TooSlow},
+    header_fate,
     metrics::ForwardMetrics,
-    request_headers,
 };
 use crate::{model::app::Protocol, session::usage::Usage};
 
@@ -295,6 +295,6 @@ fn without_reserved(trailers: HeaderMap) -> HeaderMap {
         Some((last.clone()?, value))
     });
     named
-        .filter(|(name, _)| request_headers::passes(name))
+        .filter(|(name, _)| header_fate::passes(name))
         .collect()
 }

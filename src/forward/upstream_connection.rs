@@ -13,7 +13,7 @@ use super::{
     sender::RequestSender,
     timer::ReusableTimer,
 };
-use crate::model::load::LoadGuard;
+use crate::model::concurrency_limit::LoadGuard;
 
 /// A connection to an app, or a place on one. It stays in one box from its opening to its end,
 /// since every request moves it.

@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::interim::InterimCount;
-use crate::model::load::LoadGuard;
+use crate::model::concurrency_limit::LoadGuard;
 
 /// A stream whose reads are noted. `tokio_util::io::InspectReader` does not fit: too many interim
 /// responses must fail the read.

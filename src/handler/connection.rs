@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request
 use crate::{
     caller::session_memo::SessionMemo,
     decide::head::Ingress,
-    forward::standing_headers::CachedHeaders,
+    forward::cached_headers::CachedHeaders,
     incoming::host::without_port,
     listener::connection::{
         ActiveRequest, ConnectionActivity, ConnectionPermit, Exchange, Exchanges, NewConnection,

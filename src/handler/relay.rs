@@ -5,7 +5,11 @@ use std::{rc::Rc, time::Instant};
 use http::{HeaderValue, Response};
 use hyper::upgrade::OnUpgrade;
 
-use super::{AnswerFacts, ClientSide, Context, Handler, Reply, tunnel::Tunnel};
+use super::{
+    Handler,
+    client_tunnel::Tunnel,
+    progress::{AnswerFacts, ClientSide, Context, Reply},
+};
 use crate::{
     authorize::Permit,
     caller::Identified,

@@ -3,7 +3,11 @@
 
 use http::{HeaderValue, StatusCode, header};
 
-use super::{ClientSide, Concluded, Context, Handler, Progress, Reply, conclude::saved_form_page};
+use super::{
+    Handler,
+    local_response::saved_form_page,
+    progress::{ClientSide, Concluded, Context, Progress, Reply},
+};
 use crate::{
     decide::{self, Decision, Target, labels::Outcome},
     incoming::IncomingRequest,
@@ -65,7 +69,7 @@ impl Handler {
         progress: &mut Progress<'_>,
     ) -> Result<Reply, Ended> {
         let (form, side) = self.open_form(request, side).await?;
-        let target = target.check_tenant(&request.arrival)?;
+        let target = decide::check_tenant(target, &request.arrival)?;
         let app = target.destination.app.clone();
         let answer = &mut progress.answer;
         answer.tenant_cookie = target.tenant.first().cloned();
@@ -139,8 +143,8 @@ fn keep_form(form: Option<&SavedForm>, decision: Decision) -> Ended {
     }
 }
 
-/// The address to which the app redirects a form with its body: a browser would send the seal there.
-/// `None`: no such redirect.
+/// The address to which the app redirects a form with its body: a browser would send the seal
+/// there. `None`: no such redirect.
 fn moved_to(reply: &Reply) -> Option<Option<HeaderValue>> {
     let Reply::Answer(response) = reply else {
         return None;

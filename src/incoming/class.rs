@@ -4,7 +4,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};
 
-use super::{Malformed, names::Names};
+use super::{header_presence::HeaderPresence, malformed::Malformed};
 use crate::model::{
     arrival::{Framing, Origin, Provenance, RequestClass},
     site::Site,
@@ -32,7 +32,7 @@ enum Sent<'h> {
 
 impl<'h> FetchMetadata<'h> {
     /// Reads the headers.
-    pub fn read(headers: &'h HeaderMap, names: Names) -> FetchMetadata<'h> {
+    pub fn read(headers: &'h HeaderMap, names: HeaderPresence) -> FetchMetadata<'h> {
         if !names.fetch {
             return FetchMetadata {
                 site: Sent::No,
@@ -76,7 +76,7 @@ pub fn origin(headers: &HeaderMap, vhost: &VirtualHost, site: &Site) -> Origin {
 /// [`Malformed::Handshake`] for a WebSocket upgrade that no server could accept.
 pub fn classify(
     parts: &Parts,
-    names: Names,
+    names: HeaderPresence,
     fetch: &FetchMetadata<'_>,
     framing: Framing,
 ) -> Result<RequestClass, Malformed> {

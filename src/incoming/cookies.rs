@@ -6,12 +6,13 @@
 
 use http::{HeaderMap, header};
 
-use super::Malformed;
+use super::malformed::Malformed;
 use crate::model::{cookie_names::CookieNames, vhost::VirtualHost};
 
 /// More cookies than this on one request to the site is a broken page or an attack.
 const MAX_COOKIES: usize = 100;
-/// A cookie of ours is 43 bytes, a token of an integration at most 1 KiB; one far longer is neither.
+/// A cookie of ours is 43 bytes, a token of an integration at most 1 KiB; one far longer is
+/// neither.
 const MAX_OURS: usize = 4096;
 /// Cookies of one name that are considered, where the browser protects the name (`__Host-`).
 const MAX_CANDIDATES: usize = 4;

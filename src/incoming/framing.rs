@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Version, header};
 
-use super::Malformed;
+use super::malformed::Malformed;
 use crate::model::arrival::Framing;
 
 /// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`.

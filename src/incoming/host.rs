@@ -4,7 +4,7 @@
 
 use http::{header, request::Parts};
 
-use super::Malformed;
+use super::malformed::Malformed;
 use crate::model::{
     site::{Site, WebOrigin},
     vhost::{self, HostLabel, VirtualHost},

@@ -10,7 +10,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderValue, Method, Version, header, request::Parts};
 use hyper::ext::Protocol;
 
-use super::{Malformed, cookies::strip_blanks};
+use super::{cookies::strip_blanks, malformed::Malformed};
 
 /// Settles the head, of at most so many fields; one of HTTP/1.1 stays as it is.
 ///

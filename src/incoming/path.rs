@@ -3,7 +3,7 @@
 //!
 //! The path is never changed. It is forwarded as it came, or refused.
 
-use super::Malformed;
+use super::malformed::Malformed;
 
 /// Checks the bytes of a request target: a path beginning with `/`, then optionally `?` and a
 /// query.

@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use http::{HeaderMap, HeaderValue, header};
 
 use super::{
-    Malformed,
     cookies::{self, Pair, Presented},
+    malformed::Malformed,
 };
 use crate::model::{arrival::Arrival, client::Client, site::Site};
 

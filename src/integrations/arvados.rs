@@ -9,10 +9,10 @@ pub mod client;
 mod container_gateway;
 pub mod containers;
 pub mod credentials;
-pub mod kept;
-mod proof;
+mod gateway_secret;
 mod query_token;
 pub mod records;
+pub mod stale_cache;
 pub mod tokens;
 
 use std::sync::Arc;

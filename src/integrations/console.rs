@@ -1,9 +1,9 @@
 //! The console's own sign-in as a credential: a cookie with an access token of our issuer, verified
 //! like a bearer token on every request.
 //!
-//! It begins a session that carries the token's expiry. After `recheck` a valid token on the request
-//! proves the session again. Without one the session counts only for apps that are open to everyone
-//! who signs in.
+//! It begins a session that carries the token's expiry. After `recheck` a valid token on the
+//! request proves the session again. Without one the session counts only for apps that are open to
+//! everyone who signs in.
 
 use std::sync::Arc;
 

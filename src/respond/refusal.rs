@@ -3,8 +3,10 @@
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{
-    Audience, ReplyBody,
-    problem::{Problem, render},
+    audience::Audience,
+    body::ReplyBody,
+    error_response::{Problem, render},
+    http_response::capitalised,
 };
 use crate::{
     authorize::Denied,
@@ -145,7 +147,7 @@ pub(super) fn fault(
         | Fault::DiedUnanswered
         | Fault::BadAnswer => "The app does not answer",
     };
-    let sentence = format!("{}.", super::capitalised(&fault.to_string()));
+    let sentence = format!("{}.", capitalised(&fault.to_string()));
     // An app that restarts answers again soon.
     let may_pass = matches!(
         fault.status(),

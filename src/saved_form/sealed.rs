@@ -1,5 +1,5 @@
-//! A form that was sent after its session expired, sealed for the person who wrote it. It is kept in
-//! the page that the person gets, and nowhere else.
+//! A form that was sent after its session expired, sealed for the person who wrote it. It is kept
+//! in the page that the person gets, and nowhere else.
 
 use serde::{Deserialize, Serialize};
 

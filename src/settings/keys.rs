@@ -3,72 +3,14 @@
 
 mod apps;
 mod gateway;
+mod key;
 mod limits;
 mod people;
 
 use std::{collections::HashMap, sync::LazyLock};
 
 pub use apps::PORT_KEYS;
-
-/// The kind of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Any text.
-    Text,
-    /// `true` or `false`.
-    Switch,
-    /// A whole number.
-    Number,
-    /// A duration, such as `30m`.
-    Duration,
-    /// A size in bytes, such as `64KiB`.
-    Size,
-    /// A list of texts.
-    Texts,
-    /// A table of its own.
-    Table,
-}
-
-impl Kind {
-    /// The kind in words, for messages and the reference.
-    pub fn words(self) -> &'static str {
-        match self {
-            Kind::Text => "text",
-            Kind::Switch => "true or false",
-            Kind::Number => "a whole number",
-            Kind::Duration => "a duration such as \"30m\"",
-            Kind::Size => "a size such as \"64KiB\"",
-            Kind::Texts => "a list of texts",
-            Kind::Table => "a table",
-        }
-    }
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// The table of the key.
-    pub section: &'static str,
-    /// Its name.
-    pub name: &'static str,
-    /// The kind of its value.
-    pub kind: Kind,
-    /// The default, as written in TOML; empty: none.
-    pub default: &'static str,
-    /// A value for the printed configuration, as written in TOML.
-    pub example: &'static str,
-    /// One description for the reference. A line of it must not look like TOML (` = `).
-    pub purpose: &'static str,
-}
-
-/// One table of the file.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// Its name.
-    pub name: &'static str,
-    /// One description for the reference. A line of it must not look like TOML (` = `).
-    pub purpose: &'static str,
-}
+pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
 pub const SECTIONS: [Section; 10] = [
@@ -119,24 +61,6 @@ pub const PUBLISHED_PORT: Section = Section {
     name: "apps.published_ports",
     purpose: "One port of an app, at <id>-<port>.<site.apps_domain>: a table under the port's number.",
 };
-
-const fn key(
-    section: &'static str,
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    example: &'static str,
-    purpose: &'static str,
-) -> Key {
-    Key {
-        section,
-        name,
-        kind,
-        default,
-        example,
-        purpose,
-    }
-}
 
 /// Every key in print order, except those of a published port.
 pub fn all() -> impl Iterator<Item = &'static Key> {

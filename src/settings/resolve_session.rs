@@ -15,7 +15,7 @@ use crate::{
     session::{
         self,
         keys::{KeyRing, RenewError},
-        redis::link::{self, Address},
+        redis::connection::{self, Address},
     },
 };
 
@@ -86,7 +86,7 @@ pub fn session(
     (settings, keys)
 }
 
-fn store(section: &ConfigSection<'_>, folder: &Path) -> Option<link::RedisSettings> {
+fn store(section: &ConfigSection<'_>, folder: &Path) -> Option<connection::RedisSettings> {
     let written = section.text("store").filter(|store| store != "memory");
     let from_file = secret_file(section, "store_file", folder);
     let (key, address) = match (written, from_file) {
@@ -125,7 +125,10 @@ fn store(section: &ConfigSection<'_>, folder: &Path) -> Option<link::RedisSettin
 
 /// `redis://[user:password@]host[:port][/database]`, `rediss://` with TLS, `redis+unix:///path`.
 /// Errors do not quote the address, since it may hold a password.
-fn parse_address(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings, &'static str> {
+fn parse_address(
+    address: &str,
+    ca: Option<&[u8]>,
+) -> Result<connection::RedisSettings, &'static str> {
     let url = Url::parse(address).map_err(|_| "is no URL")?;
     if url.query().is_some() || url.fragment().is_some() {
         return Err("must have no query and no fragment");
@@ -152,7 +155,7 @@ fn parse_address(address: &str, ca: Option<&[u8]>) -> Result<link::RedisSettings
             );
         }
     };
-    Ok(link::RedisSettings {
+    Ok(connection::RedisSettings {
         address,
         user,
         password,
@@ -199,7 +202,7 @@ fn database(url: &Url) -> Result<i64, &'static str> {
         .ok_or("ends in something that is no database")
 }
 
-fn has_tls(settings: &link::RedisSettings) -> bool {
+fn has_tls(settings: &connection::RedisSettings) -> bool {
     matches!(&settings.address, Address::Tcp { tls: Some(_), .. })
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use ludgate::{demo::provider::Provider, model::clock::Clock};
+use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use serde_json::Value;
 
 use crate::support::{
@@ -125,7 +125,7 @@ async fn next(which: &str, base: &str, port: u16) -> Server {
 struct House {
     port: u16,
     browser: Chromium,
-    provider: Provider,
+    provider: DemoProvider,
     _gateway: Running,
     _folder: tempfile::TempDir,
 }
@@ -134,7 +134,7 @@ impl House {
     async fn new(apps: impl FnOnce() -> String) -> House {
         let port = free_port();
         let host = format!("hub.localhost:{port}");
-        let provider = Provider::start(client(&host), Clock::system())
+        let provider = DemoProvider::start(client(&host), Clock::system())
             .await
             .expect("a provider");
         let text = format!(

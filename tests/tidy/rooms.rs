@@ -17,7 +17,7 @@ const STEPS: &[&[&str]] = &[
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],
     &["decide", "integrations", "pages"],
-    &["form_budget"],
+    &["body_budget"],
     &["gateway", "saved_form"],
     &["access_log", "stream_policy"],
     &["respond"],
@@ -218,13 +218,13 @@ mod tests {
     #[test]
     fn up_sideways_and_nowhere_are_told_from_down() {
         for (from, to, fine) in [
-            ("arvados", "model", true),
-            ("arvados", "arvados", true),
+            ("incoming", "model", true),
+            ("incoming", "incoming", true),
             ("gateway", "peer", true),
-            ("arvados", "incoming", false),
-            ("arvados", "gateway", false),
+            ("incoming", "peer", false),
+            ("incoming", "gateway", false),
             ("cellar", "model", false),
-            ("arvados", "cellar", false),
+            ("incoming", "cellar", false),
             ("main", "self", false),
         ] {
             assert_eq!(
@@ -235,19 +235,19 @@ mod tests {
             );
         }
         let offenders = wrong_ways(&File::new(
-            "src/arvados/store.rs",
+            "src/incoming/store.rs",
             "use crate::{\n    model,\n    gateway,\n};",
         ));
         assert_eq!(
             offenders,
-            ["src/arvados/store.rs:3: arvados names crate::gateway: that is up"]
+            ["src/incoming/store.rs:3: incoming names crate::gateway: that is up"]
         );
         assert_eq!(
             wrong_ways(&File::new("src/cellar.rs", "")).len(),
             1,
             "a room that nobody placed"
         );
-        assert_eq!(room_of(Path::new("src/arvados/store.rs")), ("arvados", 2));
+        assert_eq!(room_of(Path::new("src/incoming/store.rs")), ("incoming", 2));
         assert_eq!(room_of(Path::new("src/main.rs")), ("main", 0));
         let rooms = STEPS.concat();
         assert!(

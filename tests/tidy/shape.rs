@@ -13,13 +13,7 @@ use crate::{
 
 const MAX_LINES: usize = 500;
 /// Files that became too long when the code was set at 100 columns, until they are split.
-const TO_BE_SPLIT: &[&str] = &[
-    "crates/identity/src/session/record.rs",
-    "crates/identity/src/session/redis.rs",
-    "crates/identity/src/session/store.rs",
-    "src/run.rs",
-    "src/settings/file.rs",
-];
+const TO_BE_SPLIT: &[&str] = &[];
 const MAX_COMMENT_WIDTH: usize = 100;
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 4] = ["util", "utils", "common", "helpers"];

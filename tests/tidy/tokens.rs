@@ -29,12 +29,12 @@ pub(crate) fn tokens_without_tests(source: &str) -> Vec<(usize, &str)> {
     let tokens = tokens_of(source);
     let is = |at: usize, wanted: &str| tokens.get(at).is_some_and(|(_, text)| *text == wanted);
     let (mut found, mut braces, mut tests) = (Vec::new(), 0usize, None);
-    for at in 0..tokens.len() {
+    for (at, token) in tokens.iter().enumerate() {
         if tests.is_none() && is(at, "mod") && is(at + 1, "tests") && is(at + 2, "{") {
             tests = Some(braces);
         }
         if tests.is_none() {
-            found.push(tokens[at]);
+            found.push(*token);
         }
         if is(at, "{") {
             braces += 1;

@@ -1,6 +1,6 @@
-//! Periodic checks of signed-in people at the provider (behaviour row 26): every `recheck`, in the
-//! background, once for all requests that find the check due. A lost group revokes the access that
-//! it gave; an outage of the provider changes nothing.
+//! Periodic checks of signed-in people at the provider (docs/behaviour.md#sessions): every
+//! `recheck`, in the background, once for all requests that find the check due. A lost group
+//! revokes the access that it gave; an outage of the provider changes nothing.
 
 use std::{
     sync::{
@@ -263,8 +263,8 @@ impl Rechecks {
         }
     }
 
-    /// Waits for running checks, and starts no more: for a process that stops. The new refresh token
-    /// of a running check must be stored.
+    /// Waits for running checks, and starts no more: for a process that stops. The new refresh
+    /// token of a running check must be stored.
     pub async fn finish(&self) {
         let all = u32::try_from(MAX_CHECKS).unwrap_or(u32::MAX);
         let _ = tokio::time::timeout(STOP_DEADLINE, self.slots.acquire_many(all)).await;

@@ -6,18 +6,18 @@
 //! (`keys`).
 
 mod app_sessions;
-pub mod bind;
+pub mod browser_binding;
 mod by_subject;
 pub mod console_token;
 pub mod cookie;
 pub mod deadlines;
 pub mod handoff_file;
 pub mod identity_check;
-pub mod key_is_hash;
 pub mod keys;
 pub mod live;
 pub mod metrics;
-mod missing_ids;
+mod negative_cache;
+pub mod passthrough_hasher;
 pub mod provider_tokens;
 mod recently_expired;
 pub mod record;

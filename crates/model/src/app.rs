@@ -7,8 +7,8 @@ use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 use http::HeaderValue;
 
 use super::{
-    access::Access, attested::AttestedUpstream, bare_path::BarePath, dns, load::Load,
-    upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
+    access::Access, attested::AttestedUpstream, concurrency_limit::Load, dns,
+    trailing_slash::BarePath, upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
 pub use super::upstream::{Protocol, Upstream, UpstreamScheme};
@@ -65,7 +65,7 @@ impl fmt::Display for AppId {
     }
 }
 
-/// The trust in an app: it decides which cookies are forwarded (behaviour row 31).
+/// The trust in an app: it decides which cookies are forwarded (docs/behaviour.md#cookies).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppKind {
     /// An untrusted app: no secret of ours or of the console reaches it.

@@ -18,7 +18,7 @@ pub struct Arrival {
     pub target: PathAndQuery,
     /// The kind of client.
     pub class: RequestClass,
-    /// Whether cookies on this request authenticate the person (behaviour row 22).
+    /// Whether cookies on this request authenticate the person (docs/behaviour.md#credentials).
     pub provenance: Provenance,
     /// The `Origin` header, compared with ours.
     pub origin: Origin,

@@ -16,7 +16,8 @@ pub enum Caller {
         /// The credential that was accepted.
         credential: Credential,
     },
-    /// An invalid token of our issuer or of Arvados: refused, never forwarded (behaviour row 20).
+    /// An invalid token of our issuer or of a credential source: refused, never forwarded
+    /// (docs/behaviour.md#credentials).
     BadToken,
     /// Credentials that cannot be checked now. The request fails instead of being treated as
     /// anonymous.

@@ -1,4 +1,4 @@
-//! The identity headers that name a person to an app (behaviour row 33).
+//! The identity headers that name a person to an app (docs/behaviour.md#headers).
 //!
 //! Values are computed once per person, not per request. A missing claim gives no header.
 

@@ -17,9 +17,9 @@ pub struct Principal {
     pub email: Option<Box<str>>,
     /// The `preferred_username` claim.
     pub preferred_username: Option<Box<str>>,
-    /// Whether one of the groups is an admin group, or Arvados says so.
+    /// Whether one of the groups is an admin group, or the source of the token says so.
     pub is_admin: bool,
-    /// The person's uuid in Arvados, where it is known.
+    /// The person's id in another system, where it is known.
     pub other_id: Option<Box<str>>,
     /// Sorted for binary search on every request.
     groups: Box<[GroupName]>,
@@ -85,7 +85,7 @@ impl Principal {
         person
     }
 
-    /// Whether the text is the person's subject or uuid in Arvados.
+    /// Whether the text is the person's subject or id in another system.
     pub fn is_identified_by(&self, name: &str) -> bool {
         *self.subject == *name || self.other_id.as_deref() == Some(name)
     }

@@ -1,4 +1,5 @@
-//! The apps as a running gateway would know them: of a cluster, and of sources that cannot be listed.
+//! The apps as a running gateway would know them: of a cluster, and of sources that cannot be
+//! listed.
 
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 

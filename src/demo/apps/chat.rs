@@ -85,7 +85,7 @@ mod tests {
 
     use super::super::{
         SampleApp, start,
-        tests::{LAUNCHER, ask, exchange},
+        tests::{LAUNCHER, exchange, send},
     };
 
     async fn post(address: SocketAddr, who: &str, text: &[u8]) -> String {
@@ -173,7 +173,7 @@ mod tests {
                 .starts_with("HTTP/1.1 400 ")
         );
         assert!(
-            ask(address, "GET /say", "")
+            send(address, "GET /say", "")
                 .await
                 .starts_with("HTTP/1.1 405 ")
         );
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn the_page_says_who_you_are_without_believing_the_text() {
         let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
-        let page = ask(
+        let page = send(
             address,
             "GET /",
             "X-Forwarded-Preferred-Username: <b>ada\r\n",

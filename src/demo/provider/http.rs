@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use askama::Template;
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use url::form_urlencoded;
 
-use super::{Grant, Provider};
+use super::state::{DemoProvider, Grant};
+use super::tokens::Refused;
 use crate::session::cookie::NewId;
 
 /// Largest form, in bytes.
@@ -37,7 +38,7 @@ struct Choice {
 }
 
 /// Serves until the process ends.
-pub async fn serve(provider: Provider, listener: TcpListener) {
+pub async fn serve(provider: DemoProvider, listener: TcpListener) {
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             return;
@@ -55,7 +56,7 @@ pub async fn serve(provider: Provider, listener: TcpListener) {
     }
 }
 
-impl Provider {
+impl DemoProvider {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (parts, body) = request.into_parts();
         let query = parts.uri.query().unwrap_or_default().to_owned();
@@ -79,64 +80,58 @@ impl Provider {
                 self.authorize(&query)
             }
             (&Method::POST, "/token") => {
-                let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
-                    return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
-                };
-                let form = form.to_bytes();
-                let authorization = parts
-                    .headers
-                    .get(header::AUTHORIZATION)
-                    .and_then(|v| v.to_str().ok());
-                match self.token(&|name| parameter(&form, name), authorization) {
-                    Ok(tokens) => json_answer(StatusCode::OK, &tokens),
-                    Err((status, error)) => {
-                        let status =
-                            StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-                        json_answer(status, &json!({ "error": error }))
-                    }
-                }
+                self.with_form(body, &parts.headers, |form, authorization| {
+                    self.token(form, authorization)
+                        .map(|tokens| json_answer(StatusCode::OK, &tokens))
+                })
+                .await
             }
             (&Method::GET, "/userinfo") => {
                 self.count("userinfo");
-                let token = parts
-                    .headers
-                    .get(header::AUTHORIZATION)
-                    .and_then(|v| v.to_str().ok());
-                match token
-                    .and_then(|v| v.strip_prefix("Bearer "))
-                    .and_then(|token| self.whose(token))
-                {
-                    Some(person) => {
-                        json_answer(StatusCode::OK, &Value::Object(self.claims_of(&person)))
-                    }
-                    None => {
-                        json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"}))
-                    }
-                }
+                self.userinfo(&parts.headers)
             }
             (&Method::POST, "/revoke") => {
-                let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
-                    return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
-                };
-                let form = form.to_bytes();
-                let authorization = parts
-                    .headers
-                    .get(header::AUTHORIZATION)
-                    .and_then(|v| v.to_str().ok());
-                match self.revoke(&|name| parameter(&form, name), authorization) {
-                    Ok(()) => plain(StatusCode::OK, ""),
-                    Err((status, error)) => {
-                        let status =
-                            StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
-                        json_answer(status, &json!({ "error": error }))
-                    }
-                }
+                self.with_form(body, &parts.headers, |form, authorization| {
+                    self.revoke(form, authorization)
+                        .map(|()| plain(StatusCode::OK, ""))
+                })
+                .await
             }
             (&Method::GET, "/end_session") => self.end_session(&query).await,
             (_, _) => plain(
                 StatusCode::NOT_FOUND,
                 "The demo's sign-in service has nothing here.",
             ),
+        }
+    }
+
+    /// Reads the form and answers it, or says what is wrong with it.
+    async fn with_form(
+        &self,
+        body: Incoming,
+        headers: &HeaderMap,
+        answer: impl FnOnce(&dyn Fn(&str) -> Option<String>, Option<&str>) -> Result<Answer, Refused>,
+    ) -> Answer {
+        let Ok(form) = Limited::new(body, MAX_FORM).collect().await else {
+            return plain(StatusCode::PAYLOAD_TOO_LARGE, "too large");
+        };
+        let form = form.to_bytes();
+        let authorization = headers.get(header::AUTHORIZATION);
+        let authorization = authorization.and_then(|value| value.to_str().ok());
+        answer(&|name| parameter(&form, name), authorization).unwrap_or_else(|(status, error)| {
+            let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_REQUEST);
+            json_answer(status, &json!({ "error": error }))
+        })
+    }
+
+    fn userinfo(&self, headers: &HeaderMap) -> Answer {
+        let authorization = headers.get(header::AUTHORIZATION);
+        let token = authorization
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix("Bearer "));
+        match token.and_then(|token| self.whose(token)) {
+            Some(person) => json_answer(StatusCode::OK, &Value::Object(self.claims_of(&person))),
+            None => json_answer(StatusCode::UNAUTHORIZED, &json!({"error": "invalid_token"})),
         }
     }
 

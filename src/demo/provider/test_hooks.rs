@@ -1,30 +1,14 @@
 //! What tests change of the provider while it runs, and count. Only with the cargo feature
 //! `testing`; the demo has none of it.
 
-use std::{collections::BTreeMap, io};
+use std::io;
 
 use serde_json::Value;
 
-use super::{Provider, keys::SigningKey};
+pub use super::hooks::Mischief;
+use super::{keys::SigningKey, state::DemoProvider};
 
-/// Changes header and claims of an ID token before it is signed.
-pub type Mischief = Box<dyn Fn(&mut Value, &mut Value) + Send + Sync>;
-
-/// The state of the hooks.
-#[derive(Default)]
-pub(super) struct Hooks {
-    calls: BTreeMap<&'static str, u64>,
-    mischief: Option<Mischief>,
-}
-
-impl Hooks {
-    /// Counts a call of an endpoint.
-    pub(super) fn count(&mut self, endpoint: &'static str) {
-        *self.calls.entry(endpoint).or_default() += 1;
-    }
-}
-
-impl Provider {
+impl DemoProvider {
     /// Header and claims of an ID token after the mischief, if a test wants some.
     pub(super) fn spoiled(&self, mut header: Value, mut claims: Value) -> (Value, Value) {
         if let Some(mischief) = &self.state().hooks.mischief {

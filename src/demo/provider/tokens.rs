@@ -7,17 +7,16 @@ use base64::{
 };
 use serde_json::{Value, json};
 
-use super::{Grant, Provider};
+use super::state::{DemoProvider, Grant};
 
-/// Tokens live this long, in seconds.
-pub const LIFE: i64 = 600;
+pub use super::state::LIFE;
 /// Codes live this long, in seconds.
 const CODE_LIFE: i64 = 60;
 
 /// An error of RFC 6749 section 5.2.
 pub type Refused = (u16, &'static str);
 
-impl Provider {
+impl DemoProvider {
     /// Answers a token request; `form` looks up its parameters.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ use crate::{
     },
     model::{
         app::{App, Protocol},
-        load::Holder,
+        concurrency_limit::Holder,
     },
 };
 

@@ -10,7 +10,7 @@ use url::Url;
 
 use super::{
     ArvadosSettings,
-    records::{ContainerRecord, LinkRecord, Page, RequestRecord, UserRecord},
+    records::{ContainerRecord, LinkRecord, ListPage, RequestRecord, UserRecord},
 };
 use crate::{
     model::{secret::Secret, uuid::Uuid},
@@ -168,7 +168,7 @@ impl SystemClient {
             ),
             ("limit", PAGE.to_string()),
         ];
-        let page: Page<RequestRecord> = self
+        let page: ListPage<RequestRecord> = self
             .get("container_requests", "container_requests", &query)
             .await?;
         let all = page.items_available.unwrap_or(page.items.len() as u64);
@@ -193,7 +193,7 @@ impl SystemClient {
             ),
             ("limit", "2".to_owned()),
         ];
-        let page: Page<LinkRecord> = self.get("links", "links", &query).await?;
+        let page: ListPage<LinkRecord> = self.get("links", "links", &query).await?;
         match page.items.as_slice() {
             [link] => link.target().ok_or(ApiError::NotFound),
             [] | [..] => Err(ApiError::NotFound),
@@ -223,7 +223,8 @@ impl SystemClient {
                 ("limit", PORTS_PAGE.to_string()),
                 ("count", "none".to_owned()),
             ];
-            let page: Page<ContainerRecord> = self.get("containers", "containers", &query).await?;
+            let page: ListPage<ContainerRecord> =
+                self.get("containers", "containers", &query).await?;
             let listed = page.items.len() as u64;
             all.extend(page.items);
             if listed < PORTS_PAGE {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use http::{HeaderName, HeaderValue};
 
-use super::{proof, query_token};
+use super::{gateway_secret, query_token};
 use crate::model::{
     app::App,
     attested::{Attestation, AttestedUpstream},
@@ -57,8 +57,8 @@ impl AttestedUpstream for ContainerGateway {
     }
 
     fn attest(&self, certificate: &[u8]) -> Option<Attestation> {
-        let shown = proof::shown(&self.key, certificate);
-        let expected = proof::answered(&self.key, &shown);
+        let shown = gateway_secret::shown(&self.key, certificate);
+        let expected = gateway_secret::answered(&self.key, &shown);
         let mut shown = HeaderValue::try_from(shown).ok()?;
         shown.set_sensitive(true);
         Some(Attestation {

@@ -19,9 +19,9 @@ use super::{
     ArvadosSettings, UNKNOWN, address_token,
     client::{ApiError, SystemClient},
     container_gateway::{ContainerGateway, container_of},
-    kept::{Kept, Policy, Unavailable},
-    proof,
+    gateway_secret,
     records::{ContainerRecord, PublishedRecord},
+    stale_cache::{Freshness, StaleCache, Unavailable},
 };
 use crate::{
     catalog::{lookup::Lookup, resolver::Resolver},
@@ -42,7 +42,7 @@ use crate::{
 const MOST: u64 = 20_000;
 /// A record is believed for five seconds, used for a minute while it is read again, and for an hour
 /// while the API server is away.
-const POLICY: Policy = Policy {
+const POLICY: Freshness = Freshness {
     fresh: Duration::from_secs(5),
     stale: Duration::from_secs(60),
     outage: Duration::from_secs(3600),
@@ -58,10 +58,10 @@ pub struct Containers {
     root_token: Secret,
     timeout: Duration,
     lookups: LookupLimit,
-    containers: Kept<Uuid, Container>,
-    requests: Kept<Uuid, Uuid>,
-    names: Kept<HostLabel, (Uuid, u16)>,
-    ports: Kept<(), BTreeMap<u16, (Uuid, u16)>>,
+    containers: StaleCache<Uuid, Container>,
+    requests: StaleCache<Uuid, Uuid>,
+    names: StaleCache<HostLabel, (Uuid, u16)>,
+    ports: StaleCache<(), BTreeMap<u16, (Uuid, u16)>>,
 }
 
 /// Which port is asked for.
@@ -109,10 +109,10 @@ impl Containers {
             root_token: settings.root_token.clone(),
             timeout,
             lookups: LookupLimit::new(UNKNOWN, clock.clone()),
-            containers: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
-            requests: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
-            names: Kept::new(MOST, POLICY, clock.clone(), control.clone()),
-            ports: Kept::new(1, POLICY, clock, control),
+            containers: StaleCache::new(MOST, POLICY, clock.clone(), control.clone()),
+            requests: StaleCache::new(MOST, POLICY, clock.clone(), control.clone()),
+            names: StaleCache::new(MOST, POLICY, clock.clone(), control.clone()),
+            ports: StaleCache::new(1, POLICY, clock, control),
         }
     }
 
@@ -326,7 +326,7 @@ impl Containers {
             (_, _) => AppState::Starting,
         };
         let (host, gateway_port) = address.unwrap_or_default();
-        let key = proof::key(&self.root_token, &container);
+        let key = gateway_secret::key(&self.root_token, &container);
         let gateway = ContainerGateway::new(container, port, key);
         let upstream = Upstream {
             scheme: UpstreamScheme::Attested(Arc::new(gateway)),

@@ -8,7 +8,7 @@ use http::HeaderValue;
 
 use super::{
     container_gateway::container_of,
-    kept::Unavailable,
+    stale_cache::Unavailable,
     tokens::{self, ArvadosTokens, Form},
 };
 use crate::{

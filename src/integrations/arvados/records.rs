@@ -8,7 +8,7 @@ use crate::model::uuid::Uuid;
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]
-pub struct Page<T> {
+pub struct ListPage<T> {
     /// The records of this page.
     pub items: Vec<T>,
     /// How many there are in all; absent when it was not counted.

@@ -12,8 +12,8 @@ use tokio::runtime::Handle;
 use super::{
     UNKNOWN,
     client::{Api, ApiError},
-    kept::{Kept, Policy, Unavailable},
     records::UserRecord,
+    stale_cache::{Freshness, StaleCache, Unavailable},
 };
 use crate::{
     model::{
@@ -33,13 +33,13 @@ const MIN_OLD: usize = 41;
 /// Tokens, and pairs of token and container, that are remembered.
 const MOST: u64 = 50_000;
 /// A token is verified again every 30 s at least, and never believed when it cannot be.
-const VERIFIED: Policy = Policy {
+const VERIFIED: Freshness = Freshness {
     fresh: Duration::from_secs(30),
     stale: Duration::ZERO,
     outage: Duration::ZERO,
 };
 /// Whether somebody may read a record decides only which refusal they get.
-const READABLE: Policy = Policy {
+const READABLE: Freshness = Freshness {
     fresh: Duration::from_secs(10),
     stale: Duration::ZERO,
     outage: Duration::ZERO,
@@ -115,8 +115,8 @@ pub struct ArvadosTokens {
     sessions: Arc<Sessions>,
     accept_sign_in: bool,
     lookups: LookupLimit,
-    people: Kept<RecordKey, Person>,
-    readers: Kept<(RecordKey, Uuid), bool>,
+    people: StaleCache<RecordKey, Person>,
+    readers: StaleCache<(RecordKey, Uuid), bool>,
     clock: Clock,
     control: Handle,
 }
@@ -150,8 +150,8 @@ impl ArvadosTokens {
             sessions,
             accept_sign_in,
             lookups: LookupLimit::new(UNKNOWN, clock.clone()),
-            people: Kept::new(MOST, VERIFIED, clock.clone(), control.clone()),
-            readers: Kept::new(MOST, READABLE, clock.clone(), control.clone()),
+            people: StaleCache::new(MOST, VERIFIED, clock.clone(), control.clone()),
+            readers: StaleCache::new(MOST, READABLE, clock.clone(), control.clone()),
             clock,
             control,
         }
@@ -175,7 +175,7 @@ impl ArvadosTokens {
             true => None,
             false => Some(self.lookups.acquire(client).ok_or(Unavailable)?),
         };
-        let person = self.people.get(key, || self.ask(token)).await;
+        let person = self.people.get(key, || self.fetch_person(token)).await;
         if let (Some(turn), Ok(Some(_)) | Err(Unavailable)) = (turn, &person) {
             turn.found();
         }
@@ -228,7 +228,7 @@ impl ArvadosTokens {
         }
         let (this, sign_in) = (self.clone(), sign_in.clone());
         self.control.spawn(async move {
-            match this.ask(&token).await {
+            match this.fetch_person(&token).await {
                 Ok(Some(person)) => sign_in.update_principal(person.principal, this.clock.now()),
                 Ok(None) => {
                     tracing::info!(
@@ -246,14 +246,14 @@ impl ArvadosTokens {
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
         let key = (RecordKey::from_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
-        let ask = || async move {
+        let fetch_person = || async move {
             client
                 .can_read(&container)
                 .await
                 .map(Some)
                 .map_err(|_| Unavailable)
         };
-        matches!(self.readers.get(key, ask).await, Ok(Some(readable)) if *readable)
+        matches!(self.readers.get(key, fetch_person).await, Ok(Some(readable)) if *readable)
     }
 
     /// The uuid of a person who just signed in at the identity provider, where the API server takes
@@ -262,7 +262,7 @@ impl ArvadosTokens {
         if !self.accept_sign_in {
             return None;
         }
-        match self.ask(access_token).await {
+        match self.fetch_person(access_token).await {
             Ok(person) => person.map(|person| person.principal.subject.clone()),
             Err(Unavailable) => {
                 tracing::warn!(
@@ -288,7 +288,9 @@ impl ArvadosTokens {
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self
             .people
-            .last_known(&RecordKey::from_token(token.expose()), || self.ask(token))??;
+            .last_known(&RecordKey::from_token(token.expose()), || {
+                self.fetch_person(token)
+            })??;
         Some(known.principal.clone())
     }
 
@@ -297,7 +299,7 @@ impl ArvadosTokens {
         self.people.fresh(&RecordKey::from_token(token)).is_some()
     }
 
-    fn ask(
+    fn fetch_person(
         &self,
         token: &Secret,
     ) -> impl Future<Output = Result<Option<Person>, Unavailable>> + Send + use<> {

@@ -1,6 +1,6 @@
 //! Keys of apps and their sources.
 
-use super::{Key, Kind, key};
+use super::key::{Key, Kind, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[

@@ -1,6 +1,6 @@
 //! Keys of the gateway itself: listeners, the site and logging.
 
-use super::{Key, Kind, key};
+use super::key::{Key, Kind, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[

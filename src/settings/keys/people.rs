@@ -1,6 +1,6 @@
 //! Keys of the OpenID provider and of sessions.
 
-use super::{Key, Kind, key};
+use super::key::{Key, Kind, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use ludgate::{demo::provider::Provider, model::clock::Clock};
+use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use tokio::net::TcpStream;
 
 use crate::support::{
@@ -85,7 +85,7 @@ async fn ask(port: u16, request: &str) -> Option<u16> {
 async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     let (first, second) = (free_port(), free_port());
     let host = format!("127.0.0.1:{first}");
-    let provider = Provider::start(client(&host), Clock::system())
+    let provider = DemoProvider::start(client(&host), Clock::system())
         .await
         .expect("a provider");
     let backend = Backend::start("grp").await;

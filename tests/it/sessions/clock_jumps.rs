@@ -4,7 +4,7 @@
 
 use std::{path::PathBuf, process::Command};
 
-use ludgate::{demo::provider::Provider, model::clock::Clock};
+use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 
 use crate::support::{
     backend::Backend,
@@ -29,7 +29,7 @@ fn library() -> PathBuf {
 struct Site {
     process: process::Running,
     folder: tempfile::TempDir,
-    _provider: Provider,
+    _provider: DemoProvider,
     _backend: Backend,
     port: u16,
 }
@@ -38,7 +38,7 @@ impl Site {
     async fn start(with_monotonic: bool) -> Site {
         let (port, folder) = (free_port(), tempfile::tempdir().expect("a folder"));
         let host = format!("127.0.0.1:{port}");
-        let provider = Provider::start(client(&host), Clock::system())
+        let provider = DemoProvider::start(client(&host), Clock::system())
             .await
             .expect("a provider");
         let backend = Backend::start("usr").await;

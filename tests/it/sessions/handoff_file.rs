@@ -9,7 +9,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
-    demo::provider::Provider,
+    demo::provider::DemoProvider,
     model::clock::{Clock, ManualClock},
     run::{self, Running, StartOptions},
     settings,
@@ -26,7 +26,7 @@ use crate::support::{
 /// What stays the same over restarts.
 struct House {
     folder: tempfile::TempDir,
-    provider: Provider,
+    provider: DemoProvider,
     clock: Clock,
     manual_clock: ManualClock,
     backend: Backend,
@@ -38,7 +38,7 @@ impl House {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (clock, manual_clock) = Clock::manual();
         let port = free_port();
-        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
         let house = House {

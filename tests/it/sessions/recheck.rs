@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use ludgate::{demo::provider::Provider, model::clock::Clock};
+use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use serde_json::json;
 
 use crate::support::{
@@ -175,7 +175,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         let (clock, host) = (clock.clone(), host.clone());
         runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
-            Provider::start_on(listener, client(&host), clock)
+            DemoProvider::start_on(listener, client(&host), clock)
         })
     };
     let provider = starting.await.expect("started").expect("a provider");
@@ -208,7 +208,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
         .await
         .expect("the port");
-    let _again = Provider::start_on(listener, client(&host), clock).expect("a provider");
+    let _again = DemoProvider::start_on(listener, client(&host), clock).expect("a provider");
     until("asked again", async || {
         world.manual_clock.advance(Duration::from_secs(10));
         alice.fetch("/apps/grp/x").await.status() == 401

@@ -1,6 +1,6 @@
 //! The provider is away, slow, broken, or comes back: everything but signing in goes on.
 
-use ludgate::{demo::provider::Provider, model::clock::Clock};
+use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use serde_json::json;
 
 use crate::support::{
@@ -12,7 +12,7 @@ use crate::support::{
 async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
     let (clock, manual_clock) = Clock::manual();
     let (port, provider_port) = (free_port(), free_port());
-    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
+    let elsewhere = DemoProvider::start(client("127.0.0.1:1"), clock.clone())
         .await
         .expect("a provider");
     let issuer = format!("http://127.0.0.1:{provider_port}");
@@ -58,7 +58,8 @@ async fn the_gateway_starts_without_its_provider_and_finds_it_when_it_comes() {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
         .await
         .expect("the port");
-    let provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
+    let provider =
+        DemoProvider::start_on(listener, client(&world.host), clock).expect("a provider");
     let _world = world.ready().await;
     assert_eq!(
         browser.sign_in("/apps/grp/", "alice").await.status(),
@@ -78,7 +79,7 @@ async fn a_provider_that_dies_ends_no_session() {
         .expect("a runtime");
     let (clock, manual_clock) = Clock::manual();
     let port = free_port();
-    let starting = runtime.spawn(Provider::start(
+    let starting = runtime.spawn(DemoProvider::start(
         client(&format!("127.0.0.1:{port}")),
         clock.clone(),
     ));
@@ -129,7 +130,7 @@ async fn a_group_look_up_that_fails_signs_nobody_in() {
 async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_time_waits_for_it() {
     let (clock, manual_clock) = Clock::manual();
     let port = free_port();
-    let elsewhere = Provider::start(client("127.0.0.1:1"), clock.clone())
+    let elsewhere = DemoProvider::start(client("127.0.0.1:1"), clock.clone())
         .await
         .expect("a provider");
     // It listens, and does not answer yet.
@@ -153,7 +154,8 @@ async fn a_sign_in_that_comes_while_the_provider_is_being_asked_for_the_first_ti
     let waiting =
         tokio::spawn(async move { browser.open("/oauth2/start?rd=/apps/grp/&go=1").await });
     world.until_counted("ludgate_requests_in_flight 1").await;
-    let _provider = Provider::start_on(listener, client(&world.host), clock).expect("a provider");
+    let _provider =
+        DemoProvider::start_on(listener, client(&world.host), clock).expect("a provider");
     let answer = waiting.await.expect("no panic");
     assert_eq!(answer.status(), 302, "{}", answer.text());
     assert!(

@@ -22,7 +22,7 @@ async fn world_with(algorithm: &str, more: &str) -> (World, OidcProvider) {
     // The provider's clock is the machine's; so is the gateway's here.
     let clock = ludgate::model::clock::Clock::system();
     let client = crate::support::world::client("127.0.0.1:1");
-    let unused = ludgate::demo::provider::Provider::start(client, clock.clone())
+    let unused = ludgate::demo::provider::DemoProvider::start(client, clock.clone())
         .await
         .expect("a provider");
     let world = World::behind(unused, clock, manual_clock, port, more, |settings| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use ludgate::{
-    demo::provider::{Provider, RegisteredClient},
+    demo::provider::{DemoProvider, RegisteredClient},
     model::clock::{Clock, ManualClock},
     run::{self, Running, StartOptions},
     settings,
@@ -23,7 +23,7 @@ pub struct Secure {
     _running: Running,
     pub grp: Backend,
     pub evil: Backend,
-    pub provider: Provider,
+    pub provider: DemoProvider,
     pub manual_clock: ManualClock,
     /// Of the certificate's key, for [`Chromium::believing`](super::chromium::Chromium::believing).
     pub key: String,
@@ -58,7 +58,7 @@ impl Secure {
             backchannel_logout_uri: None,
         };
         let (clock, manual_clock) = Clock::manual();
-        let provider = Provider::start(client, clock.clone())
+        let provider = DemoProvider::start(client, clock.clone())
             .await
             .expect("a provider");
         let (grp, evil) = (Backend::start("grp").await, Backend::start("evil").await);

@@ -13,7 +13,7 @@ use std::{
 
 use ludgate::{
     catalog::snapshot::Snapshot,
-    demo::provider::{Provider, RegisteredClient},
+    demo::provider::{DemoProvider, RegisteredClient},
     model::clock::{Clock, ManualClock},
     run::{self, Running, StartOptions},
     settings::{self, Settings},
@@ -48,7 +48,7 @@ const SITE: &str = "apps_domain = \"localhost\"\nconsole_cookies = [\"accessToke
 
 pub struct World {
     pub running: Running,
-    pub provider: Arc<Provider>,
+    pub provider: Arc<DemoProvider>,
     pub manual_clock: ManualClock,
     pub log: Log,
     pub host: String,
@@ -78,7 +78,7 @@ impl World {
     ) -> World {
         let port = free_port();
         let (clock, manual_clock) = Clock::manual();
-        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
         World::run(
@@ -96,7 +96,7 @@ impl World {
     pub async fn of_site(site: &str) -> World {
         let port = free_port();
         let (clock, manual_clock) = Clock::manual();
-        let provider = Provider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
+        let provider = DemoProvider::start(client(&format!("127.0.0.1:{port}")), clock.clone())
             .await
             .expect("a provider");
         World::run(provider, (clock, manual_clock), port, 2, (site, ""), |_| {}).await
@@ -122,7 +122,7 @@ impl World {
 
     /// With a provider of the test's own.
     pub async fn behind(
-        provider: Provider,
+        provider: DemoProvider,
         clock: Clock,
         manual_clock: ManualClock,
         port: u16,
@@ -141,7 +141,7 @@ impl World {
     }
 
     async fn run(
-        provider: Provider,
+        provider: DemoProvider,
         (clock, manual_clock): (Clock, ManualClock),
         port: u16,
         threads: usize,

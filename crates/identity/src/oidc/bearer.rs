@@ -1,5 +1,5 @@
-//! `Authorization: Bearer` (behaviour row 20): a JWT of our issuer is a credential, or it is
-//! refused; anything else belongs to the app and passes untouched.
+//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is a credential, or
+//! it is refused; anything else belongs to the app and passes untouched.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -167,7 +167,8 @@ impl BearerVerifier {
         if let Some(verified) = self.cached_by_key(&key) {
             return Ok(verified);
         }
-        // Taken before: by these it is verified, or by newer ones that it need not be asked of again.
+        // Taken before: by these it is verified, or by newer ones that it need not be asked of
+        // again.
         let keys = self.context.provider.keys();
         let (claims, expires) = self.verify_claims(token.0)?;
         let principal = Arc::new(Principal::new(claims, &self.context.settings.admin_groups));

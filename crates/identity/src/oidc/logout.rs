@@ -52,8 +52,8 @@ impl LogoutAtProvider {
         LogoutAtProvider { context }
     }
 
-    /// Verifies a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not known
-    /// is looked for first.
+    /// Verifies a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not
+    /// known is looked for first.
     ///
     /// # Errors
     /// What is wrong with it; nobody is to be signed out then.

@@ -10,7 +10,7 @@ use moka::{policy::EvictionPolicy, sync::Cache};
 use serde::{Deserialize, Serialize};
 
 use crate::session::{
-    bind::BindHash,
+    browser_binding::BindHash,
     keys::{KeyRing, Purpose},
 };
 
@@ -72,7 +72,8 @@ impl PendingSignIn {
         keys.seal(Purpose::State, &plain).ok()
     }
 
-    /// Opens a presented state, whatever its age; who presents it is checked by [`PendingSignIn::check`].
+    /// Opens a presented state, whatever its age; who presents it is checked by
+    /// [`PendingSignIn::check`].
     pub fn open(state: &str, keys: &KeyRing) -> Result<PendingSignIn, StateError> {
         let plain = keys
             .open(Purpose::State, state)

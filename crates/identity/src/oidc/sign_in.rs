@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     model::{principal::Principal, secret::Secret},
-    session::{bind::BindHash, keys::KeyRing, provider_tokens::ProviderTokens},
+    session::{browser_binding::BindHash, keys::KeyRing, provider_tokens::ProviderTokens},
 };
 
 /// A person who just signed in.

@@ -10,7 +10,7 @@ use moka::{
     Entry, notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache,
 };
 
-use super::{cookie::RecordKey, key_is_hash::KeyIsHash, record::AppSession};
+use super::{cookie::RecordKey, passthrough_hasher::KeyIsHash, record::AppSession};
 
 /// One record with its entries in both tables, in bytes.
 const WEIGHT: u32 = 550;

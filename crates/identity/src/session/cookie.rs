@@ -63,8 +63,8 @@ impl RecordKey {
         plausible.then(|| RecordKey::hash(presented))
     }
 
-    /// The key of the sign-in of another system's token. The hashed text is no id, so no cookie leads
-    /// to it.
+    /// The key of the sign-in of another system's token. The hashed text is no id, so no cookie
+    /// leads to it.
     pub fn from_token(token: &str) -> RecordKey {
         RecordKey::hash(format!("token {token}").as_bytes())
     }

@@ -1,16 +1,17 @@
-//! Redis, where replicas share sign-ins, app sessions, tickets and revocations (behaviour row 29).
+//! Redis, where replicas share sign-ins, app sessions, tickets and revocations
+//! (docs/behaviour.md#sessions).
 //!
 //! This module reads and writes Redis; `replication` decides when. No session in memory is looked
 //! up here. Every command touches one slot of a cluster.
 
 pub(super) mod announcement;
+mod completeness;
 pub(super) mod concurrency;
-mod epoch;
-pub mod link;
+pub mod connection;
 pub(super) mod names;
 pub(super) mod records;
 mod refresh_lock;
-mod revocations;
+mod revocation_publisher;
 mod scripts;
 mod sealer;
 mod single_use;
@@ -19,15 +20,16 @@ mod subject_index;
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    keys::KeyRing, metrics::SessionMetrics, missing_ids::MissingIds, revocation_log::RevocationLog,
+    keys::KeyRing, metrics::SessionMetrics, negative_cache::MissingIds,
+    revocation_log::RevocationLog,
 };
 use crate::model::clock::Clock;
-use epoch::StoreEpoch;
-use link::{Link, RedisSettings};
+use completeness::StoreEpoch;
+use connection::{Link, RedisSettings};
 use records::{RecordParts, Records};
 pub use refresh_lock::RefreshLock;
 use refresh_lock::RefreshLocks;
-use revocations::Revocations;
+use revocation_publisher::Revocations;
 use scripts::Scripts;
 use sealer::Sealer;
 use single_use::SingleUse;

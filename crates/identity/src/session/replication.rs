@@ -1,4 +1,4 @@
-//! Sessions that replicas share: memory in front, Redis behind (behaviour row 29).
+//! Sessions that replicas share: memory in front, Redis behind (docs/behaviour.md#sessions).
 //!
 //! Sessions in memory need no round trip. Unknown session ids are loaded from Redis. New sessions
 //! are written to Redis before the browser gets its cookie. Revocations are published to the other
@@ -20,7 +20,7 @@ use super::{
     redis::{
         Redis, RefreshLock,
         announcement::Announcement,
-        link::{LinkEvent, StoreError},
+        connection::{LinkEvent, StoreError},
     },
     revoker::Revoker,
     store::SessionStore,

@@ -11,7 +11,7 @@ use std::{
 use moka::{policy::EvictionPolicy, sync::Cache};
 use tokio::sync::Notify;
 
-use super::{cookie::RecordKey, missing_ids::MissingIds};
+use super::{cookie::RecordKey, negative_cache::MissingIds};
 use crate::model::{app::AppId, clock::Clock};
 
 /// Revoked sign-ins that are remembered. A read that was under way, or a Redis that lost its data,

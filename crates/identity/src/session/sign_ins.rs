@@ -4,7 +4,7 @@ use std::{cell::Cell, sync::Arc};
 
 use moka::{notification::RemovalCause, ops::compute::Op, policy::EvictionPolicy, sync::Cache};
 
-use super::{cookie::RecordKey, key_is_hash::KeyIsHash, record::SignIn};
+use super::{cookie::RecordKey, passthrough_hasher::KeyIsHash, record::SignIn};
 
 /// Invariant: a sign-in that leaves the table by eviction is revoked.
 #[derive(Debug)]

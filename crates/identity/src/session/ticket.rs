@@ -1,17 +1,17 @@
 //! A ticket: how a person who signed in on the site gets a session on another of our origins
-//! (behaviour row 8).
+//! (docs/behaviour.md#tickets).
 //!
-//! A ticket works once, within thirty seconds, on one origin and in one browser. The browser carries
-//! a random id, and the server stores only the SHA-256 of the id.
+//! A ticket works once, within thirty seconds, on one origin and in one browser. The browser
+//! carries a random id, and the server stores only the SHA-256 of the id.
 
 use std::{sync::Arc, time::Duration};
 
 use moka::{policy::EvictionPolicy, sync::Cache};
 
 use super::{
-    bind::BindHash,
+    browser_binding::BindHash,
     cookie::{NewId, NoRandomness, RecordKey},
-    key_is_hash::KeyIsHash,
+    passthrough_hasher::KeyIsHash,
     record::SignIn,
 };
 use crate::model::{app::AppId, clock::Moment, vhost::VirtualHost};
@@ -216,8 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_good_for_thirty_seconds_on_its_origin_in_its_browser_while_the_person_is_signed_in()
-     {
+    fn a_ticket_is_bound_to_time_origin_browser_and_sign_in() {
         let tickets = TicketCache::new();
         let second = Duration::from_secs(1);
         for (vhost, bind, now, expected) in [

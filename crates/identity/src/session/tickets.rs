@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    bind::BindHash,
+    browser_binding::BindHash,
     cookie::{NewId, NoRandomness, RecordKey},
     redis::Redis,
     replication::Replication,

@@ -14,7 +14,8 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 
-use super::{super::page::AppResponse, room::Room};
+use super::room::Room;
+use crate::demo::apps::page::AppResponse;
 
 /// Interval of comments on a silent stream, so that proxies do not close it.
 const KEEP: Duration = Duration::from_secs(15);

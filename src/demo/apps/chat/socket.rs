@@ -20,12 +20,10 @@ use tokio_tungstenite::{
     },
 };
 
-use super::{
-    super::{
-        page::{self, AppResponse},
-        visitor,
-    },
-    room::{MESSAGE_LIMIT, Room},
+use super::room::{MESSAGE_LIMIT, Room};
+use crate::demo::apps::{
+    page::{self, AppResponse},
+    visitor,
 };
 
 /// Interval of pings, so that proxies do not close the connection.
@@ -158,7 +156,7 @@ mod tests {
     use super::{
         super::super::{
             SampleApp, start,
-            tests::{LAUNCHER, ask},
+            tests::{LAUNCHER, send},
         },
         *,
     };
@@ -263,7 +261,7 @@ mod tests {
     #[tokio::test]
     async fn a_plain_request_is_told_what_this_is() {
         let address = start(SampleApp::Chat, LAUNCHER).await.unwrap();
-        let answer = ask(address, "GET /ws", "Upgrade: websocket\r\n").await;
+        let answer = send(address, "GET /ws", "Upgrade: websocket\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 426 "), "{answer}");
     }
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tokio::sync::Semaphore;
 
 use super::{
-    epoch::StoreEpoch,
-    link::{Link, StoreError},
+    completeness::StoreEpoch,
+    connection::{Link, StoreError},
     names::{self, RecordKind},
-    revocations::Revocations,
+    revocation_publisher::Revocations,
     scripts::{GRACE, MISSING, REVOKED, Scripts},
     sealer::Sealer,
     subject_index::SubjectIndex,
@@ -22,7 +22,7 @@ use crate::{
     session::{
         cookie::RecordKey,
         metrics::SessionMetrics,
-        missing_ids::MissingIds,
+        negative_cache::MissingIds,
         record::{AppSession, SignIn},
         remaining::Remaining,
         revocation_log::RevocationLog,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::cmd;
 
 use super::{
-    link::{Link, StoreError},
+    connection::{Link, StoreError},
     names,
     scripts::Scripts,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::link::StoreError;
+use super::connection::StoreError;
 use crate::session::keys::{KeyRing, Purpose};
 
 /// Encrypts and authenticates values with the configured keys.

@@ -6,7 +6,7 @@ use redis::cmd;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
-    link::{Link, StoreError},
+    connection::{Link, StoreError},
     names,
     sealer::Sealer,
 };

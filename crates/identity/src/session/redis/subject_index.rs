@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::cmd;
 
 use super::{
-    link::{Link, StoreError},
+    connection::{Link, StoreError},
     names::{self, RecordKind},
     scripts::{GRACE, Scripts},
 };

@@ -1,6 +1,6 @@
 //! Errors of replication.
 
-use crate::session::redis::link::StoreError;
+use crate::session::redis::connection::StoreError;
 
 /// Redis cannot be reached, so its content is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::{
     session::{
         cookie::RecordKey,
         record::{AppSessionId, RestoredSignIn, SignIn, SignInUpdate},
-        redis::{Redis, link::StoreError, names::RecordKind, records::ReplicatedSignIn},
+        redis::{Redis, connection::StoreError, names::RecordKind, records::ReplicatedSignIn},
         remaining::Remaining,
         store::SessionStore,
     },
@@ -204,8 +204,8 @@ impl SessionLoader {
         }
     }
 
-    /// Applies a record of Redis to the sign-in in memory, or inserts it. `None` when it was revoked
-    /// meanwhile.
+    /// Applies a record of Redis to the sign-in in memory, or inserts it. `None` when it was
+    /// revoked meanwhile.
     pub(super) fn apply(
         &self,
         key: RecordKey,

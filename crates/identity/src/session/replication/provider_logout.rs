@@ -7,7 +7,7 @@ use super::{error::StoreUnavailable, loader::SessionLoader};
 use crate::{
     model::app::AppId,
     session::{
-        redis::{Redis, link::StoreError},
+        redis::{Redis, connection::StoreError},
         revocation_log::DeferredLogout,
         revoker::Revoker,
         store::SessionStore,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{loader::SessionLoader, writer::SessionWriter};
 use crate::session::{
     record::SignIn,
-    redis::{Redis, RefreshLock, link::StoreError},
+    redis::{Redis, RefreshLock, connection::StoreError},
     store::SessionStore,
 };
 

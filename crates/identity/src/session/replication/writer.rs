@@ -8,7 +8,7 @@ use crate::session::{
     redis::{
         Redis,
         announcement::Announcement,
-        link::StoreError,
+        connection::StoreError,
         names::RecordKind,
         records::{SavedSignIn, StoredState},
     },

@@ -1,5 +1,5 @@
-//! A WebSocket from its 101 to its end: registered as a stream, closed when it may not go on, logged
-//! when it ends.
+//! A WebSocket from its 101 to its end: registered as a stream, closed when it may not go on,
+//! logged when it ends.
 
 use std::{rc::Rc, time::Duration};
 

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::{
     announcement::Announcement,
-    link::{Link, StoreError},
+    connection::{Link, StoreError},
     names::{EPOCH, RESTORING},
 };
 use crate::model::clock::{Clock, Moment};

@@ -1,9 +1,14 @@
-//! What went wrong, as a page for people, problem+json (RFC 9457) for programs, or trailers for gRPC.
+//! What went wrong, as a page for people, problem+json (RFC 9457) for programs, or trailers for
+//! gRPC.
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 
-use super::{Audience, ReplyBody, page, raw};
+use super::{
+    audience::Audience,
+    body::ReplyBody,
+    http_response::{json as json_response, page, raw},
+};
 use crate::{
     forward::request_headers::X_REQUEST_ID,
     model::{
@@ -142,7 +147,7 @@ fn problem_json(
     if let Some(message) = message {
         body["message"] = message.into();
     }
-    super::json(problem.status, "application/problem+json", &body)
+    json_response(problem.status, "application/problem+json", &body)
 }
 
 /// A gRPC call that ends before it began: trailers only, with the status that its client reads.

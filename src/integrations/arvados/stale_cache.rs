@@ -19,7 +19,7 @@ use crate::model::clock::{Clock, Moment, millis};
 
 /// How long an answer counts.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy {
+pub struct Freshness {
     /// For this long nobody is asked.
     pub fresh: Duration,
     /// For this long it is used while another is fetched; zero: never.
@@ -39,9 +39,9 @@ const PAUSE: Duration = Duration::from_secs(2);
 pub struct Unavailable;
 
 /// What was asked, with what is known.
-pub struct Kept<K, V> {
+pub struct StaleCache<K, V> {
     slots: Cache<K, Arc<Slot<V>>>,
-    policy: Policy,
+    policy: Freshness,
     clock: Clock,
     control: Handle,
 }
@@ -59,24 +59,24 @@ struct Answer<V> {
     read: Moment,
 }
 
-impl<K, V> fmt::Debug for Kept<K, V> {
+impl<K, V> fmt::Debug for StaleCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Kept({:?})", self.policy)
     }
 }
 
-impl<K, V> Kept<K, V>
+impl<K, V> StaleCache<K, V>
 where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     V: PartialEq + Send + Sync + 'static,
 {
     /// Nothing is known yet; of more than `most` keys the one unused for longest is forgotten.
-    pub fn new(most: u64, policy: Policy, clock: Clock, control: Handle) -> Kept<K, V> {
+    pub fn new(most: u64, policy: Freshness, clock: Clock, control: Handle) -> StaleCache<K, V> {
         let slots = Cache::builder()
             .max_capacity(most)
             .eviction_policy(EvictionPolicy::lru())
             .build();
-        Kept {
+        StaleCache {
             slots,
             policy,
             clock,
@@ -94,34 +94,34 @@ where
     pub async fn get<F>(
         &self,
         key: K,
-        ask: impl FnOnce() -> F,
+        fetch: impl FnOnce() -> F,
     ) -> Result<Option<Arc<V>>, Unavailable>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
-        self.get_within(key, self.policy.stale, ask).await
+        self.get_within(key, self.policy.stale, fetch).await
     }
 
-    /// The same, with an answer no older than [`Policy::fresh`] unless the server is away.
+    /// The same, with an answer no older than [`Freshness::fresh`] unless the server is away.
     ///
     /// # Errors
-    /// As for [`Kept::get`].
+    /// As for [`StaleCache::get`].
     pub async fn get_fresh<F>(
         &self,
         key: K,
-        ask: impl FnOnce() -> F,
+        fetch: impl FnOnce() -> F,
     ) -> Result<Option<Arc<V>>, Unavailable>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
-        self.get_within(key, Duration::ZERO, ask).await
+        self.get_within(key, Duration::ZERO, fetch).await
     }
 
     async fn get_within<F>(
         &self,
         key: K,
         stale: Duration,
-        ask: impl FnOnce() -> F,
+        fetch: impl FnOnce() -> F,
     ) -> Result<Option<Arc<V>>, Unavailable>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
@@ -140,13 +140,13 @@ where
             }
             if is_something && age < stale {
                 if !slot.failed_lately(began) {
-                    drop(self.call(&slot, began, ask));
+                    drop(self.call(&slot, began, fetch));
                 }
                 return Ok(known.value.clone());
             }
         }
         if !slot.failed_lately(began) {
-            let mut ended = self.call(&slot, began, ask);
+            let mut ended = self.call(&slot, began, fetch);
             // The sender says nothing; it is dropped when the call has ended.
             let _ = ended.changed().await;
         }
@@ -161,7 +161,7 @@ where
 
     /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it
     /// asked for again when it is no longer fresh.
-    pub fn last_known<F>(&self, key: &K, ask: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
+    pub fn last_known<F>(&self, key: &K, fetch: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
@@ -169,7 +169,7 @@ where
         let known = slot.known.load_full()?;
         let now = self.clock.now();
         if known.age(now) >= self.policy.fresh && !slot.failed_lately(now) {
-            drop(self.call(&slot, now, ask));
+            drop(self.call(&slot, now, fetch));
         }
         Some(known.value.clone())
     }
@@ -199,7 +199,7 @@ where
         &self,
         slot: &Arc<Slot<V>>,
         began: Moment,
-        ask: impl FnOnce() -> F,
+        fetch: impl FnOnce() -> F,
     ) -> watch::Receiver<()>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
@@ -214,7 +214,7 @@ where
         }
         let (ends, ended) = watch::channel(());
         *under_way = Some(ended.clone());
-        let (slot, clock, answer) = (slot.clone(), self.clock.clone(), ask());
+        let (slot, clock, answer) = (slot.clone(), self.clock.clone(), fetch());
         // On the control runtime and to its end, whoever of those who wait goes away.
         self.control.spawn(async move {
             let answer = answer.await;
@@ -290,14 +290,14 @@ mod tests {
     struct Server {
         asked: Arc<AtomicUsize>,
         answer: Arc<Mutex<Result<Option<u32>, Unavailable>>>,
-        kept: Kept<&'static str, u32>,
+        kept: StaleCache<&'static str, u32>,
         manual_clock: ManualClock,
     }
 
     fn server() -> Server {
         let (clock, manual_clock) = Clock::manual();
         manual_clock.advance(SECOND);
-        let policy = Policy {
+        let policy = Freshness {
             fresh: 5 * SECOND,
             stale: 60 * SECOND,
             outage: 3600 * SECOND,
@@ -305,13 +305,13 @@ mod tests {
         Server {
             asked: Arc::default(),
             answer: Arc::new(Mutex::new(Ok(Some(1)))),
-            kept: Kept::new(100, policy, clock, Handle::current()),
+            kept: StaleCache::new(100, policy, clock, Handle::current()),
             manual_clock,
         }
     }
 
     impl Server {
-        fn ask(&self) -> impl FnOnce() -> Asking + use<> {
+        fn fetch(&self) -> impl FnOnce() -> Asking + use<> {
             let (asked, answer) = (self.asked.clone(), self.answer.clone());
             || {
                 Box::pin(async move {
@@ -324,7 +324,7 @@ mod tests {
 
         async fn get(&self) -> Result<Option<u32>, Unavailable> {
             self.kept
-                .get("key", self.ask())
+                .get("key", self.fetch())
                 .await
                 .map(|value| value.map(|value| *value))
         }
@@ -354,11 +354,15 @@ mod tests {
         let began = server.kept.clock.now();
         let _ = server.get().await;
         let slot = server.kept.slots.get("key").expect("a slot");
-        let _ = server.kept.call(&slot, began, server.ask()).changed().await;
+        let _ = server
+            .kept
+            .call(&slot, began, server.fetch())
+            .changed()
+            .await;
         assert_eq!(server.asked(), 1, "its answer is there");
         let _ = server
             .kept
-            .call(&slot, began.after(SECOND), server.ask())
+            .call(&slot, began.after(SECOND), server.fetch())
             .changed()
             .await;
         assert_eq!(server.asked(), 2);
@@ -420,14 +424,14 @@ mod tests {
         let server = server();
         let first = server
             .kept
-            .get("key", server.ask())
+            .get("key", server.fetch())
             .await
             .expect("an answer")
             .expect("something");
         server.manual_clock.advance(61 * SECOND);
         let second = server
             .kept
-            .get("key", server.ask())
+            .get("key", server.fetch())
             .await
             .expect("an answer")
             .expect("something");

@@ -7,7 +7,7 @@ use redis::cmd;
 use super::{
     announcement::Announcement,
     concurrency::run_bounded,
-    link::{Link, StoreError},
+    connection::{Link, StoreError},
     names::{self, RecordKind},
     scripts::{GRACE, Scripts},
 };

@@ -1,7 +1,7 @@
-//! The headers that every request of one person to one app on one connection says alike: made once,
-//! and copied.
+//! The headers that are the same for all requests of one person to one app on one connection: made
+//! once, then copied.
 //!
-//! A copy of the whole map hashes no name; it is much cheaper than a dozen insertions.
+//! A copy of the whole map hashes no name, and costs far less than a dozen insertions.
 
 use std::{
     cell::RefCell,
@@ -11,8 +11,8 @@ use std::{
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::outgoing::Outgoing;
 use crate::{
+    authorize::Permit,
     model::{
         app::{App, AppKind},
         identity_headers::{GroupsHeader, group_value},
@@ -35,71 +35,84 @@ const X_FORWARDED_GROUPS_TRUNCATED: HeaderName =
     HeaderName::from_static("x-forwarded-groups-truncated");
 const X_FORWARDED_PREFERRED_USERNAME: HeaderName =
     HeaderName::from_static("x-forwarded-preferred-username");
-/// Room for what a client sends beside, so that a copy seldom grows.
+/// Room for the client's own headers, so that a copy seldom grows.
 const ROOM: usize = 32;
 
-/// What was last last on a connection.
+/// What these headers are made of.
+pub(super) struct HeaderFacts<'r> {
+    /// The right to send the request, with its app and person.
+    pub(super) permit: &'r Permit,
+    /// The site.
+    pub(super) site: &'r Arc<Site>,
+    /// The origin that the request arrived at.
+    pub(super) vhost: VirtualHost,
+    /// The peer of the connection.
+    pub(super) peer: &'r Peer,
+    /// The client: the peer, or the one that a trusted proxy names.
+    pub(super) client: IpAddr,
+}
+
+/// The headers of the last request on a connection.
 #[derive(Default)]
 pub struct CachedHeaders(RefCell<Option<LastHeaders>>);
 
-/// The headers, and everything they were made of. Who is behind a proxy of ours changes with every
-/// request, and is not in them.
+/// The headers, and everything that they were made of. The client behind a proxy changes with every
+/// request, and is not part of them.
 struct LastHeaders {
     headers: HeaderMap,
     origin: WebOrigin,
     site: Arc<Site>,
     vhost: VirtualHost,
-    /// Alone keeps the address from being another app's.
+    /// Keeps the allocation, so that no other app gets the same address.
     app: Weak<App>,
     person: Option<Arc<Principal>>,
     host: Option<HeaderValue>,
 }
 
 impl LastHeaders {
-    fn new(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>) -> LastHeaders {
-        let origin = outgoing.origin();
+    fn new(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> LastHeaders {
+        let origin = facts.site.origin_of(&facts.vhost);
         LastHeaders {
-            headers: make(outgoing, host, &origin),
+            headers: make(facts, host, &origin),
             origin,
-            site: outgoing.site.clone(),
-            vhost: outgoing.request.arrival.vhost,
-            app: Arc::downgrade(outgoing.permit.app()),
-            person: outgoing.permit.principal().cloned(),
+            site: facts.site.clone(),
+            vhost: facts.vhost,
+            app: Arc::downgrade(facts.permit.app()),
+            person: facts.permit.principal().cloned(),
             host: host.cloned(),
         }
     }
 
-    fn fits(&self, outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>) -> bool {
-        let same_person = match (&self.person, outgoing.permit.principal()) {
+    fn fits(&self, facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> bool {
+        let same_person = match (&self.person, facts.permit.principal()) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (Some(_), None) | (None, Some(_)) => false,
         };
         same_person
-            && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(outgoing.permit.app()))
-            && Arc::ptr_eq(&self.site, outgoing.site)
-            && self.vhost == outgoing.request.arrival.vhost
+            && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(facts.permit.app()))
+            && Arc::ptr_eq(&self.site, facts.site)
+            && self.vhost == facts.vhost
             && self.host.as_ref() == host
     }
 }
 
 impl CachedHeaders {
-    /// A copy of what is last for a request; `host` is the one that the app gets.
+    /// A copy for this request; `host` is the Host header that the app gets.
     pub(super) fn copy_for(
         &self,
-        outgoing: &Outgoing<'_, '_>,
+        facts: &HeaderFacts<'_>,
         host: Option<&HeaderValue>,
     ) -> HeaderMap {
         let mut last = self.0.borrow_mut();
-        if !last.as_ref().is_some_and(|last| last.fits(outgoing, host)) {
+        if !last.as_ref().is_some_and(|last| last.fits(facts, host)) {
             *last = None;
         }
-        let last = last.get_or_insert_with(|| LastHeaders::new(outgoing, host));
+        let last = last.get_or_insert_with(|| LastHeaders::new(facts, host));
         let mut headers = last.headers.clone();
-        if outgoing.request.client.address != outgoing.peer.address {
-            headers.insert(X_REAL_IP, address_value(outgoing.request.client.address));
-            if let Some(forwarded) = forwarded_value(outgoing.request.client.address, &last.origin)
-            {
+        if facts.client != facts.peer.address {
+            headers.insert(X_REAL_IP, address_value(facts.client));
+            if let Some(forwarded) = forwarded_value(facts.client, &last.origin) {
                 headers.insert(header::FORWARDED, forwarded);
             }
         }
@@ -107,13 +120,13 @@ impl CachedHeaders {
     }
 }
 
-fn make(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
+fn make(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(ROOM);
-    let app = outgoing.permit.app();
+    let app = facts.permit.app();
     if let Some(host) = host {
         out.insert(header::HOST, host.clone());
     }
-    set_forwarded(&mut out, outgoing.peer, origin);
+    set_forwarded(&mut out, facts.peer, origin);
     if let Some(prefix) = &app.mount_header {
         out.insert(X_FORWARDED_PREFIX, prefix.clone());
     }
@@ -124,7 +137,7 @@ fn make(outgoing: &Outgoing<'_, '_>, host: Option<&HeaderValue>, origin: &WebOri
     {
         out.insert(name, value.clone());
     }
-    set_identity(&mut out, outgoing);
+    set_identity(&mut out, facts);
     out
 }
 
@@ -151,9 +164,9 @@ fn forwarded_value(client: IpAddr, origin: &WebOrigin) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-fn set_identity(out: &mut HeaderMap, outgoing: &Outgoing<'_, '_>) {
-    let app = outgoing.permit.app();
-    let Some(person) = outgoing.permit.principal() else {
+fn set_identity(out: &mut HeaderMap, facts: &HeaderFacts<'_>) {
+    let app = facts.permit.app();
+    let Some(person) = facts.permit.principal() else {
         return;
     };
     if !app.spec.identity_headers || app.kind == AppKind::Console {
@@ -176,7 +189,7 @@ fn set_identity(out: &mut HeaderMap, outgoing: &Outgoing<'_, '_>) {
         GroupsHeader::TooLong => {
             set(
                 X_FORWARDED_GROUPS,
-                outgoing
+                facts
                     .permit
                     .admitting_group()
                     .and_then(group_value)

@@ -3,7 +3,10 @@
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::{Either, Full};
 
-use super::{AnswerFacts, ClientSide, Concluded, Context, Handler, Progress, Reply};
+use super::{
+    Handler,
+    progress::{AnswerFacts, ClientSide, Concluded, Context, Progress},
+};
 use crate::{
     authorize::Permit,
     decide::{
@@ -79,6 +82,33 @@ impl Handler {
                 }
             }
         }
+    }
+
+    /// The answer to a head that could not be parsed: by its Accept header alone.
+    pub(super) fn conclude_malformed(
+        &self,
+        decision: &Decision,
+        context: &Context<'_>,
+    ) -> Concluded {
+        let headers = &context.parts.headers;
+        let site = context.snapshot.site();
+        let is_call = GrpcCall::from_headers(headers).is_some();
+        let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
+        let response = match decision {
+            Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),
+            Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
+                respond::refuse(refusal, audience, &context.id)
+            }
+            // Not decided about a head.
+            Decision::Endpoint(_)
+            | Decision::Launcher
+            | Decision::SignIn { .. }
+            | Decision::ForgetTenant { .. }
+            | Decision::DropToken { .. }
+            | Decision::ResendForm(_)
+            | Decision::Fault(..) => respond::redirect(StatusCode::FOUND, "/"),
+        };
+        Concluded::new(response, (decision.label(), decision.reason()))
     }
 
     fn call<'r, 'h>(
@@ -160,7 +190,7 @@ impl Handler {
         };
         match forms.save(&refusal, request, body).await {
             Saved::Page(page) => saved_form_page(&page, request, None),
-            Saved::NotSaved => {
+            Saved::Unsavable => {
                 let audience = Audience::new(request, None);
                 let response = respond::form_not_saved(&refusal, audience, &request.id);
                 Concluded::new(response, labels)
@@ -179,29 +209,6 @@ impl Handler {
             clock: &gateway.clock,
         })
     }
-}
-
-/// The answer to a head that could not be parsed: by its Accept header alone.
-pub(super) fn conclude_malformed(decision: &Decision, context: &Context<'_>) -> Concluded {
-    let headers = &context.parts.headers;
-    let site = context.snapshot.site();
-    let is_call = GrpcCall::from_headers(headers).is_some();
-    let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
-    let response = match decision {
-        Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),
-        Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
-            respond::refuse(refusal, audience, &context.id)
-        }
-        // Not decided about a head.
-        Decision::Endpoint(_)
-        | Decision::Launcher
-        | Decision::SignIn { .. }
-        | Decision::ForgetTenant { .. }
-        | Decision::DropToken { .. }
-        | Decision::ResendForm(_)
-        | Decision::Fault(..) => respond::redirect(StatusCode::FOUND, "/"),
-    };
-    Concluded::new(response, (decision.label(), decision.reason()))
 }
 
 /// The page that holds a saved form.
@@ -263,18 +270,4 @@ fn back_to_same_address(
 
 fn body_of(side: Option<ClientSide>) -> Source {
     side.map_or_else(|| Either::Right(Full::default()), |side| side.body)
-}
-
-impl Concluded {
-    pub(super) fn new(
-        response: Response<ReplyBody>,
-        (decision, reason): (DecisionLabel, LogReason),
-    ) -> Concluded {
-        Concluded {
-            reply: Reply::Answer(response),
-            decision,
-            reason,
-            outcome: None,
-        }
-    }
 }

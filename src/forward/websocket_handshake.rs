@@ -13,7 +13,7 @@ use super::{
     sender::RequestSender,
     upload::{Upload, UploadState},
 };
-use crate::model::{app::App, load::Holder};
+use crate::model::{app::App, concurrency_limit::Holder};
 
 /// The app's response to a handshake.
 pub enum Handshake {

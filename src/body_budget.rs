@@ -13,7 +13,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
-use crate::{decide::Reason, forward::body::Source, model::load::Holder};
+use crate::{decide::Reason, forward::body::Source, model::concurrency_limit::Holder};
 
 /// For people whose session is known, in bytes.
 const KNOWN: usize = 16 << 20;

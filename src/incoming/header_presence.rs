@@ -5,7 +5,7 @@ use http::HeaderMap;
 
 /// The fields that are there, once or more often.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Names {
+pub struct HeaderPresence {
     /// `Authorization`.
     pub authorization: bool,
     /// `Via`.
@@ -22,10 +22,10 @@ pub struct Names {
     pub fetch: bool,
 }
 
-impl Names {
+impl HeaderPresence {
     /// Of a head.
-    pub fn of(headers: &HeaderMap) -> Names {
-        let mut names = Names::default();
+    pub fn from_headers(headers: &HeaderMap) -> HeaderPresence {
+        let mut names = HeaderPresence::default();
         for name in headers.keys() {
             match name.as_str() {
                 "authorization" => names.authorization = true,
