@@ -1,8 +1,36 @@
 //! Ludgate: an authenticating gateway for the apps that a platform hosts.
 //!
-//! The modules in the order of a request: `peer` (who connected) → `incoming` (one validated
-//! arrival) → `route` (which target) → `catalog` (which app) → caller (`session`, `identity`) →
-//! `authorize` (a permit or a refusal) → `forward`. `gateway` is the straight line through them.
+//! A request is one function, `handle` in [`handler`]: parse the head, find the app, identify the
+//! caller, authorize, forward. ARCHITECTURE.md shows it, and the shared state.
+//!
+//! On the way of a request:
+//! - [`listener`] accepts connections and speaks HTTP with clients.
+//! - [`proxy_protocol`] reads and writes the header that names the client behind a balancer.
+//! - [`peer`] finds the client behind trusted proxies.
+//! - [`incoming`] parses the head once, or refuses it.
+//! - [`route`] reads which app or endpoint a path or a host names.
+//! - [`catalog`] holds the apps of this moment.
+//! - [`decide`] holds the pure steps, and the decisions that end a request early.
+//! - [`caller`] identifies the caller by session, token or another credential.
+//! - [`integrations`] adds the apps and credentials of other systems.
+//! - [`authorize`] checks the access rule and creates the permit.
+//! - [`forward`] sends a permitted request to its app.
+//! - [`endpoints`] answers our own paths; [`return_to`] checks where a browser may go afterwards.
+//! - [`saved_form`] keeps a form over a sign-in; [`form_budget`] bounds what is read for that.
+//! - [`respond`] renders decisions, with the templates of [`pages`].
+//! - [`access_log`] writes one line per request.
+//! - [`streams`] lists the open streams of a thread; [`stream_policy`] is their rule.
+//! - [`gateway`] is what all data threads share.
+//!
+//! Around it:
+//! - [`settings`] resolves the configuration file.
+//! - [`run`] starts the threads, listeners and background tasks.
+//! - [`admin`] serves apps and sessions to operators.
+//! - [`demo`] is a provider with sample apps.
+//! - `testing` lets tests look inside, with the feature of that name.
+//! - [`cli`] and [`commands`] are the command line.
+//!
+//! The modules below are in the order of their imports: each imports only from those above it.
 
 pub use ludgate_cluster as cluster;
 pub use ludgate_identity as identity;
