@@ -29,7 +29,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 
 /// Counts what is held now.
 #[derive(Clone, Debug, Default)]
-pub struct FormBudget(Arc<Mutex<Spent>>);
+pub struct BodyBudget(Arc<Mutex<Spent>>);
 
 #[derive(Debug, Default)]
 struct Spent {
@@ -48,7 +48,7 @@ struct Own {
 /// Bytes that are held. Given back by drop, when the body is gone.
 #[derive(Debug)]
 pub struct Reserved {
-    budget: FormBudget,
+    budget: BodyBudget,
     holder: Key,
     bytes: usize,
 }
@@ -89,7 +89,7 @@ enum Key {
     Unknown,
 }
 
-impl FormBudget {
+impl BodyBudget {
     /// Collects a body of at most so many bytes, within ten seconds.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn one_client_has_its_part_and_all_together_have_an_end() {
-        let budget = FormBudget::default();
+        let budget = BodyBudget::default();
         let client = |last: u8| Holder::Client(IpAddr::from([192, 0, 2, last]));
         let take = |holder| {
             let mut reserved = budget.reserve(holder)?;
@@ -237,7 +237,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_collected_when_it_fits() {
-        let budget = FormBudget::default();
+        let budget = BodyBudget::default();
         let body = |length: usize| Either::Right(Full::new(Bytes::from(vec![b'x'; length])));
         let held = budget
             .collect(Holder::Person("alice"), body(100), 100)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::{
-    body_budget::FormBudget,
+    body_budget::BodyBudget,
     caller::Callers,
     catalog::Catalog,
     cluster::pod_logs::PodLogs,
@@ -37,7 +37,7 @@ pub struct Gateway {
     /// The logs of apps' pods; `None`: not served.
     pub logs: Option<PodLogs>,
     /// Bounds the bodies that are collected before anybody is authorized.
-    pub forms: FormBudget,
+    pub forms: BodyBudget,
     /// Limits how often one client may sign in.
     pub sign_in_rate: SignInRate,
     /// Time.

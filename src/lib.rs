@@ -16,7 +16,7 @@
 //! - [`authorize`] checks the access rule and creates the permit.
 //! - [`forward`] sends a permitted request to its app.
 //! - [`endpoints`] answers our own paths; [`return_to`] checks where a browser may go afterwards.
-//! - [`saved_form`] keeps a form over a sign-in; [`form_budget`] bounds what is read for that.
+//! - [`saved_form`] keeps a form over a sign-in; [`body_budget`] bounds what is read for that.
 //! - [`respond`] renders decisions, with the templates of [`pages`].
 //! - [`access_log`] writes one line per request.
 //! - [`streams`] lists the open streams of a thread; [`stream_policy`] is their rule.

@@ -19,7 +19,7 @@ pub use error::StartError;
 pub use running::Running;
 
 use crate::{
-    body_budget::FormBudget,
+    body_budget::BodyBudget,
     forward::{ForwardSettings, metrics::ForwardMetrics},
     gateway::{
         Gateway,
@@ -179,7 +179,7 @@ fn build_gateway(parts: GatewayParts<'_>) -> Gateway {
         logs: parts.apps.logs,
         sessions: identity.sessions,
         oidc: identity.oidc,
-        forms: FormBudget::default(),
+        forms: BodyBudget::default(),
         sign_in_rate: SignInRate::new(parts.sign_ins, context.clock.clone()),
         clock: context.clock.clone(),
         metrics: Arc::new(GatewayMetrics::register(registry, requests)),

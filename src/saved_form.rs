@@ -13,7 +13,7 @@ use http::{StatusCode, uri::PathAndQuery};
 use http_body_util::{Either, Full};
 
 use crate::{
-    body_budget::{Collected, FormBudget, Reserved},
+    body_budget::{BodyBudget, Collected, Reserved},
     decide::{Reason, Refusal, locate::MAX_SEALED_FORM},
     forward::{body::Source, fault::Fault},
     incoming::{IncomingRequest, form::form_value},
@@ -42,7 +42,7 @@ pub struct SavedForms<'g> {
     /// Seals and opens forms.
     pub keys: &'g KeyRing,
     /// Bounds the bodies that are held.
-    pub budget: &'g FormBudget,
+    pub budget: &'g BodyBudget,
     /// Time.
     pub clock: &'g Clock,
 }

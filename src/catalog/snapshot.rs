@@ -266,7 +266,7 @@ fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {
             load: old.load.clone(),
-            bare_path: old.bare_path.clone(),
+            trailing_slash: old.trailing_slash.clone(),
             ..app
         }),
         None => Arc::new(app),

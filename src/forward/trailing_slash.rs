@@ -1,5 +1,5 @@
 //! Learns from the redirects of an app whether it serves its path without a slash at the end (see
-//! `model::bare_path`).
+//! `model::trailing_slash`).
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -21,7 +21,7 @@ pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
         .strip_prefix(&*origin.to_string())
         .unwrap_or(location);
     let path = path.split(['?', '#']).next().unwrap_or_default();
-    if path == &*app.mount && app.bare_path.mark_served() {
+    if path == &*app.mount && app.trailing_slash.mark_omitted() {
         tracing::info!(app = %app.id(), "the app redirects to its path without a trailing slash; from now on requests without the slash are forwarded");
     }
 }

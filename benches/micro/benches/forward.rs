@@ -16,7 +16,7 @@ use ludgate::{
     gateway::{
         Gateway,
         connection::Service,
-        form_budget::FormBudget,
+        form_budget::BodyBudget,
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
         thread::DataThread,
@@ -195,7 +195,7 @@ fn through_the_gateway(bencher: Bencher, signed_in: bool) {
             logs: None,
             sessions: Arc::new(sessions),
             oidc: None,
-            forms: FormBudget::default(),
+            forms: BodyBudget::default(),
             sign_in_rate: SignInRate::new(settings.sign_ins, clock.clone()),
             clock,
             metrics: GatewayMetrics::register(&registry, requests.clone()).into(),

@@ -8,7 +8,7 @@ use http::HeaderValue;
 
 use super::{
     access::Access, attested::AttestedUpstream, concurrency_limit::Load, dns,
-    trailing_slash::BarePath, upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
+    trailing_slash::TrailingSlash, upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
 pub use super::upstream::{Protocol, Upstream, UpstreamScheme};
@@ -246,7 +246,7 @@ pub struct App {
     /// Requests and connections in use.
     pub load: Load,
     /// Whether the app serves its mount without a slash.
-    pub bare_path: BarePath,
+    pub trailing_slash: TrailingSlash,
 }
 
 impl App {
@@ -271,7 +271,7 @@ impl App {
             kind: AppKind::Hosted,
             host: None,
             load: Load::default(),
-            bare_path: BarePath::default(),
+            trailing_slash: TrailingSlash::default(),
             spec,
         }
     }
@@ -291,7 +291,7 @@ impl App {
 
     /// Whether a request for the mount without a slash is forwarded as it is.
     pub fn serves_bare_path(&self) -> bool {
-        !self.spec.strip_prefix && (self.spec.serves_bare_path || self.bare_path.is_served())
+        !self.spec.strip_prefix && (self.spec.serves_bare_path || self.trailing_slash.is_omitted())
     }
 
     /// Whether everybody is let in, so that no credential is read.

@@ -12,16 +12,16 @@ use std::sync::{
 
 /// The flag of one app. It survives changes of the app while it is published.
 #[derive(Clone, Debug, Default)]
-pub struct BarePath(Arc<AtomicBool>);
+pub struct TrailingSlash(Arc<AtomicBool>);
 
-impl BarePath {
-    /// Whether the app is known to serve the mount without a slash.
-    pub fn is_served(&self) -> bool {
+impl TrailingSlash {
+    /// Whether the app is known to serve the mount without the slash.
+    pub fn is_omitted(&self) -> bool {
         self.0.load(Relaxed)
     }
 
     /// Records that the app serves it. Returns whether this is new.
-    pub fn mark_served(&self) -> bool {
+    pub fn mark_omitted(&self) -> bool {
         !self.0.swap(true, Relaxed)
     }
 }
