@@ -35,7 +35,7 @@ mod wire {
 
 /// Which host and path lead to which app.
 mod routing {
-    mod bare_path;
+    mod trailing_slash;
     mod hosts;
     mod paths;
 }
