@@ -18,8 +18,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops it
-	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes some minutes, most of them for libraries.'
-	cargo run --profile quick -- demo
+	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about four minutes on two cores, most of them for libraries.'
+	cargo run --profile quick --no-default-features -- demo
 
 test: install ## check format and lints, and run the tests
 	cargo fmt --check

@@ -35,9 +35,9 @@ mod wire {
 
 /// Which host and path lead to which app.
 mod routing {
-    mod trailing_slash;
     mod hosts;
     mod paths;
+    mod trailing_slash;
 }
 
 /// Access decisions, for requests and for open streams.
