@@ -9,6 +9,7 @@ pub mod decision;
 pub mod head;
 pub mod labels;
 pub mod locate;
+mod origin_check;
 pub mod reason;
 pub mod target;
 pub mod tenant;

@@ -5,6 +5,7 @@
 //! locked.
 
 pub mod app_tls;
+pub mod app_websocket;
 mod attestation;
 pub mod body;
 pub mod body_rate;
@@ -26,6 +27,7 @@ pub mod response_headers;
 mod sender;
 pub mod set_cookie;
 mod settings;
+mod strip_credentials;
 mod timer;
 pub mod trailing_slash;
 pub mod tunnel;
@@ -33,7 +35,6 @@ mod upload;
 mod upstream_connection;
 mod upstream_stream;
 pub mod websocket_frames;
-pub mod websocket_handshake;
 
 use std::{rc::Rc, time::Duration};
 
@@ -50,6 +51,7 @@ use crate::{
     },
     session::usage::Usage,
 };
+use app_websocket::Handshake;
 use body::{Download, Source, Upload, UploadPolicy, UploadProgress, UploadState};
 use body_rate::BodyRate;
 use fault::Fault;
@@ -58,7 +60,6 @@ use pool::Pool;
 use pooled::{PooledConnection, SendError};
 use request::assemble;
 pub use settings::ForwardSettings;
-use websocket_handshake::Handshake;
 
 /// Longest deadline of a gRPC call, whatever its client says.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -186,7 +187,7 @@ impl Forwarder {
         let request = assemble(outgoing, target, Upload::empty())?;
         let app = outgoing.permit.app();
         let (key, holder) = (outgoing.pool_key(), outgoing.holder());
-        match websocket_handshake::handshake(&self.pool, app, key, holder, request).await? {
+        match app_websocket::handshake(&self.pool, app, key, holder, request).await? {
             Handshake::Switched {
                 head,
                 upstream,

@@ -4,7 +4,6 @@
 //! Invariant: ambiguous input is refused, never repaired. Later stages read what is parsed here;
 //! the header map itself is for `forward` alone, which copies it.
 
-pub mod class;
 pub mod cookies;
 pub mod form;
 pub mod framing;
@@ -15,6 +14,8 @@ mod malformed;
 pub mod path;
 pub mod public_port;
 pub mod request;
+pub mod request_class;
+mod request_origin;
 
 use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
 
@@ -77,19 +78,19 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
         return Err(Malformed::Loop);
     }
     let origin = if names.origin {
-        class::origin(headers, &vhost, site)
+        request_origin::origin(headers, &vhost, site)
     } else {
         Origin::Absent
     };
-    let fetch = class::FetchMetadata::read(headers, names);
-    let class = class::classify(parts, names, &fetch, framing)?;
-    let provenance = class::provenance(class, &fetch, origin);
+    let fetch = request_origin::FetchMetadata::read(headers, names);
+    let class = request_class::classify(parts, names, &fetch, framing)?;
+    let provenance = request_origin::provenance(class, &fetch, origin);
     let is_page = class == RequestClass::Navigation || class == RequestClass::Frame;
     let may_be_call = names.content_type && class == RequestClass::Program;
-    let sends_form = origin == Origin::Own && class::sends_form(parts, &fetch);
+    let sends_form = origin == Origin::Own && request_class::sends_form(parts, &fetch);
     let unmarked = without_mark(target).filter(|_| sends_form && site.signs_in);
     Ok(Arrival {
-        wants_html: is_page || class::prefers_html(headers),
+        wants_html: is_page || request_class::prefers_html(headers),
         method,
         vhost,
         resends_form: unmarked.is_some(),

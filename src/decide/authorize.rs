@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     decision::{Decision, Refusal},
+    origin_check::cookie_counts,
     reason::Reason,
     target::Target,
 };
@@ -12,8 +13,8 @@ use crate::{
     caller::Identified,
     model::{
         app::AppState,
-        arrival::{Arrival, Origin, Provenance, RequestClass},
-        caller::{Caller, Credential},
+        arrival::{Arrival, RequestClass},
+        caller::Caller,
         destination::Destination,
         principal::Principal,
         site::Site,
@@ -91,22 +92,6 @@ pub fn check_access(
 fn refuse<T>(reason: Reason, destination: Destination) -> Result<T, Decision> {
     let app = Some(destination.app);
     Err(Refusal { reason, app }.into())
-}
-
-/// A cookie counts only where our own origin led the browser to the request.
-fn cookie_counts(arrival: &Arrival, credential: Credential) -> Result<bool, Reason> {
-    match (
-        credential,
-        arrival.class,
-        arrival.origin,
-        arrival.provenance,
-    ) {
-        (Credential::Bearer | Credential::Address, _, _, _) => Ok(true),
-        (Credential::Cookie, RequestClass::WebSocket, Origin::Own, Provenance::Own) => Ok(true),
-        (Credential::Cookie, RequestClass::WebSocket, _, _) => Err(Reason::ForeignOrigin),
-        (Credential::Cookie, _, _, Provenance::Own) => Ok(true),
-        (Credential::Cookie, _, _, Provenance::Foreign) => Ok(false),
-    }
 }
 
 fn apply_rule(

@@ -7,7 +7,7 @@ use super::{
     labels::RedirectReason,
 };
 use crate::{
-    incoming::{self, Malformed, class::prefers_html, host},
+    incoming::{self, Malformed, host, request_class::prefers_html},
     model::{arrival::Arrival, site::Site},
 };
 

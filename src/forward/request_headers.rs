@@ -8,9 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::{
     header_fate::{Fate, fate},
     outgoing::Outgoing,
+    strip_credentials,
 };
 use crate::{
-    incoming::cookies,
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
@@ -37,18 +37,20 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
         match fate(name.as_str()) {
             Fate::Ours | Fate::Hop => {}
             Fate::Cookie => {
-                if let Some(value) = filter_cookies(value, outgoing) {
+                if let Some(value) = strip_credentials::filter_cookies(value, outgoing) {
                     out.append(header::COOKIE, value);
                 }
             }
             Fate::Authorization => {
-                if !outgoing.authorization_is_ours || app.spec.keep_authorization {
+                if strip_credentials::passes_authorization(outgoing) {
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
             // A page that was opened with a token in its address tells it here, with everything it
             // loads.
-            Fate::Pass if *name == header::REFERER && withholds_referer(value, app) => {}
+            Fate::Pass
+                if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
+            }
             Fate::Pass => {
                 if !nominated.contains(name) {
                     let rewritten = renamed
@@ -110,11 +112,6 @@ impl<'r> OwnOrigin<'r> {
     }
 }
 
-fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
-    app.attested()
-        .is_some_and(|upstream| upstream.withholds_referer(value.as_bytes()))
-}
-
 /// The header names that the client's `Connection` nominates for removal. Names that `fate` decides
 /// are not affected: nobody can have Host, Cookie or our own headers removed.
 struct Nominated(Vec<HeaderName>);
@@ -138,44 +135,6 @@ impl Nominated {
 
     fn contains(&self, name: &HeaderName) -> bool {
         self.0.contains(name)
-    }
-}
-
-/// Removes the cookies that this app must not see; every other byte and the order stay. `None`:
-/// nothing is left.
-fn filter_cookies(line: &HeaderValue, outgoing: &Outgoing<'_, '_>) -> Option<HeaderValue> {
-    let names = &outgoing.site.cookies;
-    let kind = outgoing.permit.app().kind;
-    let withheld =
-        |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
-    let bytes = line.as_bytes();
-    // Most requests hold ours alone, or none of ours.
-    let (mut ours, mut theirs) = (false, false);
-    for pair in cookies::pairs(bytes) {
-        if withheld(&pair) {
-            ours = true
-        } else {
-            theirs = true
-        }
-    }
-    match (ours, theirs) {
-        (false, _) => return Some(line.clone()),
-        (true, false) => return None,
-        (true, true) => {}
-    }
-    let mut kept = Vec::with_capacity(bytes.len());
-    for pair in cookies::pairs(bytes).filter(|pair| !withheld(pair)) {
-        if kept.is_empty() {
-            kept.extend_from_slice(cookies::strip_blanks(pair.raw));
-        } else {
-            kept.push(b';');
-            kept.extend_from_slice(pair.raw);
-        }
-    }
-    if kept.is_empty() {
-        None
-    } else {
-        HeaderValue::from_bytes(&kept).ok()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     },
     endpoints::{self, EndpointCall, ticket},
     forward::body::Source,
-    incoming::{IncomingRequest, class::prefers_html},
+    incoming::{IncomingRequest, request_class::prefers_html},
     model::{grpc::GrpcCall, vhost::VirtualHost},
     pages,
     respond::{self, Audience, body::ReplyBody, endpoint::EndpointReply},

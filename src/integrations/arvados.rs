@@ -2,9 +2,8 @@
 //!
 //! `containers` finds the apps, `credentials` the callers. Below them: the API's client (`client`,
 //! `records`), how long its answers are used (`stale_cache`), tokens (`tokens`, `query_token`,
-//! `address_token`), and the mutual proof with a container's gateway (`proof`).
+//! `strip_query_token`), and the mutual proof with a container's gateway (`gateway_secret`).
 
-pub mod address_token;
 pub mod client;
 mod container_gateway;
 pub mod containers;
@@ -13,6 +12,7 @@ mod gateway_secret;
 mod query_token;
 pub mod records;
 pub mod stale_cache;
+pub mod strip_query_token;
 pub mod tokens;
 
 use std::sync::Arc;

@@ -16,12 +16,13 @@ use http::uri::PathAndQuery;
 use tokio::runtime::Handle;
 
 use super::{
-    ArvadosSettings, UNKNOWN, address_token,
+    ArvadosSettings, UNKNOWN,
     client::{ApiError, SystemClient},
     container_gateway::{ContainerGateway, container_of},
     gateway_secret,
     records::{ContainerRecord, PublishedRecord},
     stale_cache::{Freshness, StaleCache, Unavailable},
+    strip_query_token,
 };
 use crate::{
     catalog::{lookup::Lookup, resolver::Resolver},
@@ -361,7 +362,7 @@ impl Resolver for Containers {
     }
 
     fn strip_credential(&self, target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken> {
-        address_token::strip(target, lookup)
+        strip_query_token::strip(target, lookup)
     }
 
     fn still_published(&self, app: &Arc<App>) -> Option<Option<Arc<App>>> {

@@ -166,7 +166,7 @@ async fn only_the_app_s_valid_101_opens_the_tunnel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_well_formed_websocket_handshake_is_one() {
+async fn only_a_well_formed_app_websocket_is_one() {
     let world = World::new().await;
     for (fields, status) in [
         (

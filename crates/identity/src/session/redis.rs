@@ -29,7 +29,7 @@ use connection::{Link, RedisSettings};
 use records::{RecordParts, Records};
 pub use refresh_lock::RefreshLock;
 use refresh_lock::RefreshLocks;
-use revocation_publisher::Revocations;
+use revocation_publisher::RevocationPublisher;
 use scripts::Scripts;
 use sealer::Sealer;
 use single_use::SingleUse;
@@ -41,7 +41,7 @@ pub struct Redis {
     pub(super) records: Records,
     pub(super) index: Arc<SubjectIndex>,
     pub(super) epoch: Arc<StoreEpoch>,
-    pub(super) revocations: Arc<Revocations>,
+    pub(super) revocations: Arc<RevocationPublisher>,
     pub(super) refresh_locks: RefreshLocks,
     pub(super) single_use: Arc<SingleUse>,
     /// The revocations that this replica knows of.
@@ -70,7 +70,7 @@ impl Redis {
             log.clone(),
             lifetime,
         ));
-        let revocations = Arc::new(Revocations::new(
+        let revocations = Arc::new(RevocationPublisher::new(
             link.clone(),
             scripts.clone(),
             log.clone(),

@@ -23,7 +23,7 @@ use crate::{
 const CONCURRENCY: usize = 64;
 
 /// The revocations in Redis.
-pub(crate) struct Revocations {
+pub(crate) struct RevocationPublisher {
     link: Arc<Link>,
     scripts: Arc<Scripts>,
     log: Arc<RevocationLog>,
@@ -31,14 +31,14 @@ pub(crate) struct Revocations {
     ttl: u64,
 }
 
-impl Revocations {
+impl RevocationPublisher {
     pub(super) fn new(
         link: Arc<Link>,
         scripts: Arc<Scripts>,
         log: Arc<RevocationLog>,
         lifetime: Duration,
-    ) -> Revocations {
-        Revocations {
+    ) -> RevocationPublisher {
+        RevocationPublisher {
             link,
             scripts,
             log,

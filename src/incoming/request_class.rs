@@ -1,74 +1,14 @@
-//! What kind of client asks, and whether its cookies speak for the person
-//! (docs/behaviour.md#credentials).
+//! What kind of client sends the request: a browser's page, frame or WebSocket, or a program.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};
 
-use super::{header_presence::HeaderPresence, malformed::Malformed};
-use crate::model::{
-    arrival::{Framing, Origin, Provenance, RequestClass},
-    site::Site,
-    vhost::VirtualHost,
+use super::{
+    header_presence::HeaderPresence,
+    malformed::Malformed,
+    request_origin::{FetchMetadata, Sent},
 };
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
-
-/// The three Sec-Fetch headers; a doubled one is nothing a browser sends and counts as unknown.
-#[derive(Clone, Copy, Debug)]
-pub struct FetchMetadata<'h> {
-    site: Sent<'h>,
-    mode: Sent<'h>,
-    dest: Sent<'h>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent<'h> {
-    No,
-    Once(&'h [u8]),
-    Often,
-}
-
-impl<'h> FetchMetadata<'h> {
-    /// Reads the headers.
-    pub fn read(headers: &'h HeaderMap, names: HeaderPresence) -> FetchMetadata<'h> {
-        if !names.fetch {
-            return FetchMetadata {
-                site: Sent::No,
-                mode: Sent::No,
-                dest: Sent::No,
-            };
-        }
-        let sent = |name: HeaderName| {
-            let mut values = headers.get_all(name).iter();
-            match (values.next(), values.next()) {
-                (None, _) => Sent::No,
-                (Some(value), None) => Sent::Once(value.as_bytes()),
-                (Some(_), Some(_)) => Sent::Often,
-            }
-        };
-        FetchMetadata {
-            site: sent(SEC_FETCH_SITE),
-            mode: sent(SEC_FETCH_MODE),
-            dest: sent(SEC_FETCH_DEST),
-        }
-    }
-
-    fn is_absent(&self) -> bool {
-        (self.site, self.mode, self.dest) == (Sent::No, Sent::No, Sent::No)
-    }
-}
-
-/// What the Origin header says about where the request was started.
-pub fn origin(headers: &HeaderMap, vhost: &VirtualHost, site: &Site) -> Origin {
-    let mut values = headers.get_all(header::ORIGIN).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Origin::Absent,
-        (Some(value), None) if site.is_origin(vhost, value.as_bytes()) => Origin::Own,
-        (Some(_), _) => Origin::Foreign,
-    }
-}
+use crate::model::arrival::{Framing, RequestClass};
 
 /// The class of a request.
 ///
@@ -108,21 +48,6 @@ pub fn classify(
 pub fn sends_form(parts: &Parts, fetch: &FetchMetadata<'_>) -> bool {
     let is_page = (fetch.mode, fetch.dest) == (Sent::Once(b"navigate"), Sent::Once(b"document"));
     parts.method == Method::POST && is_page && fetch.site == Sent::Once(b"same-origin")
-}
-
-/// Whether cookies count. `same-site` counts as cross-site: the neighbours are strangers' apps.
-pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin) -> Provenance {
-    let is_navigation = class == RequestClass::Navigation;
-    match (fetch.site, origin) {
-        // The browser's own word, which no page can forge. `Origin: null` beside it is what a form
-        // sends from a page that asks for no referrer.
-        (Sent::Once(b"same-origin" | b"none"), _) => Provenance::Own,
-        (Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
-        (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => {
-            Provenance::Own
-        }
-        (Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
-    }
 }
 
 /// Whether the Accept header asks for a page first: `text/html` named, and nothing named before or

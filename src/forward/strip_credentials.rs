@@ -1,0 +1,60 @@
+//! Credentials that an app must not see: our cookies, tokens that we accepted, and addresses with a
+//! token in them (docs/behaviour.md#headers).
+
+use http::HeaderValue;
+
+use super::outgoing::Outgoing;
+use crate::{incoming::cookies, model::app::App};
+
+/// Whether the app gets the `Authorization` header: not when we took the token in it for a sign-in,
+/// unless the app asks for it (`keep_authorization`).
+pub(super) fn passes_authorization(outgoing: &Outgoing<'_, '_>) -> bool {
+    !outgoing.authorization_is_ours || outgoing.permit.app().spec.keep_authorization
+}
+
+/// Removes the cookies that this app must not see; every other byte and the order stay. `None`:
+/// nothing is left.
+pub(super) fn filter_cookies(
+    line: &HeaderValue,
+    outgoing: &Outgoing<'_, '_>,
+) -> Option<HeaderValue> {
+    let names = &outgoing.site.cookies;
+    let kind = outgoing.permit.app().kind;
+    let withheld =
+        |pair: &cookies::Pair<'_>| names.is_withheld_from(kind, cookies::strip_blanks(pair.name));
+    let bytes = line.as_bytes();
+    // Most requests hold ours alone, or none of ours.
+    let (mut ours, mut theirs) = (false, false);
+    for pair in cookies::pairs(bytes) {
+        if withheld(&pair) {
+            ours = true
+        } else {
+            theirs = true
+        }
+    }
+    match (ours, theirs) {
+        (false, _) => return Some(line.clone()),
+        (true, false) => return None,
+        (true, true) => {}
+    }
+    let mut kept = Vec::with_capacity(bytes.len());
+    for pair in cookies::pairs(bytes).filter(|pair| !withheld(pair)) {
+        if kept.is_empty() {
+            kept.extend_from_slice(cookies::strip_blanks(pair.raw));
+        } else {
+            kept.push(b';');
+            kept.extend_from_slice(pair.raw);
+        }
+    }
+    if kept.is_empty() {
+        None
+    } else {
+        HeaderValue::from_bytes(&kept).ok()
+    }
+}
+
+/// Whether a `Referer` has a token in its address, which the app must not see.
+pub(super) fn withholds_referer(value: &HeaderValue, app: &App) -> bool {
+    app.attested()
+        .is_some_and(|upstream| upstream.withholds_referer(value.as_bytes()))
+}
