@@ -64,7 +64,8 @@ pub struct Card {
     pub state: Option<&'static str>,
 }
 
-/// No, and what to do about it.
+/// The page of every refusal (401, 403, 404 and others), which `respond` fills: what happened, and
+/// what to do about it.
 #[derive(Template)]
 #[template(path = "refusal.html")]
 pub struct RefusalPage<'p> {

@@ -2,6 +2,8 @@
 //!
 //! Only its own pair is removed; every other byte stays. At a public port the query is the app's,
 //! unless a value has the form of a token.
+//!
+//! Tokens in headers are removed by `forward::strip_credentials`.
 
 use http::uri::PathAndQuery;
 
