@@ -43,7 +43,7 @@ const APPS: [(&str, &str, &str, &str, SampleApp); 4] = [
     ("chat", "Chat", "💬", "group:friends", SampleApp::Chat),
 ];
 const WELCOME: &str = "This is a demo. Open Hello: it is public. Then sign in as alice, who may open all \
-     four apps, or as carol, whom the team room refuses. Each app is here on a path, and on a host of its own.";
+     four apps, or as carol, who has no access to the Team room. Each app is here on a path, and on a host of its own.";
 const CLIENT_ID: &str = "ludgate-demo";
 /// Longest wait for the provider, which is in this process.
 const PROVIDER_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-// Renews the session of a page without leaving it: opens a window that signs the person in, and resolves when they are.
+// Renews the session of a page without leaving it: opens a window that signs the user in, and resolves after the sign-in.
 // Call it from a click, or the browser will not open the window. Rejects when the window is closed before.
 //
 //   import { renew } from "/.ludgate/renew.js";
@@ -21,7 +21,8 @@ export function renew() {
       const isOurs = message.source === opened || message.source === null;
       if (message.origin === location.origin && isOurs && message.data?.renewed === true) done(resolve);
     };
-    // What it said last may come after it is seen to be closed. A site that cuts its window off makes it look closed, too.
+    // The last message can arrive after the window is reported as closed. Cross-Origin-Opener-Policy also makes an open
+    // window look closed.
     let seen = 0;
     const watch = setInterval(() => {
       seen = opened.closed ? seen + 1 : 0;

@@ -294,7 +294,7 @@ fn log_new_problems(next: &Snapshot, before: &Snapshot) {
             let Problem {
                 object, what, kept, ..
             } = problem;
-            tracing::warn!(%object, problem = %what, still_published = kept, "an app is not as its author wrote it");
+            tracing::warn!(%object, problem = %what, still_published = kept, "an app has an invalid definition");
         }
     }
 }

@@ -156,7 +156,7 @@ pub(super) async fn callback(call: EndpointCall<'_, '_>) -> EndpointReply {
         Err(_) => problem(
             call,
             SignInProblem::Unavailable,
-            "The sign-in broke off.",
+            "The sign-in was interrupted. Please sign in again.",
             &target,
         ),
     }
@@ -265,7 +265,10 @@ fn returned(call: EndpointCall<'_, '_>) -> Result<CallbackParams, (SignInProblem
             state,
             issuer,
         }),
-        (_, _) => Err((INVALID, "The address is not one the sign-in service sends.")),
+        (_, _) => Err((
+            INVALID,
+            "The address is not a valid answer of the sign-in service.",
+        )),
     }
 }
 
@@ -277,7 +280,7 @@ fn failed(call: EndpointCall<'_, '_>, error: &SignInError, target: &str) -> Endp
     let (kind, sentence) = match error {
         SignInError::Unavailable(_) => (
             SignInProblem::Unavailable,
-            "The sign-in service does not answer. Apps you are signed in to go on working.".into(),
+            "The sign-in service does not answer. Apps where you are signed in still work.".into(),
         ),
         SignInError::State(error) => {
             let cause = respond::capitalised(&error.to_string());
@@ -286,7 +289,7 @@ fn failed(call: EndpointCall<'_, '_>, error: &SignInError, target: &str) -> Endp
         }
         SignInError::OtherIssuer => (
             SignInProblem::BadCallback,
-            "The answer comes from another sign-in service than was asked.".into(),
+            "The answer came from a different sign-in service. Please sign in again.".into(),
         ),
         // The provider refuses our client id or secret: every sign-in fails until that is
         // corrected.

@@ -107,7 +107,11 @@ impl DeadlineMetrics {
     /// Registers `ludgate_deadlines`, with one counter per deadline.
     pub fn register(registry: &Registry) -> DeadlineMetrics {
         let metrics = DeadlineMetrics::default();
-        registry.register("deadlines", "Client deadlines exceeded", metrics.0.clone());
+        registry.register(
+            "deadlines",
+            "Deadlines reached by clients, apps and connections",
+            metrics.0.clone(),
+        );
         metrics
     }
 

@@ -42,7 +42,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"path\"",
         "\"path\"",
-        "As for an app: \"host\" serves each app on its own host only, where no other app can read it, and redirects its path there.",
+        "Like apps.isolation: \"host\" serves each app on its own host only, where no other app can read it, and redirects its path there.",
     ),
     key(
         "kubernetes",
@@ -146,7 +146,7 @@ pub const KEYS: &[Key] = &[
         Kind::Table,
         "",
         "{ \"8080\" = { access = \"public\", label = \"Web\" } }",
-        "Further ports of the app, each on a host of its own: <id>-<port>.<site.apps_domain>. Their keys are below.",
+        "Further ports of the app, each on a host of its own: <id>-<port>.<site.apps_domain>. Keys: access, label, upstream.",
     ),
     key(
         "apps",
@@ -262,7 +262,7 @@ pub const PORT_KEYS: &[Key] = &[
         Kind::Text,
         "the app's access",
         "\"public\"",
-        "As for an app: public, user, group:<name> or owner:<subject>.",
+        "Like apps.access: public, user, group:<name> or owner:<subject>.",
     ),
     key(
         "apps.published_ports",

@@ -114,7 +114,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "\"/oauth2\"",
         "\"/oauth2\"",
-        "Path prefix of start, callback, sign_in, sign_out and userinfo.",
+        "Path prefix of Ludgate's own endpoints, such as callback, sign_in, sign_out and userinfo.",
     ),
     key(
         "site",

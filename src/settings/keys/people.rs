@@ -138,7 +138,7 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"sessions\"",
-        "A process writes its sessions to this file when it stops, sealed with session.keys_file. The next process reads it once. Absent: a restart signs all users out.",
+        "A process writes its sessions to this file when it stops, sealed with session.keys_file. The next process reads it once. Absent, and without Redis: a restart signs all users out. Needs session.keys_file.",
     ),
     key(
         "session",
@@ -178,6 +178,6 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "\"session-keys\"",
-        "File with base64 keys of at least 32 bytes, one per line. The first encrypts; all decrypt. Absent: a random key, and pending sign-ins are lost when the process stops.",
+        "File with base64 keys of at least 32 bytes, one per line. The first encrypts; all decrypt. Required with session.hand_over_file and with Redis. Absent: a random key, and pending sign-ins are lost when the process stops.",
     ),
 ];
