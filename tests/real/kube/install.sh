@@ -66,11 +66,15 @@ trap 'rm -rf "$work"' EXIT
 packages() {
   local lists=$work/apt
   mkdir -p "$lists/lists/partial"
-  # The same mirror as the system's; apt verifies the signatures.
+  # The mirror that the system's own sources name; apt verifies the signatures.
   local mirror
-  mirror=$(apt-cache policy | awk '$2 ~ "^https?://" && $3 == "bookworm/main" { print $2; exit }')
-  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
-    "${mirror:-http://deb.debian.org/debian} bookworm main" >"$lists/sources.list"
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Release: bookworm' 'Component: main' |
+    sed -n 1p)
+  [[ -n $mirror ]] || {
+    echo "the apt sources of this system name no mirror of Debian 12 (bookworm main)"
+    return 1
+  }
+  echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main" >"$lists/sources.list"
   local aside=(-o Dir::Etc::sourcelist="$lists/sources.list" -o Dir::Etc::sourceparts=/dev/null
     -o Dir::State::lists="$lists/lists")
   local wanted=(golang-1.19-go etcd-server golang-github-modern-go-reflect2-dev xz-utils)
