@@ -33,7 +33,7 @@ pub mod trailing_slash;
 pub mod tunnel;
 mod upload;
 mod upstream_connection;
-mod upstream_stream;
+mod upstream_filter;
 pub mod websocket_frames;
 
 use std::{rc::Rc, time::Duration};
@@ -317,7 +317,8 @@ fn relay(
         // The connection is not reused: dropping the pooled closes it.
         return Err(Fault::BadAnswer);
     }
-    // Our own version: an app of HTTP/1.0 must not make our answer one whose end nobody can see.
+    // Always HTTP/1.1: an HTTP/1.0 response without a length ends when the connection is closed, so
+    // the client could not detect a truncated body.
     *response.version_mut() = Version::HTTP_11;
     let finite = response.headers().contains_key(header::CONTENT_LENGTH);
     let gap = if is_silent_by_nature(response.headers()) {

@@ -4,7 +4,7 @@
 //! Nothing here interprets a request; a [`Service`](hyper::service::Service) answers it.
 
 pub mod accept;
-mod activity_stream;
+mod activity_filter;
 mod bind;
 pub mod connection;
 pub mod connection_limit;

@@ -23,9 +23,12 @@ use super::{
     timer::ReusableTimer,
     upload::Upload,
     upstream_connection::UpstreamConnection,
-    upstream_stream::{OpenConnection, UpstreamStream},
+    upstream_filter::{OpenConnection, UpstreamFilter},
 };
-use crate::model::{app::Protocol, concurrency_limit::LoadGuard};
+use crate::{
+    model::{app::Protocol, concurrency_limit::LoadGuard},
+    read_filter::FilteredStream,
+};
 
 /// An app of HTTP/2 is pinged this often while requests are active,
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -73,7 +76,10 @@ impl HttpHandshake<'_> {
             Protocol::Http1 => Some(InterimCount::default()),
             Protocol::Http2 => None,
         };
-        let stream = UpstreamStream::new(stream, has_received.clone(), interim, open);
+        let stream = FilteredStream::new(
+            stream,
+            UpstreamFilter::new(has_received.clone(), interim, open),
+        );
         let sender = match self.protocol {
             Protocol::Http1 => start_http1(stream, head_bytes).await?,
             Protocol::Http2 => start_http2(stream, head_bytes).await?,

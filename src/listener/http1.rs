@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    activity_stream::ActivityStream,
+    activity_filter::ActivityFilter,
     exchange::{Exchange, Exchanges},
     http::HttpServer,
     metrics::ListenerMetrics,
@@ -21,7 +21,7 @@ use super::{
     settings::ListenerSettings,
     timeouts::{ConnectionActivity, Timeout, Timeouts},
 };
-use crate::ops::drain::DrainWatcher;
+use crate::{ops::drain::DrainWatcher, read_filter::FilteredStream};
 
 /// Most header fields that hyper accepts by default.
 const HYPER_MAX_HEADERS: usize = 100;
@@ -51,7 +51,10 @@ pub(super) async fn serve<M: MakeService, T>(
     let exchange = Rc::new(Exchange::default());
     let exchanges = Exchanges::Http1(exchange.clone());
     let (stream, service) = server.connect(accepted, &activity, exchanges);
-    let stream = TokioIo::new(ActivityStream::new(stream, activity.clone()));
+    let stream = TokioIo::new(FilteredStream::new(
+        stream,
+        ActivityFilter::new(activity.clone()),
+    ));
     let connection = builder(server.settings).serve_connection(stream, service);
     let mut connection = pin!(connection.with_upgrades());
     let metrics = server.metrics;

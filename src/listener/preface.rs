@@ -10,7 +10,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+
+use crate::read_filter::{FilteredStream, ReadFilter};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -18,7 +20,9 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 ///
 /// # Errors
 /// When a read fails. A stream that ends early is not HTTP/2.
-pub async fn detect_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bool, Rewind<S>)> {
+pub async fn detect_http2<S: AsyncRead + Unpin>(
+    mut stream: S,
+) -> io::Result<(bool, FilteredStream<S, Replay>)> {
     let (mut head, mut held) = ([0; PREFACE.len()], 0);
     let is_http2 = loop {
         let rest = head.get_mut(held..).unwrap_or_default();
@@ -33,70 +37,36 @@ pub async fn detect_http2<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(bo
             break seen == PREFACE;
         }
     };
-    Ok((
-        is_http2,
-        Rewind {
-            head,
-            taken: 0,
-            held,
-            stream,
-        },
-    ))
+    let replay = Replay {
+        head,
+        taken: 0,
+        held,
+    };
+    Ok((is_http2, FilteredStream::new(stream, replay)))
 }
 
-/// A stream whose first bytes are read once more.
-pub struct Rewind<S> {
+/// The first bytes of a stream, which are read again.
+pub struct Replay {
     head: [u8; PREFACE.len()],
     taken: usize,
     held: usize,
-    stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+impl ReadFilter for Replay {
+    fn poll_read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        let first = this.head.get(this.taken..this.held).unwrap_or_default();
+        let first = self.head.get(self.taken..self.held).unwrap_or_default();
         if first.is_empty() {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+            return Pin::new(stream).poll_read(cx, buf);
         }
         let part = first.get(..buf.remaining()).unwrap_or(first);
         buf.put_slice(part);
-        this.taken += part.len();
+        self.taken += part.len();
         Poll::Ready(Ok(()))
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
     &["model", "ops", "cluster", "identity", "session"],
-    &["streams", "proxy_protocol"],
+    &["streams", "proxy_protocol", "read_filter"],
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],
     &["decide", "integrations", "pages"],

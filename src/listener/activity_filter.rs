@@ -1,4 +1,5 @@
-//! The client's stream on HTTP/1.1: notes activity, and checks heads before hyper reads them.
+//! The reads of a client's HTTP/1.1 connection: notes activity, and checks heads before hyper reads
+//! them.
 
 use std::{
     io,
@@ -7,19 +8,17 @@ use std::{
     task::{Context, Poll},
 };
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{strict_head::StrictHead, timeouts::ConnectionActivity};
+use crate::read_filter::ReadFilter;
 
 /// Given to hyper in place of a refused head. No field name or target contains NUL, so hyper
 /// answers 400, counts the request as malformed and closes the connection.
 const MALFORMED_HEAD: &[u8] = b"\0\r\n\r\n";
 
-/// A stream whose reads are noted and checked.
-///
-/// `tokio_util::io::InspectReader` does not fit: a refusal replaces the bytes that were read.
-pub(super) struct ActivityStream<S> {
-    stream: S,
+/// Notes and checks reads.
+pub(super) struct ActivityFilter {
     activity: Arc<ConnectionActivity>,
     /// `None` once the connection has become a WebSocket.
     check: Option<StrictHead>,
@@ -36,11 +35,10 @@ enum Refusal {
     Body,
 }
 
-impl<S> ActivityStream<S> {
-    /// Reports to `activity` what is read.
-    pub(super) fn new(stream: S, activity: Arc<ConnectionActivity>) -> ActivityStream<S> {
-        ActivityStream {
-            stream,
+impl ActivityFilter {
+    /// Reports received bytes to `activity`.
+    pub(super) fn new(activity: Arc<ConnectionActivity>) -> ActivityFilter {
+        ActivityFilter {
             activity,
             check: Some(StrictHead::default()),
             refusal: Refusal::None,
@@ -95,52 +93,22 @@ impl<S> ActivityStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for ActivityStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+impl ReadFilter for ActivityFilter {
+    fn poll_read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        if !matches!(this.refusal, Refusal::None) {
-            return this.refuse(buf);
+        if !matches!(self.refusal, Refusal::None) {
+            return self.refuse(buf);
         }
         let before = buf.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let result = Pin::new(stream).poll_read(cx, buf);
         if buf.filled().len() == before {
             return result;
         }
-        this.activity.note_byte();
-        this.check(buf, before)
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for ActivityStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.activity.note_byte();
+        self.check(buf, before)
     }
 }

@@ -1,5 +1,5 @@
-//! The stream of a connection to an app: notes received bytes, counts interim responses, and counts
-//! as an open connection until it is closed.
+//! The reads of a connection to an app: notes received bytes and counts interim responses. The
+//! connection counts as open until its stream is dropped.
 
 use std::{
     io,
@@ -12,33 +12,29 @@ use std::{
 };
 
 use prometheus_client::metrics::gauge::Gauge;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, ReadBuf};
 
 use super::interim::InterimCount;
-use crate::model::concurrency_limit::LoadGuard;
+use crate::{model::concurrency_limit::LoadGuard, read_filter::ReadFilter};
 
-/// A stream whose reads are noted. `tokio_util::io::InspectReader` does not fit: too many interim
-/// responses must fail the read.
+/// Notes received bytes. Too many interim responses fail the read.
 ///
 /// The flag is atomic because hyper requires upgradable connections to be `Send`; only one thread
 /// uses it.
-pub(super) struct UpstreamStream<S> {
-    stream: S,
+pub(super) struct UpstreamFilter {
     has_received: Arc<AtomicBool>,
     interim: Option<InterimCount>,
     _open: OpenConnection,
 }
 
-impl<S> UpstreamStream<S> {
+impl UpstreamFilter {
     /// `interim` counts interim responses on HTTP/1.1.
     pub(super) fn new(
-        stream: S,
         has_received: Arc<AtomicBool>,
         interim: Option<InterimCount>,
         open: OpenConnection,
-    ) -> UpstreamStream<S> {
-        UpstreamStream {
-            stream,
+    ) -> UpstreamFilter {
+        UpstreamFilter {
             has_received,
             interim,
             _open: open,
@@ -46,23 +42,23 @@ impl<S> UpstreamStream<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for UpstreamStream<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
+impl ReadFilter for UpstreamFilter {
+    fn poll_read<S: AsyncRead + Unpin>(
+        &mut self,
+        stream: &mut S,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let this = &mut *self;
         let before = buf.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let result = Pin::new(stream).poll_read(cx, buf);
         let read = buf.filled().get(before..).unwrap_or_default();
         if read.is_empty() {
             return result;
         }
         // Not a swap, which would lock the bus: only one thread uses it.
-        let is_first = !this.has_received.load(Ordering::Relaxed);
-        this.has_received.store(true, Ordering::Relaxed);
-        if let Some(interim) = &mut this.interim {
+        let is_first = !self.has_received.load(Ordering::Relaxed);
+        self.has_received.store(true, Ordering::Relaxed);
+        if let Some(interim) = &mut self.interim {
             if is_first {
                 interim.restart();
             }
@@ -71,36 +67,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for UpstreamStream<S> {
             }
         }
         result
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for UpstreamStream<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
     }
 }
 
