@@ -1,6 +1,6 @@
 //! One JSON line per request, written when the last byte was sent or the client went away.
 //!
-//! Invariant: no query, cookie or token is ever in a line. Nothing decides by what is logged.
+//! Invariant: no query, cookie or token is ever in a line. No decision depends on the log.
 
 use std::{
     cell::{Cell, RefCell},
@@ -113,8 +113,8 @@ impl Drop for RequestStart {
     }
 }
 
-/// One request and its answer: a value, made once the head of the answer is known. What the
-/// transfer of the body adds is counted in [`Transfer`]. Dropping the entry writes the line.
+/// One request and its answer, made once the head of the answer is known. [`Transfer`] counts the
+/// body. Dropping the entry writes the line.
 pub struct Entry {
     /// The thread's log.
     pub log: Rc<AccessLog>,
@@ -136,19 +136,19 @@ pub struct Entry {
     pub client: Client,
     /// The status of the answer.
     pub status: StatusCode,
-    /// The app that was asked for.
+    /// The requested app.
     pub app: Option<Arc<App>>,
     /// The caller, where it is a person.
     pub person: Option<Arc<Principal>>,
-    /// What was decided.
+    /// The decision.
     pub decision: DecisionLabel,
-    /// Why.
+    /// The reason for the decision.
     pub reason: LogReason,
     /// The time until the head of the app's answer.
     pub upstream: Option<Duration>,
-    /// How it ended so far, other than decided.
+    /// How a permitted request ended, if not by an answer.
     pub outcome: Option<Outcome>,
-    /// What was sent of the body.
+    /// The transfer of the body.
     pub transfer: Transfer,
 }
 

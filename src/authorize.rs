@@ -1,4 +1,5 @@
-//! May this person reach this app? Pure: no IO, no clock, no allocation; runs on every request.
+//! Checks whether a person may reach an app. Pure: no IO, no clock, no allocation; runs on every
+//! request.
 //!
 //! Invariant: a [`Permit`] can only be made here, and `forward` takes nothing else.
 
@@ -11,7 +12,7 @@ use crate::model::{
     principal::Principal,
 };
 
-/// The right to send one request to one app, made by [`authorize`] and spent by `forward`.
+/// The right to send one request to one app, created by [`authorize`] and consumed by `forward`.
 #[derive(Debug)]
 pub struct Permit {
     destination: Destination,
@@ -20,7 +21,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// What was judged, and is to be sent.
+    /// The authorized destination.
     pub fn destination(&self) -> &Destination {
         &self.destination
     }
@@ -40,7 +41,7 @@ impl Permit {
         self.grounds
     }
 
-    /// The group whose members the app admits, when that is why this person was let in.
+    /// The app's group, if access was granted because the person is a member.
     pub fn admitting_group(&self) -> Option<&GroupName> {
         match (&self.destination.app.spec.access, self.grounds) {
             (Access::Group(group), Grounds::Group) => Some(group),
@@ -62,14 +63,14 @@ impl Permit {
     }
 }
 
-/// Why somebody was let in.
+/// Why access was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grounds {
     /// The app is public.
     Public,
-    /// It is the console, which asks its own questions.
+    /// The app is the console, which authorizes its own requests.
     Console,
-    /// Any person of the issuer.
+    /// The app is open to everyone who signs in.
     User,
     /// A member of the app's group.
     Group,
@@ -93,27 +94,27 @@ impl Grounds {
     }
 }
 
-/// Why somebody was not let in.
+/// Why access was denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denied {
-    /// Nobody is signed in.
+    /// The caller is not signed in.
     Anonymous,
     /// Not a member of the app's group.
     NotInGroup,
     /// Neither the owner nor an admin.
     NotOwner,
-    /// The app's access rule is not understood.
+    /// The app's access rule is not valid.
     UnknownAccess,
 }
 
-/// Judges the person against the rule; deny is the default.
+/// Checks the person against the app's access rule; the default is to deny.
 pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied> {
     if app.kind == AppKind::Console {
         return Ok(Grounds::Console);
     }
     match (&app.spec.access, person) {
         (Access::Public, _) => Ok(Grounds::Public),
-        // Even for anonymous people: signing in would not help them, and they are not told to try.
+        // Also for anonymous callers: a sign-in would not help, so they are not asked to sign in.
         (Access::Unknown(_), _) => Err(Denied::UnknownAccess),
         (Access::User | Access::Group(_) | Access::Owner(_) | Access::Admins, None) => {
             Err(Denied::Anonymous)
@@ -129,14 +130,14 @@ pub fn grounds(app: &App, person: Option<&Principal>) -> Result<Grounds, Denied>
     }
 }
 
-/// Turns a destination into a permit, or gives it back with the reason why not.
+/// Turns a destination into a permit, or returns it with the reason for the denial.
 pub fn authorize(
     destination: Destination,
     person: Option<&Arc<Principal>>,
 ) -> Result<Permit, (Destination, Denied)> {
     match grounds(&destination.app, person.map(Arc::as_ref)) {
         Ok(grounds) => {
-            // A public app learns nothing about anybody.
+            // Public apps and the console get no identity from the gateway.
             let principal = match grounds {
                 Grounds::Public | Grounds::Console => None,
                 Grounds::User | Grounds::Group | Grounds::Owner | Grounds::Admin => person.cloned(),

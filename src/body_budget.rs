@@ -1,7 +1,7 @@
-//! Bodies that are collected before anybody is authorized: forms that come again, sign-outs, logout
-//! tokens. Clients may send them slowly, so the bytes that are held at once are bounded: for one
-//! person or client, and in all. People whose session is known have an account of their own, which
-//! anonymous clients cannot use up.
+//! Bodies that are collected before the request is authorized: saved forms, sign-outs, logout
+//! tokens. Clients may send them slowly, so the bytes held at once are limited, for each person or
+//! client and in total. People with a known session have a limit of their own, which anonymous
+//! clients cannot use up.
 
 use std::{
     collections::HashMap,
@@ -15,19 +15,18 @@ use http_body_util::BodyExt;
 
 use crate::{decide::Reason, forward::body::Source, model::concurrency_limit::Holder};
 
-/// For people whose session is known, in bytes.
+/// Limit for all people with a known session, in bytes.
 const KNOWN: usize = 16 << 20;
-/// For all other clients, in bytes.
+/// Limit for all other clients, in bytes.
 const ANONYMOUS: usize = 4 << 20;
-/// For one person or client, in bytes: four of the largest forms.
+/// Limit for one person or client, in bytes: four of the largest forms.
 const EACH: usize = 1 << 20;
-/// For one person or client, at once, however small they are: a request that is waited for takes
-/// some memory too.
+/// Bodies of one person or client at once, of any size: a waiting request takes some memory too.
 const EACH_AT_ONCE: usize = 16;
 /// A body must be complete within this time.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Counts what is held now.
+/// Counts the bytes and bodies that are held.
 #[derive(Clone, Debug, Default)]
 pub struct BodyBudget(Arc<Mutex<Spent>>);
 
@@ -38,14 +37,14 @@ struct Spent {
     each: HashMap<Key, Own>,
 }
 
-/// What one holder has.
+/// The bytes and bodies of one holder.
 #[derive(Debug, Default)]
 struct Own {
     bytes: usize,
     bodies: usize,
 }
 
-/// Bytes that are held. Given back by drop, when the body is gone.
+/// Reserved bytes of one body; dropping it releases them.
 #[derive(Debug)]
 pub struct Reserved {
     budget: BodyBudget,
@@ -56,9 +55,9 @@ pub struct Reserved {
 /// A body that was collected.
 #[derive(Debug)]
 pub struct Collected {
-    /// All of it.
+    /// The whole body.
     pub bytes: Bytes,
-    /// To be kept for as long as the bytes are.
+    /// Must be kept for as long as the bytes.
     pub reserved: Reserved,
 }
 
@@ -67,7 +66,7 @@ pub struct Collected {
 pub enum NotCollected {
     /// It is too large, too slow, or broken.
     Unfit,
-    /// Too much is being collected, of this holder or of all.
+    /// The limit of this holder, or of all, is reached.
     Full,
 }
 
@@ -80,12 +79,12 @@ impl From<NotCollected> for Reason {
     }
 }
 
-/// Who sends it.
+/// The holder that the bytes count for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     Person(Box<str>),
     Client(IpAddr),
-    /// Clients that a proxy does not tell apart: they have no bound of their own.
+    /// Clients that a proxy does not name: only the limit for all applies.
     Unknown,
 }
 
@@ -132,7 +131,7 @@ impl BodyBudget {
         })
     }
 
-    /// Leave for one more body, of no bytes yet.
+    /// Reserves one more body, without bytes yet; `None` if the limit of bodies is reached.
     fn reserve(&self, holder: Holder<'_>) -> Option<Reserved> {
         let holder = match holder {
             Holder::Person(subject) => Key::Person(subject.into()),
@@ -155,7 +154,7 @@ impl BodyBudget {
 }
 
 impl Spent {
-    /// What the holder shares with others, and how much of it there is.
+    /// The bytes of all holders of this kind, and their limit.
     fn shared(&mut self, holder: &Key) -> (&mut usize, usize) {
         match holder {
             Key::Person(_) => (&mut self.known, KNOWN),
@@ -165,7 +164,7 @@ impl Spent {
 }
 
 impl Reserved {
-    /// More bytes, if there is room for them.
+    /// Reserves more bytes; `false` if a limit is reached.
     fn grow(&mut self, bytes: usize) -> bool {
         let mut spent = self.budget.0.lock().unwrap_or_else(PoisonError::into_inner);
         let own = spent.each.get(&self.holder).map_or(0, |own| own.bytes);

@@ -1,7 +1,8 @@
 //! Who sends a request: the session cookie, else one of the credential sources in their order, else
 //! an anonymous caller.
 //!
-//! Invariant: a warm request makes no call out and waits for nothing. A caller says who, never may.
+//! Invariant: a request whose credential is cached makes no call and does not wait. A caller is an
+//! identity, never a permission.
 
 pub mod bearer;
 pub mod identified;
@@ -39,17 +40,17 @@ use source::{CredentialSource, Evidence};
 pub struct Callers {
     /// The sessions of signed-in people.
     sessions: Arc<Sessions>,
-    /// Renews the proof behind sessions; `None`: nobody can sign in.
+    /// Renews the proof behind sessions; `None`: there is no identity provider.
     rechecks: Option<Arc<Rechecks>>,
-    /// Bearer tokens of our issuer; `None`: nobody can sign in.
+    /// Bearer tokens of our issuer; `None`: there is no identity provider.
     bearer: Option<Arc<BearerTokens>>,
-    /// Asked in this order where no session identifies the caller.
+    /// Tried in this order if neither a session nor a bearer token identifies the caller.
     sources: Vec<Arc<dyn CredentialSource>>,
     clock: Clock,
 }
 
 impl Callers {
-    /// Callers by session and bearer token; `sources` come after those.
+    /// Identifies callers by session, by bearer token, then by `sources`.
     pub fn new(
         sessions: Arc<Sessions>,
         rechecks: Option<Arc<Rechecks>>,
@@ -156,7 +157,7 @@ impl Callers {
         }
     }
 
-    /// Whether a session counts at this app: the source that began it may ask for its credential.
+    /// Whether a session counts at this app: the source that began it may require its credential.
     async fn confirms(&self, live: &Live, evidence: &Evidence<'_>) -> bool {
         match self.source_of(live.sign_in()) {
             Some(source) => source.confirms(live.sign_in(), evidence).await,
@@ -269,7 +270,8 @@ impl Callers {
         true
     }
 
-    /// The person that another sign-in on this site proves, and what a sign-out form is bound to.
+    /// The person that another sign-in on this site proves, and the key that a sign-out form is
+    /// bound to.
     pub fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
         self.sources
             .iter()

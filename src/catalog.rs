@@ -22,7 +22,7 @@ use metrics::CatalogMetrics;
 use resolver::Resolver;
 use snapshot::Snapshot;
 
-/// The snapshot in force. Cloning gives the same catalogue.
+/// The current snapshot; clones share it.
 #[derive(Clone, Debug)]
 pub struct Catalog {
     current: Arc<ArcSwap<Snapshot>>,
@@ -51,25 +51,25 @@ impl Catalog {
         catalog
     }
 
-    /// What it says of itself.
+    /// The catalogue's metrics.
     pub fn metrics(&self) -> &CatalogMetrics {
         &self.metrics
     }
 
-    /// The snapshot in force; a request loads it once and keeps it to its end.
+    /// The current snapshot; a request loads it once and keeps it to its end.
     pub fn load(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
-    /// Puts another snapshot in force, all at once, and has every stream judged by it.
+    /// Replaces the snapshot atomically, and has every stream checked against the new one.
     pub fn publish(&self, next: Snapshot) {
         self.current.store(Arc::new(next));
         self.update_count();
         self.policy_changes.notify();
     }
 
-    /// What is at the virtual host of a request. Waits only for an app that must be looked up and
-    /// is not cached. A credential in the address moves to `address_token`.
+    /// Looks up the virtual host of a request. Waits only for an app that must be looked up and is
+    /// not cached. A credential in the address moves to `address_token`.
     pub async fn look_up(
         &self,
         arrival: &mut Arrival,
@@ -83,7 +83,7 @@ impl Catalog {
         lookup
     }
 
-    /// What is at a virtual host.
+    /// Looks up a virtual host.
     pub async fn find(&self, vhost: &VirtualHost, snapshot: &Snapshot, client: IpAddr) -> Lookup {
         let listed = snapshot.at(vhost);
         let is_open_question = matches!(listed, Lookup::Unknown | Lookup::Unassigned);
@@ -119,8 +119,8 @@ impl Catalog {
     }
 }
 
-/// Whether two of one name are the same app: of a cluster, the host says which Service of which
-/// namespace it is.
+/// Whether two apps of one name are the same. In a cluster the upstream host names the Service and
+/// its namespace.
 fn is_same_service(one: &App, other: &App) -> bool {
     let service = |app: &App| match &app.spec.upstream.scheme {
         UpstreamScheme::Pods(_) => Some(app.spec.upstream.host.clone()),

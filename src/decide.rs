@@ -1,4 +1,5 @@
-//! What a request gets, as pure functions: requests, `ludgate explain` and the tests call the same.
+//! The steps to the decision for a request, as pure functions: requests, `ludgate explain` and the
+//! tests call the same.
 //!
 //! In order: [`head`](head::head) accepts the head, [`locate`](locate::locate) finds the app,
 //! [`authorize`](authorize::authorize) gives a permit. Each ends the request early with a

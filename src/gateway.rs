@@ -1,4 +1,4 @@
-//! What all data threads share.
+//! The state that all data threads share.
 
 pub mod metrics;
 pub mod sign_in_rate;
@@ -32,11 +32,11 @@ pub struct Gateway {
     pub sessions: Arc<Sessions>,
     /// The client of the identity provider; `None`: public apps only.
     pub oidc: Option<Arc<Oidc>>,
-    /// Reads group membership again in the background; `None`: nobody can sign in.
+    /// Rechecks group membership in the background; `None`: there is no identity provider.
     pub rechecks: Option<Arc<Rechecks>>,
     /// The logs of apps' pods; `None`: not served.
     pub logs: Option<PodLogs>,
-    /// Bounds the bodies that are collected before anybody is authorized.
+    /// Limits the bodies that are collected before the request is authorized.
     pub forms: BodyBudget,
     /// Limits how often one client may sign in.
     pub sign_in_rate: SignInRate,

@@ -1,6 +1,6 @@
 //! One request from its head to its answer.
 //!
-//! [`Handler::handle`] is the request, read aloud: parse, look up, identify, authorize, forward.
+//! [`Handler::handle`] has the steps of a request: parse, look up, identify, authorize, forward.
 //! Anything that ends it early is a [`Decision`], which [`Handler::serve`] has rendered by
 //! `respond` and logged, once, at the end.
 
@@ -32,7 +32,7 @@ use connection::HttpExchange;
 use progress::{ClientSide, Concluded, Context, Progress, Reply};
 use request_id::RequestIds;
 
-/// What one data thread has for itself. Nothing in it is shared or locked.
+/// The state of one data thread. Nothing in it is shared or locked.
 pub struct Handler {
     gateway: Arc<Gateway>,
     forwarder: Forwarder,
@@ -65,7 +65,7 @@ impl Handler {
         })
     }
 
-    /// The request, read aloud.
+    /// The steps of a request.
     ///
     /// # Errors
     /// The decision that ends it before an app has answered.
@@ -180,7 +180,7 @@ impl Handler {
         match reply {
             Reply::Answer(mut response) => {
                 respond::append_cookies(&mut response, cookies);
-                // Not over http, where anybody on the way could set it (RFC 6797 section 7.2).
+                // Not over http, where any intermediary could set it (RFC 6797 section 7.2).
                 if let (Some(hsts), false) = (&self.hsts, exchange.connection.redirects) {
                     let headers = response.headers_mut();
                     headers.insert(header::STRICT_TRANSPORT_SECURITY, hsts.clone());

@@ -25,7 +25,7 @@ const STYLE: &str = include_str!("../templates/style.css");
 /// Run by a page that waits for an app.
 pub const WAITING: &str = include_str!("../templates/waiting.js");
 
-/// Most apps on the launcher.
+/// Maximum number of apps on the launcher.
 const MOST_CARDS: usize = 500;
 
 /// The list of apps.
@@ -56,7 +56,7 @@ pub struct Card {
     pub href: String,
     /// Its own host, when it has one beside its path.
     pub host: Option<String>,
-    /// For whom.
+    /// Who may open it, in words.
     pub who: String,
     /// Whether this person may open it.
     pub open: bool,
@@ -77,35 +77,35 @@ pub struct RefusalPage<'p> {
     pub sentence: &'p str,
     /// What the app's controller says about it.
     pub message: Option<&'p str>,
-    /// The page asks after so many seconds whether that is over.
+    /// Seconds after which the page first checks whether the state has changed.
     pub waits: Option<u8>,
-    /// The reason, as programs are told it.
+    /// The reason word, as in problem+json.
     pub reason: &'static str,
-    /// What it runs when it waits.
+    /// The script of a page that waits.
     pub script: &'static str,
     /// Which app.
     pub app: Option<String>,
-    /// What would be needed.
+    /// What the app's access rule requires, in words.
     pub needed: Option<String>,
-    /// Who asked.
+    /// The signed-in person.
     pub person: Option<String>,
     /// For the operator.
     pub request_id: &'p str,
-    /// What helps.
+    /// The suggested next step.
     pub action: Option<Action>,
     /// The launcher.
     pub home: String,
-    /// Links leave the frame that the page stands in.
+    /// Links open outside the frame that holds the page.
     pub new_tab: bool,
 }
 
-/// A link that helps.
+/// A link to the suggested next step.
 pub struct Action {
     /// Its text.
     pub label: &'static str,
     /// Where it leads.
     pub href: String,
-    /// Opens a tab of its own, out of a frame.
+    /// Opens in a new tab, out of a frame.
     pub new_tab: bool,
 }
 
@@ -131,7 +131,7 @@ pub struct SignOutPage<'p> {
     pub person: &'p str,
     /// Where the form goes.
     pub action: String,
-    /// Proves that this page was read by the person's browser.
+    /// CSRF token: proves that the form comes from this page.
     pub token: String,
     /// Where to go afterwards.
     pub return_to: String,
@@ -139,8 +139,8 @@ pub struct SignOutPage<'p> {
     pub home: String,
 }
 
-/// Signed out here, and on the way to the provider. A redirect would be the form's, and browsers
-/// hold it to the form's own origin (`form-action`), wherever the provider sends it on to.
+/// Signed out here; the page goes on to the provider. A redirect could be blocked: browsers apply
+/// `form-action` to every redirect that follows a form, wherever the provider sends it on to.
 #[derive(Template)]
 #[template(path = "signed_out.html")]
 pub struct SignedOutPage {
@@ -148,14 +148,14 @@ pub struct SignedOutPage {
     pub onward: String,
 }
 
-/// On the way to the provider: keeps what stands behind `#` in the address, which no server is
-/// told.
+/// Shown on the way to the provider. It keeps the fragment of the address, which browsers do not
+/// send to servers.
 #[derive(Template)]
 #[template(path = "start.html")]
 pub struct StartPage {
-    /// The same address, said that this page was shown.
+    /// The same address, with a mark that this page was shown.
     pub onward: String,
-    /// What it runs.
+    /// Its script.
     pub script: &'static str,
 }
 
@@ -163,7 +163,7 @@ pub struct StartPage {
 #[derive(Template)]
 #[template(path = "renewed.html")]
 pub struct RenewedPage {
-    /// What it runs.
+    /// Its script.
     pub script: &'static str,
 }
 
@@ -178,7 +178,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Renders a template. One over strings cannot fail; should it, the page is empty.
+    /// Renders a template. A template over strings cannot fail; if it did, the page would be empty.
     pub fn new(status: StatusCode, template: &impl Template, policy: Policy) -> Page {
         let html = template.render().unwrap_or_default();
         Page {
@@ -289,7 +289,7 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         })
         .collect();
     apps.sort_by(|a, b| b.open.cmp(&a.open).then_with(|| a.title.cmp(&b.title)));
-    // A page that everybody may ask for is not made ever so long.
+    // Anyone can request this page, so its length is limited.
     let more = apps.len().saturating_sub(MOST_CARDS);
     apps.truncate(MOST_CARDS);
     Launcher {
@@ -306,7 +306,7 @@ fn first_page(app: &App) -> &str {
     app.spec.first_page.as_deref().unwrap_or("/")
 }
 
-/// For whom an app is, in words.
+/// Who may open an app, in words.
 pub fn who(access: &Access) -> String {
     match access {
         Access::Public => "open to everyone".into(),
@@ -318,7 +318,7 @@ pub fn who(access: &Access) -> String {
     }
 }
 
-/// What somebody would need who was refused at this app.
+/// What the app's access rule requires, in words, for a person who was refused.
 pub fn needed(app: &App) -> String {
     match &app.spec.access {
         Access::Group(group) => format!("membership of the group {group}"),

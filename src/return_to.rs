@@ -11,7 +11,7 @@ use crate::{
 /// The path, or the whole address, to return to; anything that is not clearly ours becomes `/`.
 ///
 /// Accepted: a path on the site, or a URL of exactly an origin that we serve. A path begins with
-/// one slash that no reader takes for a host, and all holds only bytes that the path policy allows.
+/// one slash and cannot be parsed as a host. All its bytes must be allowed by the path policy.
 pub fn clean(asked: Option<&str>, site: &Site) -> String {
     let fitting =
         |asked: &&str| own_path(asked, site).is_some() || elsewhere(asked, site).is_some();
@@ -19,8 +19,8 @@ pub fn clean(asked: Option<&str>, site: &Site) -> String {
     own_path(asked, site).unwrap_or(asked).to_owned()
 }
 
-/// The address of a target at a place, as [`clean`] takes it: a path on the site, else whole; what
-/// is too long to be carried along becomes the place's root.
+/// The address of a target, as [`clean`] accepts it: a path on the site, else a whole URL. If the
+/// URL is too long, the root of its origin.
 pub fn address(vhost: &VirtualHost, target: &str, site: &Site) -> String {
     match vhost {
         VirtualHost::Site => target.to_owned(),
@@ -40,8 +40,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
     let path = without_fragment(whole)?;
     let fine = whole.len() <= MAX_RETURN
         && path.starts_with('/')
-        // `//host` and `/\host` are hosts to a browser; so may be what decodes to them in a sloppy
-        // app.
+        // Browsers parse `//host` and `/\host` as hosts; a lenient app may decode other paths to
+        // these.
         && !path[1..].starts_with(['/', '\\'])
         && keeps_to_the_policy(path)
         && !starts_with_encoded_trick(path)
@@ -50,8 +50,8 @@ fn own_path<'a>(asked: &'a str, site: &Site) -> Option<&'a str> {
     fine.then_some(whole)
 }
 
-/// The place and the target of an address at another of our origins; its authority is written
-/// exactly as we write it ourselves, so that there is one reading of it.
+/// The virtual host and the target of an address at another of our origins. Its authority must be
+/// spelled exactly as we spell it, so that all parsers agree on it.
 pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(VirtualHost, &'a str)> {
     if asked.len() > MAX_RETURN {
         return None;
@@ -70,8 +70,8 @@ pub fn elsewhere<'a>(asked: &'a str, site: &Site) -> Option<(VirtualHost, &'a st
     (canonical && keeps_to_the_policy(sent) && !is_ours).then_some((vhost, target))
 }
 
-/// What a server is told of an address; `None` when what stands behind `#` is nothing that a
-/// browser writes there.
+/// An address without its fragment, which browsers do not send. `None` if the fragment has a byte
+/// that is not allowed.
 fn without_fragment(whole: &str) -> Option<&str> {
     let Some((sent, fragment)) = whole.split_once('#') else {
         return Some(whole);

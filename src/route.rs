@@ -15,7 +15,7 @@ pub enum Route<'t> {
         /// Index into the target.
         root: usize,
     },
-    /// `<prefix>/<id>` without the slash: sent on to the same with it.
+    /// `<prefix>/<id>` without the slash: redirected to the form with it.
     AppWithoutSlash {
         /// The id.
         id: &'t str,
@@ -24,7 +24,7 @@ pub enum Route<'t> {
     Launcher,
     /// `<prefix>` without the slash, or `/` where no console is.
     ToLauncher,
-    /// One of ours.
+    /// One of our endpoints.
     Endpoint(Endpoint),
     /// The console in sidecar mode.
     Console,
@@ -60,15 +60,15 @@ pub enum Endpoint {
     SignIn,
     /// Asks, then ends the sign-in.
     SignOut,
-    /// Who am I, as JSON.
+    /// The caller's identity, as JSON.
     Userinfo,
-    /// The provider tells of a sign-out, server to server.
+    /// The provider notifies us of a sign-out, from server to server.
     BackchannelLogout,
-    /// The same, in a frame of its page.
+    /// The same, in a frame of the provider's page.
     FrontchannelLogout,
-    /// Where a window ends that renews a session.
+    /// The last page of a window that renews a session.
     Renewed,
-    /// The script that opens it.
+    /// The script that opens that window.
     RenewScript,
     /// The log of a pod of an app.
     Logs,

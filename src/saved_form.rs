@@ -1,7 +1,7 @@
-//! Forms that survive an expired session. A form that comes too late is saved in the page that asks
-//! the person to sign in ([`SavedForms::save`]). From there it comes again to the same address,
-//! marked, and is opened ([`SavedForms::open`]); it goes to the app only for the person who wrote
-//! it ([`SavedForm::check_sender`]), once ([`SavedForms::spend`]).
+//! Forms that survive an expired session. A form that arrives after the session has expired is
+//! saved in the page that asks the person to sign in ([`SavedForms::save`]). The page sends it
+//! again to the same address, marked, and it is opened ([`SavedForms::open`]). It goes to the app
+//! only for the person who wrote it ([`SavedForm::check_sender`]), once ([`SavedForms::spend`]).
 
 pub mod page;
 pub mod sealed;
@@ -31,13 +31,13 @@ use crate::{
 use page::SavedFormPage;
 use sealed::{FIELD, MAX_AGE, MAX_BODY, SealedForm};
 
-/// A spent form is remembered for longer than it could be sent.
+/// A spent form is remembered for longer than it can be sent.
 const REMEMBERED: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
 
-/// What saving and opening forms needs.
+/// Saves and opens forms.
 #[derive(Clone, Copy)]
 pub struct SavedForms<'g> {
-    /// Whose sessions expired lately.
+    /// The sessions, with those that expired lately.
     pub sessions: &'g Sessions,
     /// Seals and opens forms.
     pub keys: &'g KeyRing,
@@ -56,7 +56,7 @@ pub struct SavedForm {
     _reserved: Reserved,
 }
 
-/// What a marked request turned out to be.
+/// The content of a marked request.
 pub enum Opened {
     /// A saved form, and its body.
     Form(Box<SavedForm>, Source),
@@ -64,7 +64,7 @@ pub enum Opened {
     Other(Source),
 }
 
-/// What became of a form that came too late.
+/// The result of saving a form.
 pub enum Saved {
     /// It is in this page.
     Page(SavedFormPage),
@@ -85,8 +85,8 @@ enum Owner {
 }
 
 impl SavedForms<'_> {
-    /// Saves a form that was refused because nobody is signed in, for the person whose session
-    /// expired lately.
+    /// Saves a form that was refused for lack of a session, for the person whose session expired
+    /// lately.
     pub async fn save(
         &self,
         refusal: &Refusal,
@@ -146,7 +146,8 @@ impl SavedForms<'_> {
     /// that is unknown here (another replica saved the form) counts against the budget of anonymous
     /// clients.
     ///
-    /// # Errors When the seal is not ours, for another address, or too old; when too much is being
+    /// # Errors
+    /// When the seal is not ours, for another address, or too old; when too much is being
     /// collected.
     pub async fn open(
         &self,
@@ -217,7 +218,7 @@ impl SavedForms<'_> {
     /// Marks the form as sent. A form that was sent before is refused.
     ///
     /// # Errors
-    /// What the person gets instead.
+    /// The page or refusal for the person instead.
     pub async fn spend(&self, form: &SavedForm, app: &App) -> Result<(), NotSent> {
         match self
             .sessions
@@ -238,13 +239,13 @@ impl SavedForms<'_> {
         }
     }
 
-    /// Allows the form to be sent once more: not a byte of it reached the app.
+    /// Allows the form to be sent again: no byte of it reached the app.
     pub async fn allow_again(&self, form: &SavedForm) {
         self.sessions.used_tokens.forget(&form.sealed).await;
     }
 
-    /// The page for an app that wants the form at another address of its own: by itself, a browser
-    /// would send the seal there.
+    /// The page for an app that redirects the form to another address of its own. A browser that
+    /// followed the redirect itself would send the sealed form there.
     pub fn redirected(
         &self,
         form: SavedForm,
@@ -276,7 +277,7 @@ impl SavedForms<'_> {
 pub enum NotSent {
     /// The person gets the form again.
     Page(SavedFormPage),
-    /// The form is of no use.
+    /// The form is refused.
     Refused(Refusal),
 }
 
@@ -296,7 +297,7 @@ impl SavedForm {
     /// Whether this caller may send the form to this app.
     ///
     /// # Errors
-    /// What they get instead.
+    /// The page or refusal for the caller instead.
     pub fn check_sender(&self, caller: &Caller, app: &App) -> Result<(), NotSent> {
         if app.id().as_str() != self.form.app {
             return Err(Reason::BadForm.into());
@@ -305,7 +306,7 @@ impl SavedForm {
             Caller::Person { principal, .. } if *principal.subject == *self.form.person => {
                 return Ok(());
             }
-            // Public by now: callers are not identified, and anybody may send anything.
+            // The app is public by now: callers are not identified, and anyone may send anything.
             Caller::Anonymous if app.is_open() => return Ok(()),
             Caller::Person { .. } => (
                 StatusCode::UNAUTHORIZED,
@@ -330,7 +331,7 @@ impl SavedForm {
         may_pass.then(|| self.page(status, &refusal.reason.sentence(), app))
     }
 
-    /// The form again, after a fault by which not a byte of it was sent.
+    /// The form again, after a fault before any byte of it was sent.
     pub fn keep_after_fault(&self, fault: Fault, app: &App) -> Option<SavedFormPage> {
         let page = || self.page(fault.status(), "The app cannot be reached now.", app);
         fault.is_unsent().then(page)
@@ -346,7 +347,7 @@ impl SavedForm {
     }
 }
 
-/// The target that an app names, when it is one of its own.
+/// The target of an app's redirect, if it is one of the app's own.
 fn target_of(location: &str, app: &App, request: &IncomingRequest<'_>) -> Option<String> {
     let arrival = &request.arrival;
     let address = request.site().url(&arrival.vhost, arrival.target.as_str());

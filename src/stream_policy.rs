@@ -1,5 +1,4 @@
-//! Whether an open stream may go on: the rule that a new request would be judged by, at this
-//! moment.
+//! Whether an open stream may go on, by the rule for a new request at this moment.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -33,8 +32,8 @@ pub struct AppStream {
 }
 
 impl AppStream {
-    /// A stream that was just permitted. A session renews its own proof; a token in a header has
-    /// none but itself.
+    /// A stream that was just permitted. A session's proof can be renewed; a token in a header is
+    /// its own proof.
     pub fn new(
         gateway: Arc<Gateway>,
         permit: &Permit,
@@ -99,7 +98,7 @@ fn still_admitted(app: &App, person: Option<&Principal>) -> Result<(), Revocatio
         .map_err(|_| RevocationReason::NoLongerAllowed)
 }
 
-/// The log of a pod: for members of its app's group, whoever else may reach the app.
+/// The log of a pod: for members of its app's group, independent of the app's access rule.
 #[derive(Debug)]
 pub struct LogStream {
     gateway: Arc<Gateway>,

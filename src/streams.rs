@@ -1,10 +1,10 @@
-//! Streams end with the session: WebSockets and lasting responses are judged again while they live.
+//! Open streams (WebSockets and long-lived responses), which are closed when access to them ends.
 //!
 //! Each data thread has its own table; nothing in it is shared or locked. An entry holds a
-//! [`StreamPolicy`]; the table checks it again when something changed (sign-out, access rule,
-//! catalogue) and at least twice a second, for expiry. A stream whose policy says no is revoked.
+//! [`StreamPolicy`]. The table checks it again when something changed (sign-out, access rule,
+//! catalogue), and at least twice a second, for expiry. A stream that its policy denies is revoked.
 //!
-//! Invariant: no index from sessions to streams exists that could be forgotten to be updated.
+//! Invariant: there is no index from sessions to streams, which could become out of date.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::model::{clock::Clock, policy_changes::PolicyChanges};
 
-/// Every stream is checked this often, whatever happens: a quarter of the promised two seconds.
+/// Every stream is checked at least this often: a quarter of the promised two seconds.
 const ROUND: Duration = Duration::from_millis(500);
 
 /// Why a stream was ended.
@@ -112,7 +112,7 @@ impl Streams {
         })
     }
 
-    /// Registers a stream; `revocation` is set when the policy says no.
+    /// Registers a stream; `revocation` is set when the policy denies it.
     pub fn register(
         self: &Rc<Self>,
         revocation: Rc<Revocation>,
@@ -148,7 +148,8 @@ impl Streams {
         self.len() == 0
     }
 
-    /// Checks every stream, again and again. Costs nothing while no stream is registered.
+    /// Checks every stream periodically and after each change. Sleeps while no stream is
+    /// registered.
     pub async fn watch(self: Rc<Self>, clock: Clock, policy_changes: PolicyChanges) {
         let mut changed = policy_changes.subscribe();
         loop {
@@ -156,7 +157,7 @@ impl Streams {
                 self.first.notified().await;
                 continue;
             }
-            // Read before the checks: the time that they take is not waited for once more.
+            // Read before the checks, so that the interval includes their duration.
             let checked = clock.now();
             self.check_all();
             tokio::select! {

@@ -1,8 +1,8 @@
-//! The one door through which tests reach into a running gateway. Only with the cargo feature
+//! The only access of tests to the internals of a running gateway. Only with the cargo feature
 //! `testing`, which the package enables for its own tests and never for its binary.
 //!
-//! Invariant: whatever a test needs of the inside has a method here, so that rooms can change
-//! without the tests.
+//! Invariant: each internal that a test needs has a method here, so that modules can change without
+//! the tests.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     session::record::SignIn,
 };
 
-/// The inside of a running gateway. Clones lead to the same one.
+/// The internals of a running gateway; clones share them.
 #[derive(Clone)]
 pub struct Internals(Arc<Gateway>);
 
@@ -26,12 +26,12 @@ pub struct FoundSignIn {
     gateway: Arc<Gateway>,
 }
 
-/// The published apps. Clones lead to the same ones.
+/// The published apps; clones share them.
 #[derive(Clone)]
 pub struct PublishedApps(Catalog);
 
 impl Running {
-    /// The door.
+    /// The internals, for tests.
     pub fn internals(&self) -> Internals {
         Internals(self.gateway.clone())
     }
@@ -159,7 +159,7 @@ impl FoundSignIn {
         self.sign_in.update_principal(Arc::new(principal), now);
     }
 
-    /// Has it count as not stored yet.
+    /// Marks it as not stored yet.
     pub fn forget_stored(&self) {
         self.sign_in.deadlines().mark_unstored();
     }

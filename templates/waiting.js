@@ -1,5 +1,5 @@
-// Asks for the same address again, less often from time to time, and reloads the page when the answer has changed. A page that
-// reloads without need would take the place of one that somebody still reads (WCAG 2.2.1).
+// Requests the same address again, at growing intervals, and reloads the page when the response has changed. Without a
+// change it does not reload, so that users can read the page without interruption (WCAG 2.2.1).
 const { reason, message, seconds } = document.currentScript.dataset;
 let pause = seconds * 1000;
 async function look() {
@@ -10,7 +10,7 @@ async function look() {
     const now = isProblem ? await answer.json() : {};
     if (now.reason !== reason || (now.message ?? "") !== message) return location.reload();
   } catch {
-    // Not even the gateway can be reached: it may be back the next time.
+    // The gateway is unreachable. Try again later.
   }
   pause = Math.min(pause * 1.2, 30_000);
   setTimeout(look, pause);

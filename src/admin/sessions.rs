@@ -1,4 +1,5 @@
-//! `/sessions`: who is signed in, and ending that: a person's, one of them, or all of an app.
+//! `/sessions`: lists the sign-ins of a person, and revokes all or one of them, or all sessions of
+//! an app.
 
 use http::{StatusCode, Uri};
 use serde_json::json;
@@ -10,9 +11,9 @@ use crate::{
     session::record::SignIn,
 };
 
-/// What is asked about.
+/// The sessions that a request selects.
 enum Which {
-    /// Everything of a person.
+    /// All sign-ins of a person.
     Subject(String),
     /// One sign-in of a person, by the beginning of its key as the log shows it.
     Session(String, String),
@@ -74,7 +75,7 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     admin::json(&json!({ "subject": subject, "sessions": list }))
 }
 
-/// `DELETE /sessions?…`: what is open under them ends too.
+/// `DELETE /sessions?…`: revokes sessions, and with them their open streams.
 pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
     let sessions = &gateway.sessions;
     let end = |subject: &str, is_meant: &dyn Fn(&SignIn) -> bool| {

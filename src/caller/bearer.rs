@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug)]
 pub struct BearerTokens {
     oidc: Arc<Oidc>,
-    /// Where the provider is asked for signing keys.
+    /// The runtime on which signing keys are fetched from the provider.
     control: Handle,
 }
 

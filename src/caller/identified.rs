@@ -8,7 +8,7 @@ use crate::{
     session::live::Live,
 };
 
-/// A caller, and what stands behind it.
+/// A caller, with the session or token behind it.
 #[derive(Debug)]
 pub struct Identified {
     /// The caller.
@@ -19,14 +19,14 @@ pub struct Identified {
     pub token_expires: Option<i64>,
     /// The caller's token of a credential source, to see what they may see there.
     pub source_token: Option<Secret>,
-    /// The Authorization header was for us and is not for the app.
+    /// The Authorization header is a credential of ours, and is not forwarded.
     pub authorization_is_ours: bool,
-    /// A cookie proved the caller that any page below the apps' domain may have set.
+    /// The cookie that proved the caller may have been set by any page below the apps' domain.
     pub by_shared_cookie: bool,
 }
 
 impl Identified {
-    /// No credential that counts.
+    /// A caller without a valid credential.
     pub fn anonymous() -> Identified {
         Identified::without_session(Caller::Anonymous)
     }

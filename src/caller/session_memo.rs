@@ -44,7 +44,8 @@ impl SessionMemo {
             .then(|| session.clone())
     }
 
-    /// Notes the session of these cookies, unless it depends on more than the session itself.
+    /// Remembers the session of these cookies, unless another cookie or the console's token matters
+    /// too.
     pub fn note(&self, request: &IncomingRequest<'_>, live: &Live) {
         let (Live::App(session), Ok(cookies)) = (live, request.cookies()) else {
             return;

@@ -28,11 +28,11 @@ pub struct Evidence<'r> {
     pub authorization: Option<&'r HeaderValue>,
     /// Our cookies and those of the sources; `None`: they do not count on this request.
     pub cookies: Option<&'r Presented<'r>>,
-    /// The app that is asked for; `None`: one of our own endpoints.
+    /// The requested app; `None`: one of our own endpoints.
     pub app: Option<&'r App>,
-    /// The client, as far as look-ups are rate-limited.
+    /// The client that look-ups are rate-limited for.
     pub client: Client,
-    /// Whether people can sign in here.
+    /// Whether an identity provider is configured.
     pub signs_in: bool,
 }
 
@@ -58,7 +58,7 @@ impl<'r> Evidence<'r> {
 ///
 /// Futures run on a data thread. One that waits for a server must be bounded in time.
 pub trait CredentialSource: fmt::Debug + Send + Sync {
-    /// The caller that this kind of credential proves; `None`: the request has none of it.
+    /// The caller that this kind of credential proves; `None`: the request has no such credential.
     fn identify<'r>(&'r self, evidence: &'r Evidence<'_>)
     -> LocalBoxFuture<'r, Option<Identified>>;
 
@@ -90,8 +90,8 @@ pub trait CredentialSource: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether a caller with this token may learn that the app exists; `None`: the app is none of
-    /// this source's.
+    /// Whether a caller with this token may learn that the app exists; `None`: the app is not from
+    /// this source.
     fn may_learn_of<'r>(
         &'r self,
         app: &'r App,
@@ -107,7 +107,7 @@ pub trait CredentialSource: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The person whom a cookie of this source proves on the site, without waiting, and the key
+    /// The person that a cookie of this source proves on the site, without waiting, and the key
     /// that a sign-out form is bound to.
     fn person_beside(&self, cookies: &Presented<'_>) -> Option<(Arc<Principal>, RecordKey)> {
         let _ = cookies;

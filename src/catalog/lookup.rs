@@ -1,22 +1,23 @@
-//! What is at the origin that a request arrived at.
+//! The result of looking up a virtual host.
 
 use std::sync::Arc;
 
 use crate::model::app::App;
 
-/// What is at a place.
+/// What is at a virtual host.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The site: its paths say which app.
+    /// The site: the path selects the app.
     Site,
     /// One app, or one port of one.
     App(Arc<App>),
-    /// Nobody has this host.
+    /// No app has this host.
     Unknown,
-    /// The host begins as a uuid and its port is not written as ports are.
+    /// The host is a uuid with an invalid port.
     Malformed,
-    /// A port of the range that nobody has now.
+    /// A port of the range that no app has now.
     Unassigned,
-    /// Whoever would know cannot be asked now.
+    /// The app cannot be looked up now: its source gives no answer, or the look-up limit is
+    /// reached.
     Unavailable,
 }

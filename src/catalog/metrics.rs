@@ -1,4 +1,4 @@
-//! What the catalogue says of itself.
+//! Metrics about the catalogue.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,7 +11,7 @@ use crate::ops::metrics::Registry;
 pub struct CatalogMetrics {
     /// Apps that are published.
     pub apps: Gauge,
-    /// Apps that are not as their authors wrote them, or not published for it.
+    /// Apps with an invalid definition.
     pub problems: Gauge,
     /// Seconds since the source was last heard from; 0 for a file.
     pub age: Gauge<f64, AtomicU64>,

@@ -10,8 +10,8 @@ use crate::model::{app::App, arrival::AddressToken, vhost::VirtualHost};
 
 /// Looks up apps by virtual host, beside the snapshot.
 pub trait Resolver: fmt::Debug + Send + Sync {
-    /// What is at a virtual host of which the snapshot says `listed`. An app of the snapshot is
-    /// never shadowed. Look-ups of unknown names are rate-limited for each `client`.
+    /// Resolves a virtual host for which the snapshot returned `listed`. Apps of the snapshot take
+    /// precedence. Look-ups of unknown names are rate-limited for each `client`.
     ///
     /// Cancel safety: a look-up in progress goes on, and its result is cached.
     fn resolve<'r>(
@@ -26,6 +26,6 @@ pub trait Resolver: fmt::Debug + Send + Sync {
     fn strip_credential(&self, target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken>;
 
     /// The app as it is published now, without waiting: `Some(None)` when it is gone, `None` when
-    /// it is none of this source's.
+    /// it is not from this source.
     fn still_published(&self, app: &Arc<App>) -> Option<Option<Arc<App>>>;
 }

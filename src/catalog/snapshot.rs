@@ -1,4 +1,4 @@
-//! Everything that requests are judged by, at one moment: the site and its apps.
+//! The site and its apps at one moment, as requests see them.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,42 +22,41 @@ use crate::{
 #[derive(Debug)]
 pub struct Snapshot {
     site: Arc<Site>,
-    /// On paths. Looked up by anybody, but filled by operators alone, so that a fast hash is no
-    /// danger here.
+    /// The apps on paths. Any client can look up ids, but only operators add them, so a fast hash
+    /// without DoS protection is safe.
     apps: HashMap<AppId, Arc<App>, RandomState>,
-    /// On hosts: the apps again, and their published ports.
+    /// The apps and their published ports on hosts.
     hosts: HashMap<HostLabel, Arc<App>, RandomState>,
     problems: Vec<Problem>,
-    /// The group that each object of a cluster belongs to, whoever may reach it: by namespace, then
-    /// by name.
+    /// The group that each object of a cluster belongs to, independent of its access rule: by
+    /// namespace, then by name.
     groups: HashMap<Box<str>, HashMap<Box<str>, GroupName>>,
     /// All of these groups.
     named: HashSet<GroupName>,
     complete: bool,
 }
 
-/// Something in a catalogue that is not published as its author wrote it, or not at all.
+/// An app that is not published as its author wrote it, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The id it has, or would have.
+    /// The app's id.
     pub id: String,
-    /// Where it was written, such as `hub/mlflow`.
+    /// The object that defines it, such as `hub/mlflow`.
     pub object: String,
     /// What is wrong with it.
     pub what: String,
-    /// Its last good form is still published.
+    /// Whether its last valid form is still published.
     pub kept: bool,
 }
 
 impl Snapshot {
-    /// Publishes the apps on the site; of two with one id the later stands (the configuration
-    /// refuses two).
+    /// A snapshot of these apps. Of two apps with one id the later wins; the configuration refuses
+    /// duplicates.
     pub fn new(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot::build(site, specs, None)
     }
 
-    /// A first snapshot whose source has not told everything yet: what it does not hold may still
-    /// come.
+    /// A first snapshot, before its source is listed completely: missing apps may still appear.
     pub fn incomplete(site: Arc<Site>, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot {
             complete: false,
@@ -65,8 +64,7 @@ impl Snapshot {
         }
     }
 
-    /// The snapshot that follows this one. An app of which nothing changed stays the one it was,
-    /// and with it its connections.
+    /// The next snapshot. An unchanged app keeps its `Arc`, and with it its connections.
     pub fn followed_by(
         &self,
         specs: impl IntoIterator<Item = AppSpec>,
@@ -82,8 +80,7 @@ impl Snapshot {
         }
     }
 
-    /// The one that follows with other apps of the file, while the source of the others has not
-    /// told everything yet.
+    /// The next snapshot with other apps of the file, before the other source is listed completely.
     pub fn still_incomplete(&self, specs: impl IntoIterator<Item = AppSpec>) -> Snapshot {
         Snapshot {
             complete: false,
@@ -105,7 +102,7 @@ impl Snapshot {
         };
         let mut hosts = HashMap::default();
         if site.apps_domain.is_some() {
-            // A published port has its label before an app that bears the same name.
+            // A published port takes precedence over an app with the same label.
             let names = specs
                 .iter()
                 .filter_map(|spec| Some((label_of(&spec.id)?, spec)));
@@ -161,7 +158,7 @@ impl Snapshot {
         self.hosts.get(label)
     }
 
-    /// What is at a place, as far as this snapshot knows.
+    /// What is at a virtual host, as far as this snapshot knows.
     pub fn at(&self, vhost: &VirtualHost) -> Lookup {
         match vhost {
             VirtualHost::Site => Lookup::Site,
@@ -201,7 +198,7 @@ impl Snapshot {
         ))
     }
 
-    /// What is not published as it was written.
+    /// The apps that are not published as they were written.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -217,7 +214,7 @@ impl Snapshot {
         self.named.contains(group)
     }
 
-    /// Whether another says the same in every respect.
+    /// Whether another snapshot has the same content.
     pub fn is_same_as(&self, other: &Snapshot) -> bool {
         let same = |a: &Arc<App>, b: Option<&Arc<App>>| b.is_some_and(|b| Arc::ptr_eq(a, b));
         self.complete == other.complete
@@ -235,7 +232,7 @@ impl Snapshot {
             && self.groups == other.groups
     }
 
-    /// Whether all that its sources hold is here: what is not, does not exist.
+    /// Whether its sources are listed completely: an app that is missing here does not exist.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
@@ -260,8 +257,7 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// An app that was published differently before: what it has to do, and what was learned of it, is
-/// not forgotten.
+/// A changed app keeps its load and what was learned about its trailing slash.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {

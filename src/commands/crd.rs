@@ -26,7 +26,7 @@ pub fn run(command: &CrdCommand) -> u8 {
 pub fn documents() -> anyhow::Result<String> {
     let mut out = String::new();
     for definition in crd::definitions() {
-        // By way of a JSON value: keys in order, nothing that is absent.
+        // Via a JSON value, which orders the keys and leaves out absent fields.
         let text = serde_saphyr::to_string(&serde_json::to_value(definition)?)?;
         out += "---\n";
         out += &text;

@@ -33,7 +33,7 @@ use crate::{
 };
 use sources::{Lookups, of_cluster};
 
-/// Runs it.
+/// Runs the command, and returns the exit code.
 pub fn run(args: &ExplainArgs) -> u8 {
     let settings = match settings::load(&args.config) {
         Ok(settings) => settings,
@@ -79,7 +79,7 @@ pub fn run(args: &ExplainArgs) -> u8 {
     DONE
 }
 
-/// What a request would get.
+/// The decision for a request, explained.
 pub struct Explanation {
     /// The decision's label: allow, ours, redirect, sign_in, deny or malformed.
     pub decision: &'static str,
@@ -129,7 +129,8 @@ pub fn explain(
     }
 }
 
-/// The answer to a person whom no token of an integration shows that the app exists.
+/// The refusal that hides the app's existence, for a person without a token that may read the app's
+/// record. `None`: the decision hides nothing.
 fn hidden(decision: &Decision) -> Option<Decision> {
     let Decision::Refuse(refusal) = decision else {
         return None;
@@ -216,7 +217,7 @@ fn found(target: &Target, caller: &Caller) -> String {
     text += &format!("access    {}\n", app.spec.access);
     if app.spec.state != AppState::Running {
         let why = app.spec.message.as_deref().unwrap_or("no reason given");
-        // On one line, whatever its author wrote.
+        // On one line, even if the author's text has line breaks.
         let why = why.escape_debug();
         text += &format!("state     {}: {why}\n", app.spec.state.as_str());
     }
@@ -284,7 +285,7 @@ fn caller(args: &ExplainArgs, admin_groups: &[GroupName]) -> Caller {
 /// The request that a browser or a program would send.
 ///
 /// # Errors
-/// What cannot stand in a request.
+/// Why the arguments make no valid request.
 fn request(args: &ExplainArgs, site: &Site) -> Result<Parts, String> {
     let (host, target) = match args.url.split_once("://") {
         None => (&*site.origin.authority, args.url.as_str()),

@@ -44,9 +44,9 @@ pub fn authorize(
     check_state(permit)
 }
 
-/// The rule alone. A refusal that a neighbour's cookie may have caused counts as anonymous: pages
-/// below the same domain can set a token for all hosts, and must lock nobody out. The person is
-/// then asked to sign in, and the session of that sign-in takes precedence.
+/// Checks the access rule alone. A refusal that a planted cookie may have caused counts as
+/// anonymous: pages below the same domain can set a token for all hosts, and must not lock users
+/// out. The person is then asked to sign in, and the session of that sign-in takes precedence.
 fn admit(
     destination: Destination,
     caller: &Identified,

@@ -17,7 +17,7 @@ use crate::{
     route::Endpoint,
 };
 
-/// What a request gets that is not relayed from an app.
+/// An answer that is not relayed from an app.
 #[derive(Debug)]
 pub enum Decision {
     /// A refusal, as a page or as problem+json.
@@ -33,8 +33,8 @@ pub enum Decision {
         /// Path and query.
         return_to: String,
     },
-    /// The address has another tenant than the browser knows. The browser clears what it stored
-    /// and comes back.
+    /// The address has another tenant than the browser knows. The browser clears its storage and is
+    /// redirected to the same address.
     ForgetTenant {
         /// The new tenant.
         app: Arc<App>,
@@ -48,10 +48,10 @@ pub enum Decision {
         /// Names the new tenant of the address, where the browser knows another one.
         tenant: Option<HeaderValue>,
     },
-    /// A page sends a form and nobody is signed in. Where the session expired lately the form is
-    /// saved in the answer; otherwise this is the refusal.
+    /// A page sends a form without a session. If the session expired lately, the form is saved in
+    /// the answer; otherwise this is the refusal.
     SaveForm(Refusal),
-    /// A saved form comes again; it goes to the app once its sender is verified.
+    /// A saved form is sent again; it goes to the app once its sender is verified.
     ResendForm(Box<Target>),
     /// The app did not answer.
     Fault(Fault, Arc<App>),
@@ -73,7 +73,7 @@ pub struct Redirect {
 pub struct Refusal {
     /// Why.
     pub reason: Reason,
-    /// The app that was asked for, once it is known.
+    /// The requested app, once it is known.
     pub app: Option<Arc<App>>,
 }
 
@@ -103,7 +103,7 @@ impl From<Malformed> for Decision {
 }
 
 impl Decision {
-    /// The app that was found, where the decision was made after that.
+    /// The app, if the decision was made after it was found.
     pub fn app(&self) -> Option<&Arc<App>> {
         match self {
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => refusal.app.as_ref(),
@@ -166,7 +166,7 @@ impl Decision {
 }
 
 impl Refusal {
-    /// The app whose existence this refusal shows to a person who is not its owner.
+    /// The app, if this refusal reveals its existence to a person who is not its owner.
     pub fn hideable(&self) -> Option<&Arc<App>> {
         let is_private = self.reason == Reason::Denied(Denied::NotOwner);
         self.app.as_ref().filter(|_| is_private)

@@ -11,7 +11,7 @@ use crate::{
     model::{arrival::Arrival, site::Site},
 };
 
-/// What the client's connection says about its requests.
+/// Facts about a client's connection that its requests are checked against.
 #[derive(Clone, Copy, Debug)]
 pub struct Ingress {
     /// The listener redirects everything to https.

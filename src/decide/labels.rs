@@ -1,4 +1,4 @@
-//! The words of the access log and the metrics. Nothing decides by them.
+//! Labels of the access log and the metrics. No decision depends on them.
 
 use super::reason::Reason;
 use crate::{

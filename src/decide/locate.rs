@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// Largest body in which a saved form comes again, in bytes: 64 KiB sealed, as base64 of JSON.
+/// Largest body that sends a saved form again, in bytes: 64 KiB sealed, as base64 of JSON.
 pub const MAX_SEALED_FORM: usize = 256 * 1024;
 
 /// The app that the request is for; `lookup` says what is at its virtual host.
@@ -73,8 +73,8 @@ pub fn check_tenant(target: Target, arrival: &Arrival) -> Result<Target, Decisio
     }
 }
 
-/// Whether the body may be a saved form. A marked request that is none is the app's own: a page
-/// behind the marked address sent it.
+/// Whether the body may be a saved form. A marked request without one was sent by the app's own
+/// page at the marked address.
 fn may_hold_saved_form(request: &IncomingRequest<'_>) -> bool {
     let fits = |length| length <= MAX_SEALED_FORM as u64;
     request.arrival.resends_form
@@ -163,7 +163,7 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, De
             Some(console) => Ok(Destination::new(console.clone(), arrival.target.clone(), 0)),
             None => refuse(Reason::NotFound),
         },
-        // Inside our prefix, bytes that no id has are an attempt to be read differently.
+        // Inside our prefix, bytes that are invalid in ids are an attempt to be parsed differently.
         Route::NotAnId
             if path.bytes().any(|byte| matches!(byte, b'%' | b';')) || path.contains("/.") =>
         {
@@ -209,7 +209,7 @@ fn to_endpoint<T>(endpoint: Endpoint, arrival: &Arrival) -> Result<T, Decision> 
         Endpoint::SignOut => reads || method == Method::POST,
         Endpoint::BackchannelLogout => method == Method::POST,
         Endpoint::FrontchannelLogout | Endpoint::Logs => method == Method::GET,
-        // A ticket is good once; a HEAD would spend it for nothing.
+        // A ticket works once, so a HEAD would waste it.
         Endpoint::Enter => method == Method::GET,
     };
     if takes {

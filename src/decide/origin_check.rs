@@ -1,4 +1,4 @@
-//! Whether a session cookie counts: not on what a page of another origin sends, and on a WebSocket
+//! Whether a session cookie counts: not on requests of another origin's page, and on a WebSocket
 //! only with our own `Origin` (docs/behaviour.md#credentials).
 
 use super::reason::Reason;

@@ -19,9 +19,9 @@ pub enum Reason {
     ForeignOrigin,
     /// A form of ours that is too large, too slow, or out of date.
     BadForm,
-    /// The query asks for something that has no meaning.
+    /// A query parameter is unknown or invalid.
     BadQuery,
-    /// As much as may be goes on at once.
+    /// A limit of concurrent work is reached.
     Busy,
     /// This client signs in too often.
     TooOften,
@@ -29,25 +29,25 @@ pub enum Reason {
     BadToken,
     /// The credential cannot be checked now.
     Unverifiable,
-    /// The catalogue's source cannot be asked about an address that nobody has asked for lately.
+    /// The app at this address cannot be looked up now.
     CatalogUnavailable,
-    /// A port that nobody has now.
+    /// A port of the range that no app has now.
     Unassigned,
     /// The address has another tenant than the one this browser knows.
     OtherTenant,
-    /// What is to run there does not run yet.
+    /// The app does not run yet.
     Starting,
-    /// What runs there is about to stop.
+    /// The app is about to stop.
     Stopping,
-    /// Somebody stopped what ran there.
+    /// The app was stopped.
     Stopped,
-    /// What is to run there does not come up.
+    /// The app fails to start.
     Failed,
-    /// What ran there has ended.
+    /// The app has ended.
     Ended,
-    /// A ticket of the site that is not good here and now.
+    /// A ticket that is spent, expired, revoked, or for another origin or browser.
     BadTicket,
-    /// The access rule said no.
+    /// The access rule denies access.
     Denied(Denied),
 }
 
@@ -106,7 +106,7 @@ impl Reason {
         }
     }
 
-    /// One sentence for the client; says nothing that the client could not know.
+    /// One sentence for the client; it reveals nothing that the client may not know.
     pub fn sentence(self) -> String {
         match self {
             Reason::Malformed(malformed) => format!("The request was refused: {malformed}."),

@@ -1,8 +1,8 @@
 //! Addresses whose tenant may change: a port of the range, and a registered name. What a browser
 //! stored for the last tenant must not reach the next one.
 //!
-//! A cookie of ours names the tenant that the browser knows. When it names another, the browser is
-//! told once to clear what it stored, and comes back.
+//! A cookie of ours names the tenant that the browser knows. If it names another one, the answer
+//! clears the browser's storage once and redirects to the same address.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::{
     session::cookie,
 };
 
-/// Bytes of expired cookies in one answer, over all paths: browsers bound a head.
+/// Bytes of expired cookies in one answer, over all paths: browsers limit the size of a head.
 const MAX_EXPIRED: usize = 48 * 1024;
 /// The tenant cookie must outlive what it protects: 400 days, the longest that browsers allow.
 const REMEMBERED: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// Path segments for which cookies are expired.
 const MAX_DEPTH: usize = 16;
 
-/// What a browser knows of an address.
+/// The tenant of an address as the browser knows it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TenantCookie {
     /// The tenant cannot change, or the browser knows it.

@@ -1,4 +1,4 @@
-//! A real OpenID provider in small: discovery, keys, authorization code with PKCE, refresh with
+//! A small but real OpenID provider: discovery, keys, authorization code with PKCE, refresh with
 //! rotation, userinfo, end-session, back-channel logout. For the demo and the tests; it asks for no
 //! password.
 //!
@@ -23,13 +23,13 @@ impl DemoProvider {
     /// Starts it on a free loopback port.
     ///
     /// # Errors
-    /// When no port or no key can be had.
+    /// When no port is available, or no key can be made.
     pub async fn start(client: RegisteredClient, clock: Clock) -> io::Result<DemoProvider> {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         DemoProvider::start_on(listener, client, clock)
     }
 
-    /// Starts it on a given listener; for tests in which it goes away and comes back.
+    /// Starts it on a given listener; for tests in which it stops and starts again.
     ///
     /// # Errors
     /// When no key can be made.

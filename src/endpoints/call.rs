@@ -1,4 +1,4 @@
-//! A request to one of our endpoints, and whose it is.
+//! A request to one of our endpoints, and its caller.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -30,15 +30,15 @@ use crate::{
 /// A request to one of our endpoints.
 #[derive(Clone, Copy)]
 pub struct EndpointCall<'r, 'h> {
-    /// What all threads share.
+    /// The state that all threads share.
     pub gateway: &'r Arc<Gateway>,
     /// The site and its apps.
     pub snapshot: &'r Snapshot,
     /// The request.
     pub request: &'r IncomingRequest<'h>,
-    /// Where an answer that lasts is registered.
+    /// Where a long-lived answer is registered.
     pub streams: &'r Rc<Streams>,
-    /// Ends an answer that lasts.
+    /// Revokes a long-lived answer.
     pub revocation: &'r Rc<Revocation>,
 }
 
@@ -103,7 +103,8 @@ impl<'r> EndpointCall<'r, '_> {
             .await
     }
 
-    /// The person whom another sign-in on this site proves, and what a sign-out form is bound to.
+    /// The person that another sign-in on this site proves, and the key that a sign-out form is
+    /// bound to.
     pub fn person_beside(&self) -> Option<(Arc<Principal>, RecordKey)> {
         let cookies = self.request.cookies().ok().filter(|_| !self.is_foreign())?;
         self.gateway.callers.person_beside(cookies)
@@ -119,7 +120,7 @@ impl<'r> EndpointCall<'r, '_> {
     }
 }
 
-/// The person, or why there is none.
+/// The person of a caller, or the reason for the refusal.
 pub(super) fn person_of(caller: &Caller) -> Result<Arc<Principal>, Reason> {
     match caller {
         Caller::Person { principal, .. } => Ok(principal.clone()),

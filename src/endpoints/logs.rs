@@ -19,7 +19,7 @@ use crate::{
     stream_policy::LogStream,
 };
 
-/// Most lines from the end that may be asked for by number.
+/// Maximum number of lines from the end that a request may name.
 const MOST_LINES: i64 = 1_000_000;
 
 /// Streams the log for as long as the person may read it.
@@ -93,7 +93,7 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
     }
 }
 
-/// The part of the log that is asked for; `None` where the query has no meaning.
+/// The requested part of the log; `None` if the query is not valid.
 fn parse_query(call: EndpointCall<'_, '_>) -> Option<LogQuery> {
     let value = |name: &str| call.query(name).ok();
     let follow = match value("follow")?.as_deref() {

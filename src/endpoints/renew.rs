@@ -14,9 +14,9 @@ use crate::{
     route::path::RENEWED,
 };
 
-/// What the page does: notifies its opener, if that is a page of this very origin.
+/// The page's script: notifies its opener, if that is a page of this very origin.
 const NOTIFY: &str = "if(opener){opener.postMessage({renewed:true},location.origin)}close()";
-/// What an app loads.
+/// The script that an app loads.
 pub(super) const SCRIPT: &str = include_str!("../../templates/renew.js");
 
 /// The end of a window that renews; a person without a session signs in first.

@@ -25,8 +25,7 @@ use crate::{
     session::{browser_binding::BindHash, cookie},
 };
 
-/// What the start page does: appends the fragment of its address to the one to return to, and goes
-/// on.
+/// The start page's script: appends the fragment of its address to the return address, and goes on.
 const KEEP_FRAGMENT: &str = "const next=new URL(document.querySelector('a').href);\
     if(location.hash)next.searchParams.set('rd',(next.searchParams.get('rd')||'/')+location.hash);\
     location.replace(next)";
@@ -110,7 +109,8 @@ async fn begin(
     }
 }
 
-/// Whether the start page is shown first: once, to a browser that runs it. Programs go on at once.
+/// Whether the start page is shown first: once, to a browser that runs its script. Programs are
+/// redirected at once.
 fn keeps_fragment(call: EndpointCall<'_, '_>) -> bool {
     let arrival = &call.request.arrival;
     let is_page = arrival.class == RequestClass::Navigation && arrival.method == Method::GET;
@@ -313,7 +313,7 @@ fn bad_parameters(sentence: &str, call: EndpointCall<'_, '_>) -> EndpointReply {
     problem(call, SignInProblem::BadCallback, sentence, "/")
 }
 
-/// The address at hand is of no further use; the page offers a new sign-in to the same target.
+/// This address is of no further use; the page offers a new sign-in to the same target.
 fn problem(
     call: EndpointCall<'_, '_>,
     problem: SignInProblem,

@@ -1,5 +1,5 @@
-//! `/oauth2/sign_out`: asks on a page that no app can read, then revokes everything that this
-//! sign-in opened.
+//! `/oauth2/sign_out`: asks for confirmation on a page that no app can read, then revokes
+//! everything that this sign-in opened.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ use crate::{
 /// Largest form, in bytes.
 const MAX_FORM: usize = 16 * 1024;
 
-/// Asks. Only a document navigation gets the page: a script of an app on this origin must not read
-/// its token.
+/// Asks for confirmation. Only a document navigation gets the page: a script of an app on this
+/// origin must not read its token.
 pub(super) fn confirmation(call: EndpointCall<'_, '_>) -> EndpointReply {
     if call.request.arrival.class != RequestClass::Navigation {
         return EndpointReply::refuse(Reason::ForeignOrigin);
@@ -71,7 +71,7 @@ pub(super) async fn sign_out(call: EndpointCall<'_, '_>, body: Source) -> Endpoi
     let target = target_after(call, asked.as_deref());
     let token = form_value(form, "token").ok().flatten().unwrap_or_default();
     let (Some((person, key)), Some(oidc)) = (signed_in(call), &call.gateway.oidc) else {
-        // No sign-in is known here, which is what was asked for.
+        // This replica knows no sign-in, so there is none to revoke here.
         revoke_unknown(call, &token);
         return redirect_signed_out(call, target);
     };
@@ -90,7 +90,7 @@ pub(super) async fn sign_out(call: EndpointCall<'_, '_>, body: Source) -> Endpoi
     without_cookies(call, reply, &apps).with_person(person)
 }
 
-/// What a sign-out has revoked.
+/// The result of a sign-out.
 struct Revoked {
     /// Apps on paths, whose cookies are expired.
     apps: Vec<AppId>,
@@ -103,7 +103,7 @@ async fn revoke(call: EndpointCall<'_, '_>, person: &Principal) -> Revoked {
     let mut apps = Vec::new();
     let mut onward = None;
     if let Some(sign_in) = call.sign_in() {
-        // Here first, whatever becomes of the rest.
+        // Locally first: this must hold even if a later step fails.
         gateway.sessions.store.revoke(&sign_in);
         gateway
             .sessions
@@ -149,7 +149,7 @@ fn redirect_signed_out(call: EndpointCall<'_, '_>, target: String) -> EndpointRe
     without_cookies(call, reply, &[])
 }
 
-/// Leaves the browser without any cookie of ours.
+/// Removes all our cookies from the browser.
 fn without_cookies(
     call: EndpointCall<'_, '_>,
     mut reply: EndpointReply,
@@ -169,7 +169,7 @@ fn without_cookies(
     reply
 }
 
-/// Where people go afterwards: to the launcher, unless they asked for another address.
+/// The address to return to: the launcher, unless the request names another one.
 fn target_after(call: EndpointCall<'_, '_>, asked: Option<&str>) -> String {
     let site = call.site();
     match asked {

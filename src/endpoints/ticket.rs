@@ -143,7 +143,7 @@ async fn refuse_at(
     let decision = Some(refusal.label());
     let reason = Some(LogReason::Refused(refusal.reason));
     let app = refusal.app.clone();
-    // A sign-in of the provider comes with no token that shows what the person may know of.
+    // A sign-in at the provider has no token that shows what the person may learn of.
     let refusal = hide_existence(call, refusal).await;
     let target = target.to_owned();
     let content = Content::RefusalAt {
@@ -167,7 +167,7 @@ async fn hide_existence(call: EndpointCall<'_, '_>, refusal: Refusal) -> Refusal
     refusal.hidden_unless(may_learn)
 }
 
-/// What the person would get who opens the target there, by the rule that a request is judged by.
+/// The decision for this person at the target, by the rule for requests.
 async fn authorize_at(
     call: EndpointCall<'_, '_>,
     vhost: &VirtualHost,

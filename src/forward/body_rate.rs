@@ -109,7 +109,7 @@ mod tests {
                 assert_eq!(nothing_for(&mut body_rate, 10).await, None);
                 came = body_rate.record(each);
                 assert!(round == 7 || came.is_ok(), "{each}: judged too soon");
-                // The app takes its time; nobody waits for the client.
+                // The app is slow: no read from the client is pending.
                 advance(Duration::from_secs(600)).await;
             }
             assert_eq!(came.is_err(), ends, "{each} bytes every ten seconds");

@@ -113,7 +113,7 @@ impl<'r> OwnOrigin<'r> {
 }
 
 /// The header names that the client's `Connection` nominates for removal. Names that `fate` decides
-/// are not affected: nobody can have Host, Cookie or our own headers removed.
+/// are not affected, so a client cannot remove Host, Cookie or our own headers.
 struct Nominated(Vec<HeaderName>);
 
 impl Nominated {

@@ -141,8 +141,8 @@ fn strip_nominated(headers: &mut HeaderMap) {
     headers.remove(header::CONNECTION);
 }
 
-/// RFC 9110 section 7.6.1, but for `Trailer`, without which hyper sends no trailers on. On a 101
-/// too: whoever sends the 101 adds `Upgrade` again.
+/// RFC 9110 section 7.6.1, except `Trailer`, without which hyper forwards no trailers. On a 101
+/// too: `Upgrade` is set again when the client's WebSocket is accepted.
 fn strip_hop_by_hop(headers: &mut HeaderMap) {
     for name in [
         HeaderName::from_static("keep-alive"),

@@ -9,7 +9,7 @@ use crate::{authorize::Permit, model::site::WebOrigin};
 pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
     let (app, destination) = (permit.app(), permit.destination());
     let target = destination.public_target();
-    // A query may choose where the app redirects to, and anybody can write a link with one.
+    // A query may control the target of the redirect, and a third party can link to any query.
     let is_root = target.path().strip_suffix('/') == Some(&*app.mount) && target.query().is_none();
     if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
         return;

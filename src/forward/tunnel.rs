@@ -58,7 +58,7 @@ struct CloseFrame {
 /// No byte came for too long.
 const SILENT: CloseFrame = CloseFrame {
     code: 1001,
-    reason: "nobody said anything",
+    reason: "no data for too long",
 };
 /// The process stops.
 const GOING_AWAY: CloseFrame = CloseFrame {

@@ -1,4 +1,4 @@
-//! What the gateway counts of requests, decisions and streams.
+//! Metrics of requests, decisions and streams.
 
 use prometheus_client::{
     encoding::EncodeLabelSet,
@@ -10,10 +10,10 @@ use crate::ops::{metrics::Registry, request_metrics::RequestMetrics};
 
 /// The classes of requests.
 pub const CLASSES: &[&str] = &["navigation", "frame", "websocket", "program", "malformed"];
-/// Reasons for letting a request in.
+/// Reasons for permitting a request.
 const ALLOWED: [&str; 6] = ["public", "console", "user", "group", "owner", "admin"];
 
-/// `decision` and `reason` of a judged request.
+/// `decision` and `reason` of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DecisionLabels {
     decision: &'static str,
@@ -25,9 +25,9 @@ struct DecisionLabels {
 pub struct GatewayMetrics {
     /// Requests.
     pub requests: RequestMetrics,
-    /// Upgraded connections and responses that last.
+    /// Open WebSockets and long-lived responses.
     pub streams: Gauge,
-    /// Streams that were cut because the person may no longer see them.
+    /// Streams closed because access was revoked or the session ended.
     pub streams_cut: Counter,
     decisions: Family<DecisionLabels, Counter>,
     /// Looked up once, so that a request touches atomics only.

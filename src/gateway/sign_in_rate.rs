@@ -1,6 +1,5 @@
-//! How often one client may begin and complete sign-ins: each costs a sealed state, and a completed
-//! one calls to the provider and a record. Everything else that anonymous people may do costs
-//! nothing that lasts.
+//! Rate limit for sign-ins of one client. Beginning one costs a sealed state; completing one costs
+//! calls to the provider and a session record. Other anonymous requests leave no state behind.
 
 use std::{net::IpAddr, num::NonZeroU32};
 
@@ -11,10 +10,10 @@ use governor::{
 
 use crate::model::{client::Client, clock::Clock};
 
-/// What a client that has used up its sign-ins gets back each second.
+/// Sign-ins that a client at its limit regains each second.
 const EACH_SECOND: NonZeroU32 = NonZeroU32::new(10).expect("ten is not zero");
 
-/// Counts them.
+/// The limits of all clients.
 #[derive(Debug)]
 pub struct SignInRate {
     limiter: RateLimiter<IpAddr, HashMapStateStore<IpAddr>, Ticks, NoOpMiddleware<Nanos>>,
@@ -33,7 +32,7 @@ impl clock::Clock for Ticks {
 }
 
 impl SignInRate {
-    /// So many at once.
+    /// Allows a client `at_once` sign-ins in a burst.
     pub fn new(at_once: NonZeroU32, clock: Clock) -> SignInRate {
         let quota = Quota::per_second(EACH_SECOND).allow_burst(at_once);
         SignInRate {
@@ -41,15 +40,15 @@ impl SignInRate {
         }
     }
 
-    /// Whether this client may now. Clients that a proxy does not name cannot be told apart, and
-    /// are not counted.
+    /// Whether this client may sign in now. Clients that a proxy does not name cannot be told
+    /// apart, and are not limited.
     pub fn admits(&self, client: Client) -> bool {
         client
             .limit_key
             .is_none_or(|key| self.limiter.check_key(&key).is_ok())
     }
 
-    /// Forgets clients that have not used up anything.
+    /// Removes clients whose quota is full again.
     pub fn sweep(&self) {
         self.limiter.retain_recent();
     }
@@ -80,7 +79,7 @@ mod tests {
         };
         assert!(
             (0..100).all(|_| rate.admits(unnamed)),
-            "behind a proxy that names nobody"
+            "behind a proxy that names no client"
         );
         manual_clock.advance(Duration::from_millis(99));
         assert!(!may("192.0.2.1"));

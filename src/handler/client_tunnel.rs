@@ -28,13 +28,13 @@ pub struct Tunnel {
     pub upstream: OnUpgrade,
     /// Its share of the connection to the app.
     pub pooled: PooledConnection,
-    /// Kept alive by what the person sends.
+    /// The session, kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Checked while it is open.
     pub policy: Rc<dyn StreamPolicy>,
     /// Where it is registered.
     pub streams: Rc<Streams>,
-    /// It may be silent for this long.
+    /// The idle timeout.
     pub idle: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What a data thread knows of one client connection, and of one request and answer on it.
+//! The state of one client connection, and of one request and its answer on it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -32,13 +32,13 @@ pub struct ClientConnection {
     pub cached_headers: CachedHeaders,
     /// The session of the last request.
     pub session_memo: SessionMemo,
-    /// Its place among the connections that may be open.
+    /// Its permit of the connection limit.
     pub permit: Rc<ConnectionPermit>,
-    /// Tells that the process stops.
+    /// Notifies when the process stops.
     pub drain: DrainWatcher,
     /// Whether everything on it is redirected to https.
     pub redirects: bool,
-    /// Most header fields of a request.
+    /// Maximum number of header fields of a request.
     pub head_fields: usize,
     /// The client's port.
     port: u16,
@@ -72,7 +72,7 @@ impl ClientConnection {
         }
     }
 
-    /// What the connection says about a request.
+    /// The facts about the connection that a request is checked against.
     pub fn ingress(&self, headers: &HeaderMap) -> Ingress {
         Ingress {
             redirects: self.redirects,
@@ -108,7 +108,7 @@ impl ClientConnection {
         SocketAddr::new(client.address, if is_peer { self.port } else { 0 })
     }
 
-    /// The bytes that follow are no requests.
+    /// Notes that an HTTP/1 connection carries no further requests.
     pub fn switch_to_tunnel(&self) {
         if !self.exchanges.are_streams() {
             self.activity.switch_to_tunnel();
@@ -122,7 +122,7 @@ pub struct HttpExchange {
     pub connection: Rc<ClientConnection>,
     /// Ends the exchange before its time, and counts what the client reads.
     pub exchange: Rc<Exchange>,
-    /// A WebSocket as HTTP/2 asks for it: any success accepts it.
+    /// CONNECT, as for a WebSocket over HTTP/2 (RFC 8441): any success status accepts it.
     is_connect: Cell<bool>,
     /// Keeps the connection from counting as idle.
     busy: ActiveRequest,

@@ -99,7 +99,7 @@ impl Handler {
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
                 respond::refuse(refusal, audience, &context.id)
             }
-            // Not decided about a head.
+            // Never the decision on a head that was not parsed.
             Decision::Endpoint(_)
             | Decision::Launcher
             | Decision::SignIn { .. }
@@ -199,7 +199,7 @@ impl Handler {
         }
     }
 
-    /// `None`: nobody can sign in, so no session expires.
+    /// `None`: there is no identity provider, so no forms are saved.
     pub(super) fn saved_forms(&self) -> Option<SavedForms<'_>> {
         let gateway = &*self.gateway;
         Some(SavedForms {
@@ -251,7 +251,8 @@ fn refuse(
     respond::refuse(refusal, audience, &request.id)
 }
 
-/// Back to the same address. A browser that knows another tenant there forgets it first.
+/// Redirects to the same address. If the browser knows another tenant there, the answer clears its
+/// storage first.
 fn back_to_same_address(
     request: &IncomingRequest<'_>,
     tenant: Option<HeaderValue>,

@@ -1,4 +1,4 @@
-//! What is known of one request while it is handled, and what came of it.
+//! The state of one request while it is handled, and its result.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub(super) enum Reply {
     Tunnel(Box<Tunnel>),
 }
 
-/// What is known of a request so far: the answer is rendered and logged from it at the end.
+/// The results of the steps so far: the answer is rendered and logged from them at the end.
 #[derive(Default)]
 pub(super) struct Progress<'h> {
     pub(super) request: Option<IncomingRequest<'h>>,
@@ -39,7 +39,7 @@ pub(super) struct Progress<'h> {
     pub(super) answer: AnswerFacts,
 }
 
-/// What the answer needs that no later step knows.
+/// Facts for the answer that later steps do not have.
 #[derive(Default)]
 pub(super) struct AnswerFacts {
     pub(super) person: Option<Arc<Principal>>,
@@ -87,7 +87,7 @@ impl<'h> Context<'h> {
     }
 }
 
-/// What came of a request: the answer, and what the access log says of it.
+/// The result of a request: the answer, and its fields in the access log.
 pub(super) struct Concluded {
     pub(super) reply: Reply,
     pub(super) decision: DecisionLabel,

@@ -1,4 +1,4 @@
-//! The id of a request: in the log, in the app's headers, on every page that says no.
+//! The id of a request: in the log, in the app's headers, on every refusal page.
 
 use std::{
     cell::Cell,
@@ -18,7 +18,7 @@ pub struct RequestIds {
 impl RequestIds {
     /// Ids of one data thread.
     pub fn new() -> RequestIds {
-        // Seeded by the system, and nothing that the start would have to wait for.
+        // Seeded by the system, without blocking at start-up.
         RequestIds {
             prefix: RandomState::new().hash_one(0),
             count: Cell::new(0),

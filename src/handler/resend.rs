@@ -1,5 +1,5 @@
-//! A saved form that comes again: opened, and then handled as any other request, but for its sender
-//! and only once.
+//! A saved form that is sent again: opened, then handled like any other request, but only for its
+//! sender and only once.
 
 use http::{HeaderValue, StatusCode, header};
 

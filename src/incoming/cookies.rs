@@ -118,8 +118,8 @@ pub fn scan<'h>(
             target.add(pair.value, limit);
         }
     }
-    // On a host of an app a neighbour may have planted them, for the domain above both: whoever
-    // refused them would lock people out. There only the size of the head bounds them.
+    // On an app's host a sibling host may have set them, for the parent domain. Refusing them would
+    // lock users out, so only the size of the head bounds them there.
     if is_site && count > MAX_COOKIES {
         Err(Malformed::Cookies)
     } else {

@@ -32,8 +32,8 @@ pub fn check(parts: &Parts, site: &Site) -> Result<VirtualHost, Malformed> {
 /// Which of our origins an authority names.
 ///
 /// # Errors
-/// [`Malformed::Host`] for what is no authority, or ours at another port;
-/// [`Malformed::UnknownHost`] for somebody else's.
+/// [`Malformed::Host`] for a malformed authority, or for a host of ours at another port;
+/// [`Malformed::UnknownHost`] for any other host.
 pub fn vhost(host: &[u8], site: &Site) -> Result<VirtualHost, Malformed> {
     let origin = &site.origin;
     // As browsers write it; everything else is taken apart first.
@@ -106,7 +106,7 @@ fn split_port(authority: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A `host[:port]` that could be somebody's.
+/// A well-formed `host[:port]`.
 struct Authority<'h> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
     name: &'h [u8],

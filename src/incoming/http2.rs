@@ -38,7 +38,8 @@ pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
             let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Malformed::Host)?;
             parts.headers.insert(header::HOST, host);
         }
-        // Whoever says two things may mean either: which of them is ours does not matter.
+        // `:authority` and Host differ: refused even if one of them is ours (RFC 9113 section
+        // 8.3.1).
         (Some(authority), Some(host))
             if !authority
                 .as_str()

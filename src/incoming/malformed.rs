@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-/// Why a request head was refused before anybody asked what it wants.
+/// Why a request head is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The Host header is missing, doubled, or no authority.

@@ -67,7 +67,7 @@ impl<'h> IncomingRequest<'h> {
         self.cookies().cloned().unwrap_or_default()
     }
 
-    /// Every cookie of the request, whoever set it.
+    /// All cookies of the request, those of apps included.
     pub fn cookie_pairs(&self) -> impl Iterator<Item = Pair<'h>> + use<'h> {
         let lines = self.headers.get_all(header::COOKIE).iter();
         lines.flat_map(|line| cookies::pairs(line.as_bytes()))

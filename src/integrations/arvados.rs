@@ -24,14 +24,14 @@ use crate::model::{lookup_limit::Quota, secret::Secret};
 /// The cookie in which Arvados' own programs store a token: a credential, never sent to apps.
 pub const TOKEN_COOKIE: &str = "arvados_api_token";
 
-/// Look-ups of uuids and tokens that the API server does not know, of one client.
+/// One client's quota for look-ups of uuids and tokens that the API server does not know.
 pub const UNKNOWN: Quota = Quota {
     burst: 32,
     refill: 250,
     at_once: 128,
 };
 
-/// Which cluster, and what lets us ask it.
+/// The settings of one cluster's API.
 #[derive(Clone, Debug)]
 pub struct ArvadosSettings {
     /// The API server.
@@ -40,6 +40,6 @@ pub struct ArvadosSettings {
     pub root_token: Secret,
     /// PEM content of the CA behind the API server's certificate; `None`: the system's.
     pub ca: Option<Arc<[u8]>>,
-    /// Whether the API server takes the identity provider's access tokens.
+    /// Whether the API server accepts the identity provider's access tokens.
     pub accept_sign_in: bool,
 }

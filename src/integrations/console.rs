@@ -43,7 +43,7 @@ pub struct ConsoleTokens {
 }
 
 impl ConsoleTokens {
-    /// Tokens that the same provider signed as those of bearer requests.
+    /// A source of tokens that the provider of the bearer tokens signed.
     pub fn new(bearer: Arc<BearerTokens>, sessions: Arc<Sessions>, clock: Clock) -> ConsoleTokens {
         ConsoleTokens {
             bearer,
@@ -52,8 +52,8 @@ impl ConsoleTokens {
         }
     }
 
-    /// The caller of these tokens, and the sign-in that stands on them. If two people's tokens are
-    /// valid, neither counts.
+    /// The caller that these tokens prove, with the sign-in that they begin. If two people's tokens
+    /// are valid, neither counts.
     async fn by_tokens(&self, presented: &Candidates<'_>) -> Identified {
         let mut proved: Option<Arc<SignIn>> = None;
         let mut unverifiable = false;
@@ -173,7 +173,7 @@ impl CredentialSource for ConsoleTokens {
     /// Nothing to do: the token is checked on every request.
     fn recheck(&self, _sign_in: &Arc<SignIn>) {}
 
-    /// A stream brings no new token, so the last one counts until it expires.
+    /// A stream presents no new token, so the last one counts until it expires.
     fn is_proof_good(&self, sign_in: &SignIn) -> bool {
         let is_valid = |known: &ConsoleToken| self.clock.wall_seconds() < known.expires();
         !self.is_proof_old(sign_in) || sign_in.tokens.console.as_ref().is_some_and(is_valid)
@@ -191,7 +191,7 @@ impl CredentialSource for ConsoleTokens {
         people.all(is_same).then_some((first.clone(), key))
     }
 
-    /// While the console keeps its token, the next request begins another session by it.
+    /// As long as the browser has the console's token, the next request begins another session.
     fn sign_out<'r>(&'r self, person: &'r Principal) -> LocalBoxFuture<'r, Vec<AppId>> {
         async {
             self.sessions

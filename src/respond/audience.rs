@@ -1,4 +1,4 @@
-//! For whom an answer is rendered.
+//! The client and the address that an answer is rendered for.
 
 use http::Method;
 

@@ -20,7 +20,7 @@ pub enum HostTarget<'l> {
     Bare(Uuid),
     /// An app, a port of an app, or a registered name.
     Name(&'l str),
-    /// Begins as a uuid does and is none of the spellings above.
+    /// A uuid with an invalid port.
     Broken,
 }
 

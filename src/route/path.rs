@@ -11,9 +11,9 @@ const RESERVED: &str = "/.ludgate";
 
 /// Where an app's own host takes tickets.
 pub const ENTER: &str = "/.ludgate/enter";
-/// On every origin of ours: where a window ends that renews a session.
+/// On every origin of ours: the last page of a window that renews a session.
 pub const RENEWED: &str = "/.ludgate/renewed";
-/// On every origin of ours: the script that opens it.
+/// On every origin of ours: the script that opens that window.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
 /// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
@@ -28,8 +28,8 @@ pub fn pod_of_log(path: &str) -> Option<&str> {
     (pod.len() <= MAX_POD_NAME && pod.split('.').all(label)).then_some(pod)
 }
 
-/// What a path on an app's own host names: one of ours below `/.ludgate`, where apps have nothing,
-/// or the app.
+/// Routes a path on an app's own host. Paths below `/.ludgate` are ours: an endpoint, or nothing.
+/// `None`: the path is the app's.
 pub fn on_host(path: &str) -> Option<Route<'static>> {
     match path {
         ENTER => Some(Route::Endpoint(Endpoint::Enter)),
@@ -91,7 +91,7 @@ fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
     }
 }
 
-/// What follows the prefix when the path is it or lies below it.
+/// The rest of the path after the prefix, if the path is the prefix or lies below it.
 fn below<'t>(path: &'t str, prefix: &str) -> Option<&'t str> {
     path.strip_prefix(prefix)
         .filter(|rest| rest.is_empty() || rest.starts_with('/'))

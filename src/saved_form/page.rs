@@ -11,8 +11,8 @@ use crate::{
     route::path::RENEWED,
 };
 
-/// What the page does: the person signs in in a window of its own, then the form is sent. Where no
-/// window opens, the form is sent at once, and the page comes again if that was too early.
+/// The page's script: the person signs in in a window of its own, then the form is sent. If no
+/// window opens, the form is sent at once, and the same page is the answer if that was too early.
 const SIGN_IN_FIRST: &str = "const form=document.querySelector('form');\
     form.querySelector('button').addEventListener('click',event=>{\
     event.preventDefault();\

@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// The form field that holds the sealed form when it comes again.
+/// The form field that holds the sealed form when it is sent again.
 pub const FIELD: &str = "ludgate-parked";
 /// Largest body that is saved, in bytes.
 pub const MAX_BODY: usize = 64 * 1024;

@@ -72,7 +72,7 @@ pub fn markdown() -> String {
     for key in PORT_KEYS {
         out.push_str(&row(key));
     }
-    out.push_str("\n## Not served yet\n\nKnown names that this version refuses, so that nobody believes them to be in force: ");
+    out.push_str("\n## Not served yet\n\nKnown keys of a later version. This version refuses them instead of ignoring them: ");
     let names: Vec<String> = NOT_YET
         .iter()
         .map(|(section, name)| {

@@ -130,7 +130,7 @@ pub fn arvados(
         let needed = Some(
             "set site.apps_domain, or arvados.ports where no wildcard name can be had".to_owned(),
         );
-        section.wrong("api", "has containers that nobody could reach", needed);
+        section.wrong("api", "has containers without an address", needed);
     }
     let ca = ca_file(&section, "ca", folder);
     let accept_sign_in = section.switch("accept_sign_in").unwrap_or(false);

@@ -66,7 +66,7 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
     if logs && !file.has("identity") {
         section.wrong(
             "logs",
-            "can be read by members of a group, and nobody can sign in: [identity] is needed",
+            "needs [identity]: only signed-in members of a group may read logs",
             None,
         );
     }

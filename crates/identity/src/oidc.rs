@@ -1,4 +1,4 @@
-//! The OpenID Connect client: the authorization code flow with PKCE, state and nonce, and no other.
+//! The OpenID Connect client. The only flow is authorization code, with PKCE, state and nonce.
 //!
 //! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
 //! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
@@ -87,7 +87,8 @@ impl Oidc {
         self.context.provider.keep_informed().await;
     }
 
-    /// Whether the provider is discovered. Until then nobody can sign in; the rest works.
+    /// Whether the provider is discovered. Until then sign-in is unavailable, and bearer tokens
+    /// cannot be verified.
     pub fn is_ready(&self) -> bool {
         self.context.provider.current().is_some()
     }

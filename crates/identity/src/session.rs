@@ -54,9 +54,9 @@ pub struct Sessions {
     pub store: Arc<SessionStore>,
     /// Revocation of many sessions at once.
     pub revoker: Arc<Revoker>,
-    /// What the replicas share.
+    /// The sessions that replicas share.
     pub replication: Arc<Replication>,
-    /// Sign-ins on their way from the site to another origin.
+    /// Tickets, which extend a sign-in on the site to other origins.
     pub tickets: Tickets,
     /// Tokens that work once.
     pub used_tokens: UsedTokens,

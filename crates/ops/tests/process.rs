@@ -108,7 +108,7 @@ async fn a_process_without_a_gateway_has_probes_metrics_routes_and_a_drain() {
     );
     assert!(
         get(admin, "/apps", "").await.starts_with("HTTP/1.1 404 "),
-        "a route that nobody registered"
+        "an unregistered route"
     );
     let not_ready = process.ready.latch("the queue");
     assert!(get(admin, "/readyz", "").await.starts_with("HTTP/1.1 503 "));

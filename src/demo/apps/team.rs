@@ -82,7 +82,8 @@ mod tests {
     fn without_the_gateway_the_page_still_stands() {
         let page = page(&HeaderMap::new(), "../");
         assert!(
-            page.contains("Welcome, <bdi>somebody</bdi>!") && page.contains("I was told no groups")
+            page.contains("Welcome, <bdi>unknown user</bdi>!")
+                && page.contains("The request named no groups")
         );
     }
 }

@@ -25,7 +25,7 @@ pub const IDENTITY: [HeaderName; 5] = [PREFERRED_USERNAME, USER, EMAIL, GROUPS, 
 /// Characters of a name that are shown.
 const NAME_LIMIT: usize = 64;
 /// The name without identity headers, such as for a developer who calls the app directly.
-const NOBODY: &str = "somebody";
+const UNKNOWN: &str = "unknown user";
 
 /// The preferred user name, else the subject.
 pub fn name(headers: &HeaderMap) -> String {
@@ -38,7 +38,7 @@ pub fn name(headers: &HeaderMap) -> String {
     };
     shown(&PREFERRED_USERNAME)
         .or_else(|| shown(&USER))
-        .unwrap_or_else(|| NOBODY.to_owned())
+        .unwrap_or_else(|| UNKNOWN.to_owned())
 }
 
 /// The groups in the header, decoded.
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn a_missing_name_is_replaced_and_a_long_one_cut() {
-        assert_eq!(name(&HeaderMap::new()), "somebody");
-        assert_eq!(name(&headers(PREFERRED_USERNAME, b"  ")), "somebody");
+        assert_eq!(name(&HeaderMap::new()), "unknown user");
+        assert_eq!(name(&headers(PREFERRED_USERNAME, b"  ")), "unknown user");
         assert_eq!(name(&headers(USER, b"sub-1")), "sub-1");
         assert_eq!(name(&headers(USER, &[b'a'; 500])).len(), NAME_LIMIT);
         assert_eq!(name(&headers(USER, b"\xff!")), "\u{fffd}!");

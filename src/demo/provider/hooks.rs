@@ -1,4 +1,4 @@
-//! What tests have set on the provider, and what it counts for them.
+//! The state of the test hooks: a change to tokens, and counters of calls.
 
 use std::collections::BTreeMap;
 

@@ -24,7 +24,7 @@ const MAX_FORM: usize = 64 * 1024;
 
 type Answer = Response<Full<Bytes>>;
 
-/// The page that asks who you are.
+/// The page on which a person is chosen.
 #[derive(Template)]
 #[template(path = "provider.html")]
 struct WhoAreYou {
@@ -105,7 +105,7 @@ impl DemoProvider {
         }
     }
 
-    /// Reads the form and answers it, or says what is wrong with it.
+    /// Reads the form and answers it, or returns an error.
     async fn with_form(
         &self,
         body: Incoming,
@@ -158,8 +158,8 @@ impl DemoProvider {
         })
     }
 
-    /// Checks the client and its redirect URI before anything is sent anywhere; then asks who it
-    /// is.
+    /// Checks the client and its redirect URI before any redirect. Then issues a code for the
+    /// chosen person, or shows the page to choose one.
     fn authorize(&self, query: &str) -> Answer {
         let value = |name: &str| parameter(query.as_bytes(), name);
         let redirect_uri = value("redirect_uri").unwrap_or_default();
@@ -242,7 +242,7 @@ impl DemoProvider {
         answer
     }
 
-    /// RP-initiated logout: tells the client's back channel, then sends the browser back.
+    /// RP-initiated logout: calls the client's back channel, then redirects the browser.
     async fn end_session(&self, query: &str) -> Answer {
         let hint = parameter(query.as_bytes(), "id_token_hint");
         if let Some(hint) = hint {
@@ -287,7 +287,7 @@ impl DemoProvider {
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(Full::new(Bytes::from(form)));
         if let Ok(request) = request {
-            // A client that is away keeps nobody from signing out.
+            // Sign-out succeeds even if the client cannot be reached.
             let _ = Client::builder(TokioExecutor::new())
                 .build_http()
                 .request(request)

@@ -1,4 +1,4 @@
-//! Keys of the demo's provider: ES256, made at start, gone with the process.
+//! Keys of the demo's provider: ES256, made at start, kept in memory only.
 
 use std::io;
 
@@ -18,7 +18,7 @@ pub struct SigningKey {
 }
 
 impl SigningKey {
-    /// A fresh one.
+    /// A new random key pair.
     ///
     /// # Errors
     /// When the system has no random bytes.

@@ -16,10 +16,10 @@ use crate::{model::clock::Clock, session::cookie::NewId};
 /// Lifetime of access and ID tokens, in seconds.
 pub const LIFE: i64 = 600;
 
-/// Codes and tokens that are remembered; the oldest are forgotten first.
+/// Maximum number of codes, and of refresh tokens; when it is reached, all of them are removed.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// The one client it knows.
+/// The only registered client.
 #[derive(Clone, Debug)]
 pub struct RegisteredClient {
     /// `client_id`.
@@ -34,7 +34,7 @@ pub struct RegisteredClient {
     pub backchannel_logout_uri: Option<String>,
 }
 
-/// A person it knows.
+/// A person who can sign in.
 #[derive(Clone, Debug)]
 pub struct Person {
     /// The subject, and the name on the button.
@@ -43,7 +43,7 @@ pub struct Person {
     pub claims: Map<String, Value>,
 }
 
-/// The provider. Cloning gives the same one.
+/// The provider; clones share its state.
 #[derive(Clone)]
 pub struct DemoProvider(Arc<Inner>);
 
@@ -54,7 +54,7 @@ struct Inner {
     state: Mutex<State>,
 }
 
-/// What changes while it runs.
+/// The state that changes while it runs.
 pub(super) struct State {
     pub(super) people: BTreeMap<&'static str, Person>,
     pub(super) keys: Vec<SigningKey>,
@@ -64,7 +64,7 @@ pub(super) struct State {
     pub(super) hooks: Hooks,
 }
 
-/// What a code stands for.
+/// The grant behind a code.
 #[derive(Clone, Debug)]
 pub(super) struct Grant {
     pub(super) person: &'static str,
@@ -75,7 +75,7 @@ pub(super) struct Grant {
     pub(super) issued: i64,
 }
 
-/// What a refresh token stands for.
+/// The grant behind a refresh token.
 #[derive(Clone, Debug)]
 pub(super) struct Refresh {
     pub(super) person: &'static str,
@@ -155,7 +155,7 @@ impl DemoProvider {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // A test that panicked while it held the lock has said what it had to say.
+        // Poisoning is ignored: a test that panicked while it held the lock has failed already.
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,7 +175,7 @@ impl DemoProvider {
     #[cfg(not(feature = "testing"))]
     pub(super) fn count(&self, _endpoint: &'static str) {}
 
-    /// `sub` and everything else that is known of a person.
+    /// `sub` and all other claims of a person.
     pub(super) fn claims_of(&self, name: &str) -> Map<String, Value> {
         let mut claims = self
             .state()
@@ -187,7 +187,7 @@ impl DemoProvider {
         claims
     }
 
-    /// Remembers a code and gives it back.
+    /// Stores a grant under a new code, and returns the code.
     pub(super) fn new_code(&self, grant: Grant) -> Option<String> {
         let code = NewId::random().ok()?.as_str().to_owned();
         let mut state = self.state();
@@ -198,7 +198,7 @@ impl DemoProvider {
         Some(code)
     }
 
-    /// Remembers a refresh token and gives it back.
+    /// Stores a new refresh token, and returns it.
     pub(super) fn new_refresh(&self, person: &'static str, session: String) -> Option<String> {
         let token = NewId::random().ok()?.as_str().to_owned();
         let mut state = self.state();

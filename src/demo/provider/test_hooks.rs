@@ -1,5 +1,5 @@
-//! What tests change of the provider while it runs, and count. Only with the cargo feature
-//! `testing`; the demo has none of it.
+//! Hooks with which tests change the provider while it runs, and count its calls. Only with the
+//! cargo feature `testing`; the demo has none of it.
 
 use std::io;
 
@@ -9,7 +9,7 @@ pub use super::hooks::Mischief;
 use super::{keys::SigningKey, state::DemoProvider};
 
 impl DemoProvider {
-    /// Header and claims of an ID token after the mischief, if a test wants some.
+    /// Header and claims of an ID token, changed by the test's hook if one is set.
     pub(super) fn spoiled(&self, mut header: Value, mut claims: Value) -> (Value, Value) {
         if let Some(mischief) = &self.state().hooks.mischief {
             mischief(&mut header, &mut claims);
@@ -23,19 +23,19 @@ impl DemoProvider {
         self.state().hooks.calls.get(endpoint).copied().unwrap_or(0)
     }
 
-    /// Changes what is said of a person from now on.
+    /// Sets a claim of a person.
     pub fn set_claim(&self, name: &str, claim: &str, value: Value) {
         if let Some(person) = self.state().people.get_mut(name) {
             person.claims.insert(claim.to_owned(), value);
         }
     }
 
-    /// Ends every grant: refresh tokens work no more.
+    /// Revokes all refresh tokens.
     pub fn end_grants(&self) {
         self.state().refresh.clear();
     }
 
-    /// Changes tokens before they are signed, or stops doing so.
+    /// Sets or removes the hook that changes tokens before they are signed.
     pub fn set_mischief(&self, mischief: Option<Mischief>) {
         self.state().hooks.mischief = mischief;
     }

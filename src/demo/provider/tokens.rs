@@ -1,4 +1,5 @@
-//! The token endpoint: authorization code with PKCE, refresh with rotation, and what tokens say.
+//! The token endpoint: authorization code with PKCE, refresh with rotation, and the claims of
+//! tokens.
 
 use aws_lc_rs::digest;
 use base64::{
@@ -88,7 +89,7 @@ impl DemoProvider {
         if fits { self.grant(&grant) } else { refused }
     }
 
-    /// Rotation: each refresh token works once; a used one that comes again ends the whole family.
+    /// Rotation: each refresh token works once; reuse revokes all tokens of the session.
     fn by_refresh(&self, form: &dyn Fn(&str) -> Option<String>) -> Result<Value, Refused> {
         let token = form("refresh_token").unwrap_or_default();
         let (person, session) = {
@@ -147,11 +148,11 @@ impl DemoProvider {
         }))
     }
 
-    /// Forgets a refresh token and all that came of the same sign-in (RFC 7009). One it does not
-    /// know is no error.
+    /// Revokes a refresh token and all others of the same sign-in (RFC 7009). An unknown token is
+    /// no error.
     ///
     /// # Errors
-    /// When it is not the client that asks.
+    /// When the client's credentials are not valid.
     pub fn revoke(
         &self,
         form: &dyn Fn(&str) -> Option<String>,
@@ -168,14 +169,14 @@ impl DemoProvider {
         Ok(())
     }
 
-    /// Whose access token it is, while it is valid.
+    /// The subject of a valid access token.
     pub fn whose(&self, access_token: &str) -> Option<String> {
         let mut parts = access_token.split('.');
         let (header, payload) = (parts.next()?, parts.next()?);
         let decode =
             |part: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(part).ok()?).ok();
         let claims = decode(payload)?;
-        // Ours if a key of ours verifies it; the header is only used to find which.
+        // Any of our keys may verify it; the header only has to be valid JSON.
         let _ = decode(header)?;
         let valid = self
             .state()

@@ -141,8 +141,8 @@ impl AppPools {
         self.with(app, |pool| pool.closed_idle = Some(Instant::now()));
     }
 
-    /// The result of the shared connection that is being opened. The sender comes with it if nobody
-    /// else opens one: then the caller must.
+    /// The result of the shared connection that is being opened. If none is, the sender is returned
+    /// too, and the caller must open one.
     pub(in crate::forward) fn opening(
         &self,
         app: &Arc<App>,

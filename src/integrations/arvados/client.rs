@@ -1,5 +1,5 @@
-//! The API server, asked as the system or as one person. The two are different types: who holds a
-//! [`UserClient`] cannot see more than that person may.
+//! Client of the API server, with the system's token or a user's token. The two are different
+//! types: a [`UserClient`] can read only what its user may read.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ use crate::{
 
 /// Largest page the API gives.
 const PAGE: u64 = 1000;
-/// Containers in one page: what they publish is written by people, and a page must stay below the
-/// bound of an answer.
+/// Containers in one page. Their authors decide how long the published ports are, and a page must
+/// stay below the response size limit.
 const PORTS_PAGE: u64 = 200;
-/// Pages of a list that are read at most.
+/// Maximum number of pages read from a list.
 const MAX_PAGES: u64 = 500;
 
-/// Why the API gave no record.
+/// Why the API returned no record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
-    /// There is none, or this token may not see it.
+    /// There is no such record, or this token may not read it.
     #[error("no such record")]
     NotFound,
     /// The token is not valid.
     #[error("the token is not valid")]
     BadToken,
-    /// No answer, or none that makes sense; worth asking again.
+    /// No response, or an invalid one; a retry may succeed.
     #[error("the API server gave no answer: {0}")]
     Unavailable(String),
 }
@@ -44,13 +44,13 @@ pub enum ApiError {
 #[derive(Clone, Debug)]
 pub struct Api {
     base: Url,
-    /// People's calls never take the turns of the system's.
+    /// Two clients, so that users' calls never use up the permits of the system's calls.
     system: Arc<HttpClient>,
     people: Arc<HttpClient>,
 }
 
 impl Api {
-    /// A client of nobody in particular yet.
+    /// A client without a token; [`Api::as_system`] and [`Api::as_user`] add one.
     ///
     /// # Errors
     /// When the CA file holds no certificate.
@@ -63,7 +63,7 @@ impl Api {
         })
     }
 
-    /// The API as the system sees it: everything.
+    /// A client with the system's token, which may read everything.
     pub fn as_system(&self, settings: &ArvadosSettings) -> SystemClient {
         SystemClient {
             api: self.clone(),
@@ -71,7 +71,7 @@ impl Api {
         }
     }
 
-    /// The API as one person sees it.
+    /// A client with a user's token.
     pub fn as_user(&self, token: Secret) -> UserClient {
         UserClient {
             api: self.clone(),
@@ -99,7 +99,7 @@ impl Api {
             .header(header::AUTHORIZATION, format!("Bearer {}", token.expose()))
             .header(header::ACCEPT, "application/json")
             .body(Vec::new())
-            // A token that cannot stand in a header was never given out by anybody.
+            // A token that is not a valid header value was never issued.
             .map_err(|_| ApiError::BadToken)?;
         let response = http.call(endpoint, request).await;
         let response = response.map_err(|error| ApiError::Unavailable(chain(&error)))?;
@@ -108,14 +108,15 @@ impl Api {
                 serde_json::from_slice(response.body()).map_err(|error| unavailable(&error))
             }
             StatusCode::UNAUTHORIZED => Err(ApiError::BadToken),
-            // What a token may not see does not exist for it; some versions say so with 403.
+            // A record that a token may not read counts as missing; some versions answer 403 for
+            // it.
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN => Err(ApiError::NotFound),
             status => Err(unavailable(&status)),
         }
     }
 }
 
-/// The API as the system sees it.
+/// A client with the system's token.
 #[derive(Clone, Debug)]
 pub struct SystemClient {
     api: Api,
@@ -128,7 +129,7 @@ impl SystemClient {
     /// # Errors
     /// See [`ApiError`].
     pub async fn container(&self, uuid: &Uuid) -> Result<ContainerRecord, ApiError> {
-        // A record as a whole can hold megabytes of what its author gave the container.
+        // Only these fields: a whole record can hold megabytes of the author's input.
         let query = [(
             "select",
             json!(["uuid", "state", "gateway_address", "published_ports"]).to_string(),
@@ -151,8 +152,8 @@ impl SystemClient {
         .await
     }
 
-    /// Who submitted the requests that a container carries out, one entry a request; where there
-    /// are too many to list, one entry of nobody more.
+    /// The users who submitted the requests that a container carries out, one entry per request. If
+    /// there are more requests than fit in a page, a final `None` stands for the rest.
     ///
     /// # Errors
     /// See [`ApiError`].
@@ -180,8 +181,8 @@ impl SystemClient {
         Ok(listed.chain(more.then_some(None)).collect())
     }
 
-    /// What a registered name leads to; [`ApiError::NotFound`] also for a name that leads to two
-    /// things.
+    /// The container or request behind a registered name, and the port; [`ApiError::NotFound`] also
+    /// if the name is registered twice.
     ///
     /// # Errors
     /// See [`ApiError`].
@@ -200,15 +201,15 @@ impl SystemClient {
         }
     }
 
-    /// Every running container with what it publishes.
+    /// Every running container with its published ports.
     ///
     /// # Errors
     /// See [`ApiError`].
     pub async fn running(&self) -> Result<Vec<ContainerRecord>, ApiError> {
         let mut all: Vec<ContainerRecord> = Vec::new();
         for _ in 0..MAX_PAGES {
-            // By what comes after the last one, not by its place: some start and end while pages
-            // are read.
+            // Pages continue after the last uuid, not at an offset: containers start and end while
+            // pages are read.
             let filters = match all.last() {
                 None => json!([["state", "=", "Running"]]),
                 Some(last) => json!([["state", "=", "Running"], ["uuid", ">", last.uuid]]),
@@ -244,7 +245,7 @@ impl SystemClient {
             .get(&self.api.system, endpoint, path, query, &self.token)
             .await
             .map_err(|error| match error {
-                // Our own token, not a person's: somebody has to look at the configuration.
+                // Our own token, not a user's: the operator must correct the configuration.
                 ApiError::BadToken => {
                     tracing::error!("the Arvados API server refuses arvados.root_token_file");
                     ApiError::Unavailable("our own token is refused".into())
@@ -254,7 +255,7 @@ impl SystemClient {
     }
 }
 
-/// The API as one person sees it.
+/// A client with a user's token.
 #[derive(Clone, Debug)]
 pub struct UserClient {
     api: Api,
@@ -262,7 +263,7 @@ pub struct UserClient {
 }
 
 impl UserClient {
-    /// Whose token it is.
+    /// The user that the token belongs to.
     ///
     /// # Errors
     /// See [`ApiError`].
@@ -272,10 +273,10 @@ impl UserClient {
             .await
     }
 
-    /// Whether the person may read a container's record.
+    /// Whether the user may read a container's record.
     ///
     /// # Errors
-    /// See [`ApiError`]; not being allowed is none.
+    /// See [`ApiError`]; a missing permission is no error.
     pub async fn can_read(&self, container: &Uuid) -> Result<bool, ApiError> {
         let query = [("select", json!(["uuid"]).to_string())];
         let path = format!("containers/{container}");

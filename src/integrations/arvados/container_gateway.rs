@@ -67,14 +67,14 @@ impl AttestedUpstream for ContainerGateway {
         })
     }
 
-    /// A page that was opened with a token in its address names that address with everything it
-    /// loads.
+    /// A page that was opened with a token in its address sends that address as `Referer` with
+    /// every request.
     fn withholds_referer(&self, value: &[u8]) -> bool {
         query_token::names_token(value)
     }
 }
 
-/// The container whose port an app is; `None` for other apps.
+/// The container of an app that is a container's port; `None` for other apps.
 pub(super) fn container_of(app: &App) -> Option<Uuid> {
     app.tenant().and_then(Uuid::new)
 }

@@ -1,8 +1,8 @@
-//! Containers of an Arvados cluster as apps. They cannot be listed, so each is looked up when
-//! somebody asks for it, kept for seconds, and looked up once however many ask at the same moment.
+//! Containers of an Arvados cluster as apps. They cannot be listed, so each is looked up when it is
+//! requested, and cached for seconds. Concurrent requests share one look-up.
 //!
-//! However a container is reached, by its own uuid, a request's, a registered name or a port of the
-//! range, it is one app for each of its ports, and access is the container's.
+//! A container is reached by its own uuid, a request's uuid, a registered name or a port of the
+//! range. In each case, each of its ports is one app, with access as the container defines it.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,17 +39,17 @@ use crate::{
     route::host::{HostTarget, parse_label},
 };
 
-/// Records of each kind that are kept.
+/// Maximum number of cached records of each kind.
 const MOST: u64 = 20_000;
-/// A record is believed for five seconds, used for a minute while it is read again, and for an hour
-/// while the API server is away.
+/// A record is fresh for five seconds. It is used for a minute while it is read again, and for an
+/// hour while the API server is unavailable.
 const POLICY: Freshness = Freshness {
     fresh: Duration::from_secs(5),
     stale: Duration::from_secs(60),
     outage: Duration::from_secs(3600),
 };
 
-/// Where a uuid that names no port leads.
+/// The port of a host that is a uuid alone.
 const DEFAULT_PORT: u16 = 80;
 
 /// The containers of one cluster.
@@ -65,12 +65,12 @@ pub struct Containers {
     ports: StaleCache<(), BTreeMap<u16, (Uuid, u16)>>,
 }
 
-/// Which port is asked for.
+/// The requested port.
 #[derive(Clone, Copy)]
 enum Wanted {
-    /// This one: unlisted ports can be reached too, by who owns the container.
+    /// This port; if it is not published, the rule for private ports applies.
     Any(u16),
-    /// This one, if the container publishes it.
+    /// This port, if the container publishes it.
     Published(u16),
 }
 
@@ -78,7 +78,7 @@ enum Wanted {
 #[derive(Debug)]
 struct Container {
     record: ContainerRecord,
-    /// Who may reach its private ports.
+    /// The access rule of its private ports.
     private: Access,
     apps: Mutex<HashMap<u16, Arc<App>>>,
 }
@@ -90,14 +90,14 @@ impl Container {
 }
 
 impl PartialEq for Container {
-    /// The same to us: its apps, and so the connections to them, are kept.
+    /// An equal container keeps its apps, and with them the connections to them.
     fn eq(&self, other: &Container) -> bool {
         self.record == other.record && self.private == other.private
     }
 }
 
 impl Containers {
-    /// Nothing was looked up yet. `timeout`: how long a container may take for a response head.
+    /// Starts with empty caches. `timeout`: how long a container may take for a response head.
     pub fn new(
         settings: &ArvadosSettings,
         system: SystemClient,
@@ -117,8 +117,8 @@ impl Containers {
         }
     }
 
-    /// What is at a virtual host of which the snapshot knows `lookup`. An app of the snapshot is
-    /// never shadowed.
+    /// Resolves a virtual host for which the snapshot returned `lookup`. Apps of the snapshot take
+    /// precedence.
     async fn look_up(&self, vhost: &VirtualHost, lookup: Lookup, client: IpAddr) -> Lookup {
         match (&lookup, vhost) {
             (Lookup::Unknown, VirtualHost::Host(label)) => match parse_label(label) {
@@ -145,7 +145,7 @@ impl Containers {
         self.bounded(known, client, self.port_of(uuid, port)).await
     }
 
-    /// What a registered name leads to.
+    /// The container port behind a registered name.
     async fn at_name(&self, label: HostLabel, client: IpAddr) -> Lookup {
         self.bounded(self.names.is_no_guess(&label), client, async {
             let system = self.system.clone();
@@ -160,7 +160,7 @@ impl Containers {
         .await
     }
 
-    /// What a port of the range leads to.
+    /// The container port behind a port of the range.
     async fn at_port(&self, port: u16) -> Lookup {
         let ask = || {
             let system = self.system.clone();
@@ -177,7 +177,7 @@ impl Containers {
         };
         if let Some((container, inner)) = first {
             let lookup = self.port_of(container, Wanted::Any(inner)).await;
-            // Perhaps the port has another tenant since the list was read.
+            // The port may have another tenant since the list was read.
             if !matches!(&lookup, Lookup::App(app) if app.spec.state == AppState::Ended) {
                 return lookup;
             }
@@ -191,8 +191,8 @@ impl Containers {
         }
     }
 
-    /// A container's port as it was last known, without waiting. `None`: it is not known at all
-    /// now.
+    /// A container's port as it was last known, without waiting. `None`: the container is not
+    /// cached.
     fn last_known_port(&self, container: &Uuid, app: &AppId) -> Option<Option<Arc<App>>> {
         let known = self
             .containers
@@ -209,8 +209,7 @@ impl Containers {
         )
     }
 
-    /// Runs a look-up of something nothing is known of only while few of the client's found
-    /// nothing.
+    /// Runs a look-up. Unless its key is `known`, it needs a permit of the client's look-up limit.
     async fn bounded(
         &self,
         known: bool,
@@ -258,8 +257,8 @@ impl Containers {
         }
     }
 
-    /// A request without a container has not started: there is nothing to reach and nobody to ask
-    /// who may.
+    /// The container of a container request. `None`: the request has not started, so there is no
+    /// port to reach and no access rule to check.
     fn read_request(
         &self,
         uuid: Uuid,
@@ -297,14 +296,13 @@ impl Containers {
         }
     }
 
-    /// The port of a container as an app: the same one for as long as nothing about the container
-    /// changes.
+    /// The app of a container's port; the same `Arc` while the container is unchanged.
     fn app(&self, known: &Container, container: Uuid, port: u16) -> Arc<App> {
         let mut apps = known.apps.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(app) = apps.get(&port) {
             return app.clone();
         }
-        // A visitor can name 65,535 ports of each container; those nobody uses must not stay.
+        // A client can name 65,535 ports of each container; apps of unused ports must not stay.
         if apps.len() >= 64 {
             apps.retain(|_, app| Arc::strong_count(app) > 1);
         }
@@ -369,13 +367,14 @@ impl Resolver for Containers {
         let container = container_of(app)?;
         Some(match self.last_known_port(&container, app.id()) {
             Some(now) => now.filter(|now| now.spec.state == AppState::Running),
-            // Evicted for containers that are used more often: no change is known.
+            // Evicted from the cache: no change is known, so the app stays.
             None => Some(app.clone()),
         })
     }
 }
 
-/// Private ports are for the one person who submitted every request that the container carries out.
+/// Private ports are for the user who submitted every request that the container carries out.
+/// Without such a user they are for admins only.
 fn rule_of_private_ports(submitters: &[Option<String>]) -> Access {
     match submitters.split_first() {
         Some((Some(first), others)) if others.iter().all(|other| other.as_ref() == Some(first)) => {
@@ -399,7 +398,7 @@ fn found<T>(
     }
 }
 
-/// `host:port`, as it is for a gateway that can be reached directly.
+/// Parses `host:port`; `None` for a gateway that cannot be reached directly.
 fn host_and_port(address: &str) -> Option<(Box<str>, u16)> {
     let (host, port) = address.rsplit_once(':')?;
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -407,7 +406,7 @@ fn host_and_port(address: &str) -> Option<(Box<str>, u16)> {
     (!host.is_empty() && host.bytes().all(plain)).then_some((host.into(), port.parse().ok()?))
 }
 
-/// Which port of which container each public port leads to.
+/// The container and its port behind each public port.
 fn external_ports(running: &[ContainerRecord]) -> BTreeMap<u16, (Uuid, u16)> {
     let mut ports = BTreeMap::new();
     for record in running {

@@ -34,7 +34,7 @@ pub struct ArvadosCredentials {
 }
 
 impl ArvadosCredentials {
-    /// Credentials that these tokens are.
+    /// A credential source that verifies with `tokens`.
     pub fn new(tokens: Arc<ArvadosTokens>) -> ArvadosCredentials {
         ArvadosCredentials { tokens }
     }
@@ -53,8 +53,8 @@ impl ArvadosCredentials {
         }
     }
 
-    /// The caller that a token in `Authorization` proves. It begins no session. A text that has
-    /// only the old form, and is no token, is the app's own.
+    /// The caller that a token in `Authorization` proves. It begins no session. A value in the old
+    /// form that is not a valid token belongs to the app.
     async fn by_authorization(&self, evidence: &Evidence<'_>) -> Option<Identified> {
         let value = evidence.authorization?;
         let (token, form) = tokens::of_authorization(value.as_bytes())?;
@@ -95,8 +95,8 @@ impl ArvadosCredentials {
                     }
                 }
                 (Caller::Person { .. }, None) => proved = Some(identified),
-                // An expired or unverifiable cookie must not refuse a person who could sign in.
-                // Where nobody can sign in, it does.
+                // An expired or unverifiable cookie must not refuse a user who could sign in.
+                // Without an identity provider an unverifiable cookie is refused.
                 (Caller::Unverifiable, None) if !evidence.signs_in => return Some(identified),
                 (Caller::BadToken | Caller::Unverifiable | Caller::Anonymous, _) => {}
             }

@@ -1,11 +1,11 @@
-//! The proof between us and a container's gateway, whose certificate nobody has signed: each side
-//! shows that it has the container's key, and that it means this very certificate.
+//! Mutual authentication with a container's gateway, whose certificate no CA has signed: each side
+//! proves that it has the container's key, and that it means this very certificate.
 
 use aws_lc_rs::hmac;
 
 use crate::model::{hex, secret::Secret, uuid::Uuid};
 
-/// The key that a container's gateway was given: only who has the system's token can compute it.
+/// The key of a container's gateway; computing it needs the system's token.
 pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
     Secret::new(hex_hmac(
         system_token.expose().as_bytes(),
@@ -13,13 +13,13 @@ pub fn key(system_token: &Secret, container: &Uuid) -> Secret {
     ))
 }
 
-/// What we show on a connection on which this certificate was presented (DER). The key's
-/// hexadecimal text, not the bytes it stands for, is the HMAC's key.
+/// Our proof on a connection with this certificate (DER). The HMAC's key is the key's hexadecimal
+/// text, not the bytes it encodes.
 pub fn shown(key: &Secret, certificate: &[u8]) -> String {
     hex_hmac(key.expose().as_bytes(), certificate)
 }
 
-/// What the gateway must answer to that.
+/// The proof that the gateway must answer with.
 pub fn answered(key: &Secret, shown: &str) -> Secret {
     Secret::new(hex_hmac(key.expose().as_bytes(), shown.as_bytes()))
 }
@@ -40,7 +40,7 @@ mod tests {
             hex_hmac(b"Jefe", b"what do ya want for nothing?"),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
         );
-        // Computed apart from this code.
+        // Computed independently of this code.
         let container = Uuid::new("zzzzz-dz642-xqhgmzqm1tyc3bs").expect("a uuid");
         let key = key(&Secret::new("root"), &container);
         assert_eq!(

@@ -1,15 +1,15 @@
-//! Pairs of a query that hold a token of Arvados, however their names are encoded.
+//! Query parameters that hold an Arvados token, however their names are percent-encoded.
 
-/// Both are in use; the longer one is that of the cookie too.
+/// Both names are in use; the longer one is also the cookie's.
 const NAMES: [&str; 2] = ["arvados_api_token", "api_token"];
 
-/// The value of a pair whose name is one of a token's.
+/// The value of a `name=value` pair, if the name is one of a token's.
 pub fn token_of(pair: &str) -> Option<String> {
     let (name, value) = url::form_urlencoded::parse(pair.as_bytes()).next()?;
     NAMES.contains(&&*name).then(|| value.into_owned())
 }
 
-/// Whether an address, as a `Referer` tells it, holds such a pair.
+/// Whether an address, such as a `Referer` value, holds such a parameter.
 pub fn names_token(address: &[u8]) -> bool {
     let Some(at) = memchr::memchr(b'?', address) else {
         return false;

@@ -1,4 +1,4 @@
-//! The records of the API that concern us, with the fields that do, and what they mean here.
+//! The records of the API that are used here, with the used fields.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub struct ListPage<T> {
 /// `containers`
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct ContainerRecord {
-    /// Which one.
+    /// The container's uuid.
     pub uuid: String,
     /// `Queued`, `Locked`, `Running`, `Complete`, `Cancelled`.
     #[serde(default)]
@@ -27,7 +27,7 @@ pub struct ContainerRecord {
     /// `host:port` of its gateway while it runs.
     #[serde(default)]
     pub gateway_address: Option<String>,
-    /// What it publishes, by port.
+    /// The published ports, by port number.
     #[serde(default)]
     pub published_ports: Option<BTreeMap<String, PublishedRecord>>,
 }
@@ -69,7 +69,7 @@ pub struct LinkRecord {
 }
 
 impl LinkRecord {
-    /// What it leads to; `None` when that is no port of anything.
+    /// The uuid and port behind the name; `None` if either is not valid.
     pub fn target(&self) -> Option<(Uuid, u16)> {
         let port = self.properties.get("port")?;
         let number = port.as_u64().or_else(|| port.as_str()?.parse().ok())?;
@@ -81,9 +81,9 @@ impl LinkRecord {
 /// `users/current`
 #[derive(Clone, Debug, Deserialize)]
 pub struct UserRecord {
-    /// Who.
+    /// The user's uuid.
     pub uuid: String,
-    /// May see everything.
+    /// May read everything.
     #[serde(default)]
     pub is_admin: bool,
     /// May use the cluster at all.

@@ -1,5 +1,5 @@
-//! Answers of a server that are kept for a while: one call however many ask at once, no call while
-//! an answer is fresh, and the last answer while the server is away.
+//! A cache of a server's answers. Concurrent look-ups of a key share one call. A fresh answer needs
+//! no call, and the last answer is used while the server is unavailable.
 
 use std::{
     fmt,
@@ -17,28 +17,28 @@ use tokio::{runtime::Handle, sync::watch};
 
 use crate::model::clock::{Clock, Moment, millis};
 
-/// How long an answer counts.
+/// How long an answer may be used.
 #[derive(Clone, Copy, Debug)]
 pub struct Freshness {
-    /// For this long nobody is asked.
+    /// An answer younger than this needs no call.
     pub fresh: Duration,
-    /// For this long it is used while another is fetched; zero: never.
+    /// An answer younger than this is used while another is fetched; zero: never.
     pub stale: Duration,
-    /// For this long it is used while the server cannot be reached; zero: never.
+    /// An answer younger than this is used while the server cannot be reached; zero: never.
     pub outage: Duration,
 }
 
-/// "There is nothing" is believed for this long.
+/// How long a negative answer is fresh.
 const NOTHING: Duration = Duration::from_secs(5);
-/// A server that gave no answer is asked about the same thing again after this long.
+/// Pause after a failed call before the next call for the same key.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Nobody could say.
+/// The server gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nobody could say")]
+#[error("the server gave no answer")]
 pub struct Unavailable;
 
-/// What was asked, with what is known.
+/// The answers by key.
 pub struct StaleCache<K, V> {
     slots: Cache<K, Arc<Slot<V>>>,
     policy: Freshness,
@@ -50,7 +50,7 @@ struct Slot<V> {
     known: ArcSwapOption<Answer<V>>,
     /// When the server last gave no answer, in milliseconds of the clock; 0: never.
     failed: AtomicU64,
-    /// The call under way, for the others who ask; never locked across an await.
+    /// The call under way, which other look-ups join; never locked across an await.
     call: Mutex<Option<watch::Receiver<()>>>,
 }
 
@@ -70,7 +70,7 @@ where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     V: PartialEq + Send + Sync + 'static,
 {
-    /// Nothing is known yet; of more than `most` keys the one unused for longest is forgotten.
+    /// An empty cache of at most `most` keys; the least recently used key is evicted.
     pub fn new(most: u64, policy: Freshness, clock: Clock, control: Handle) -> StaleCache<K, V> {
         let slots = Cache::builder()
             .max_capacity(most)
@@ -84,8 +84,8 @@ where
         }
     }
 
-    /// What is known of a key; asks when that is nothing or too old. An answer equal to the one
-    /// before is given as the same `Arc`.
+    /// The answer for a key, fetched if it is missing or too old. An answer equal to the previous
+    /// one is returned as the same `Arc`.
     ///
     /// # Errors
     /// [`Unavailable`] when the server gave no answer and the last one is too old.
@@ -102,7 +102,8 @@ where
         self.get_within(key, self.policy.stale, fetch).await
     }
 
-    /// The same, with an answer no older than [`Freshness::fresh`] unless the server is away.
+    /// Like [`StaleCache::get`], with an answer no older than [`Freshness::fresh`] unless the
+    /// server is unavailable.
     ///
     /// # Errors
     /// As for [`StaleCache::get`].
@@ -147,7 +148,7 @@ where
         }
         if !slot.failed_lately(began) {
             let mut ended = self.call(&slot, began, fetch);
-            // The sender says nothing; it is dropped when the call has ended.
+            // No value is sent; the sender is dropped when the call has ended.
             let _ = ended.changed().await;
         }
         match slot.known.load_full() {
@@ -159,8 +160,8 @@ where
         }
     }
 
-    /// What was last known of a key, however old, without waiting; `None`: nothing at all. Has it
-    /// asked for again when it is no longer fresh.
+    /// The last answer for a key, however old, without waiting; `None`: there is none. Starts a
+    /// call in the background if the answer is no longer fresh.
     pub fn last_known<F>(&self, key: &K, fetch: impl FnOnce() -> F) -> Option<Option<Arc<V>>>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
@@ -174,8 +175,8 @@ where
         Some(known.value.clone())
     }
 
-    /// Whether asking is no guess: a call is under way, it is known to exist, or that it does not
-    /// is still believed.
+    /// Whether a look-up of this key may skip the look-up limit: a call is under way, the key is
+    /// known to exist, or a negative answer is still fresh.
     pub fn is_no_guess(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
@@ -185,7 +186,7 @@ where
         slot.known.load().as_ref().is_some_and(counts) || slot.is_under_way()
     }
 
-    /// What was last answered about a key, if that was not too long ago to count; asks nobody.
+    /// The value of a key if its answer is fresh; never makes a call.
     pub fn fresh(&self, key: &K) -> Option<Arc<V>> {
         let known = self.slots.get(key)?.known.load_full()?;
         known
@@ -206,8 +207,8 @@ where
     {
         let mut under_way = slot.call.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = &*under_way
-            // It may have ended after the caller looked for its answer. A second call would be one
-            // too many.
+            // The call may have ended after the caller looked for its answer; then no second call
+            // is needed.
             && (call.has_changed().is_ok() || slot.is_answered_since(began))
         {
             return call.clone();
@@ -215,7 +216,8 @@ where
         let (ends, ended) = watch::channel(());
         *under_way = Some(ended.clone());
         let (slot, clock, answer) = (slot.clone(), self.clock.clone(), fetch());
-        // On the control runtime and to its end, whoever of those who wait goes away.
+        // Runs on the control runtime to its end, even if all requests that wait for it are
+        // cancelled.
         self.control.spawn(async move {
             let answer = answer.await;
             let now = clock.now();

@@ -46,7 +46,7 @@ pub fn strip(target: &mut PathAndQuery, lookup: &Lookup) -> Option<AddressToken>
     } else {
         format!("{path}?{}", kept.join("&"))
     };
-    // Shortened by whole pairs it still is a target.
+    // A target without some of its query pairs is still valid.
     *target = PathAndQuery::try_from(clean).unwrap_or_else(|_| PathAndQuery::from_static("/"));
     Some(found)
 }
@@ -83,7 +83,7 @@ mod tests {
         Lookup::App(Arc::new(App::on_host(spec)))
     }
 
-    /// What is left, and the token.
+    /// The remaining target, and the token.
     fn taken(target: &str, access: Access) -> (String, Option<String>) {
         let mut target = PathAndQuery::try_from(target).expect("a target");
         let token = strip(&mut target, &container(access)).map(|token| match token {

@@ -1,8 +1,8 @@
-//! Arvados tokens: which texts are some, whose they are, and the sign-ins that stand on them.
+//! Arvados tokens: their form, their verification, and the sign-ins they begin.
 //!
-//! A token in an address or a cookie is verified once and becomes a sign-in, which remembers the
-//! token to have it verified again. One in `Authorization` makes none; what is known of it holds
-//! for thirty seconds.
+//! A token in an address or a cookie begins a sign-in, which stores the token for later
+//! verification. A token in `Authorization` begins none; its verification is cached for thirty
+//! seconds.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -30,27 +30,27 @@ use crate::{
 const MAX_TOKEN: usize = 1024;
 /// Shortest token of the old form; shorter texts are what apps use for themselves.
 const MIN_OLD: usize = 41;
-/// Tokens, and pairs of token and container, that are remembered.
+/// Maximum number of cached tokens, and of cached pairs of token and container.
 const MOST: u64 = 50_000;
-/// A token is verified again every 30 s at least, and never believed when it cannot be.
+/// A token is verified again after 30 s at most, and not accepted if that is impossible.
 const VERIFIED: Freshness = Freshness {
     fresh: Duration::from_secs(30),
     stale: Duration::ZERO,
     outage: Duration::ZERO,
 };
-/// Whether somebody may read a record decides only which refusal they get.
+/// Permission to read a record only decides which refusal a user gets.
 const READABLE: Freshness = Freshness {
     fresh: Duration::from_secs(10),
     stale: Duration::ZERO,
     outage: Duration::ZERO,
 };
 
-/// What a text looks like.
+/// The form of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// `v2/<uuid>/<secret>`, or under Arvados' own scheme: nothing else looks like it.
+    /// `v2/<uuid>/<secret>`, or any form under Arvados' own scheme: certainly an Arvados token.
     Sure,
-    /// The secret alone: an app's own token may look like it.
+    /// The secret alone: an app's own token may have the same form.
     Old,
 }
 
@@ -74,8 +74,8 @@ pub fn form(text: &str) -> Option<Form> {
         .then_some(Form::Sure)
 }
 
-/// The token of an `Authorization` header, under either of the schemes that Arvados knows; under
-/// its own, one of the old form is as unmistakable as one of the new.
+/// The token of an `Authorization` header with the scheme `Bearer` or Arvados' own `OAuth2`. With
+/// `OAuth2` a token of the old form is certain too.
 pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
     let text = std::str::from_utf8(value).ok()?;
     let (scheme, token) = text.split_once(' ')?;
@@ -90,8 +90,7 @@ pub fn of_authorization(value: &[u8]) -> Option<(&str, Form)> {
         .map(|form| (token, form))
 }
 
-/// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or as it
-/// is.
+/// The token of an `arvados_api_token` cookie: base64, as Arvados' own programs write it, or plain.
 pub fn of_cookie(value: &[u8]) -> Option<Secret> {
     let text = std::str::from_utf8(value).ok()?;
     if form(text) == Some(Form::Sure) {
@@ -121,7 +120,7 @@ pub struct ArvadosTokens {
     control: Handle,
 }
 
-/// A person as the API described them.
+/// A user, from their record in the API.
 #[derive(Debug)]
 struct Person {
     uuid: String,
@@ -130,14 +129,14 @@ struct Person {
 }
 
 impl PartialEq for Person {
-    /// Names and addresses may have changed: what decides has not.
+    /// Compares what access depends on; names and e-mail addresses may differ.
     fn eq(&self, other: &Person) -> bool {
         self.uuid == other.uuid && self.is_admin == other.is_admin
     }
 }
 
 impl ArvadosTokens {
-    /// Nothing was verified yet.
+    /// Starts with empty caches.
     pub fn new(
         api: Api,
         accept_sign_in: bool,
@@ -157,11 +156,11 @@ impl ArvadosTokens {
         }
     }
 
-    /// Whose token it is; `None`: nobody's, or of somebody who may not use the cluster. `client` is
-    /// who presents it, as far as guessing is bounded.
+    /// The user of a token; `None`: the token is not valid, or its user may not use the cluster.
+    /// Look-ups of unknown tokens are rate-limited by `client`.
     ///
     /// # Errors
-    /// When the API server gives no answer, or the client has presented too many that are nobody's.
+    /// When the API server gives no answer, or the client has presented too many invalid tokens.
     pub async fn person(
         &self,
         token: &Secret,
@@ -182,9 +181,8 @@ impl ArvadosTokens {
         Ok(person?.map(|person| person.principal.clone()))
     }
 
-    /// The sign-in that a token stands for, begun when it is new. The token itself must hold now: a
-    /// sign-in lives on while nobody can be asked, but nobody is let in again by a token that is
-    /// over.
+    /// The sign-in of a token, begun if the token is new. The token must be valid now: a session
+    /// outlives an outage of the API server, but an invalid token must not identify a user again.
     ///
     /// # Errors
     /// As for [`ArvadosTokens::person`].
@@ -213,9 +211,9 @@ impl ArvadosTokens {
         ))
     }
 
-    /// Has the token of a sign-in verified again when that is due, in the background: the request
-    /// that noticed is not kept waiting. A token that no longer holds ends the sign-in; a silent
-    /// server changes nothing.
+    /// Verifies the token of a sign-in again when that is due, in the background, so that the
+    /// request does not wait. An invalid token revokes the sign-in; an outage of the API server
+    /// changes nothing.
     pub fn recheck(self: &Arc<Self>, sign_in: &Arc<SignIn>) {
         let Some(token) = sign_in.tokens.source_token.clone() else {
             return;
@@ -242,7 +240,8 @@ impl ArvadosTokens {
         });
     }
 
-    /// Whether the owner of a token may read a container's record. Says no when nobody can tell.
+    /// Whether the owner of a token may read a container's record; `false` if the API server gives
+    /// no answer.
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
         let key = (RecordKey::from_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
@@ -256,8 +255,8 @@ impl ArvadosTokens {
         matches!(self.readers.get(key, fetch_person).await, Ok(Some(readable)) if *readable)
     }
 
-    /// The uuid of a person who just signed in at the identity provider, where the API server takes
-    /// the provider's access tokens. Not being known there is no reason not to be signed in.
+    /// The uuid of a user who just signed in at the identity provider, if the API server accepts
+    /// the provider's access tokens. A user that the API server does not know is still signed in.
     pub async fn user_of_sign_in(&self, access_token: &Secret) -> Option<Box<str>> {
         if !self.accept_sign_in {
             return None;
@@ -283,8 +282,8 @@ impl ArvadosTokens {
         self.sessions.revoker.revoke_source_sign_ins(user);
     }
 
-    /// Whose token it was when somebody last asked, without waiting; has it verified again when
-    /// that is due. `None`: it no longer holds, as far as anybody knows.
+    /// The user of a token at its last verification, without waiting; verifies it again in the
+    /// background if that is due. `None`: the token was not valid then, or it is not cached.
     pub fn still(&self, token: &Secret) -> Option<Arc<Principal>> {
         let known = self
             .people
@@ -294,7 +293,7 @@ impl ArvadosTokens {
         Some(known.principal.clone())
     }
 
-    /// Whether a text is known to be somebody's token, without asking anybody.
+    /// Whether a text is known to be a valid token; never makes a call.
     pub fn is_known(&self, token: &str) -> bool {
         self.people.fresh(&RecordKey::from_token(token)).is_some()
     }
@@ -333,7 +332,7 @@ fn describe(user: UserRecord) -> Person {
         preferred_username: username,
         groups: Vec::new(),
     };
-    // Groups are the identity provider's; here the record itself says who is an admin.
+    // The identity provider has the groups; here the record itself says whether a user is an admin.
     let mut principal = Principal::new(claims, &[]);
     principal.is_admin = is_admin;
     Person {

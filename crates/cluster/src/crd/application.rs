@@ -14,7 +14,7 @@ pub const APP_LABEL: &str = "primehub.io/phapplication";
 /// Paths of the logs of an app's pods; consoles use either.
 pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"];
 
-/// What somebody wants to run, and for whom.
+/// The app to run, and its access rule.
 ///
 /// The scope is a text and no list of values: one that is not known must reach the gateway, which
 /// denies it.
@@ -25,7 +25,7 @@ pub const LOG_PATHS: [&str; 2] = ["/api/logs/pods/", "/api/logs/phapplications/"
     kind = "PhApplication",
     plural = "phapplications",
     namespaced,
-    doc = "An app that somebody runs, and who may reach it.",
+    doc = "A hosted app, and who may open it.",
     status = "PhApplicationStatus",
     printcolumn = r#"{"name":"Group","type":"string","jsonPath":".spec.groupName"}"#,
     printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.phase"}"#,

@@ -51,7 +51,7 @@ pub struct DefaultEnv {
     /// What it is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it is when nobody says.
+    /// Its default value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_value: Option<String>,
     /// Whether it may be left empty.

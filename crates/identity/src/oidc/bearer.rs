@@ -1,5 +1,6 @@
-//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is a credential, or
-//! it is refused; anything else belongs to the app and passes untouched.
+//! `Authorization: Bearer` (docs/behaviour.md#credentials): a JWT of our issuer is verified as a
+//! credential, and refused if it is invalid. Any other value belongs to the app and is forwarded
+//! unchanged.
 
 use std::{str::FromStr, sync::Arc, time::Duration};
 
@@ -20,53 +21,53 @@ use crate::model::{
     principal::{PersonClaims, Principal},
 };
 
-/// Longest token that is looked at, in bytes.
+/// Longest token that is parsed, in bytes.
 const MAX_TOKEN: usize = 32 * 1024;
-/// A verification is good for this long; then the token is verified again.
+/// How long a verification is cached.
 const REMEMBERED: Duration = Duration::from_secs(30);
-/// What a bearer token may say of its kind in its payload, where no standard asks for it.
+/// Accepted values of `typ` in the payload of a bearer token. No standard requires this claim.
 const BEARER_TYPES: [&str; 2] = ["Bearer", "at+jwt"];
-/// Claims that make it another kind of token. One with `cnf` (RFC 7800) is good only with a proof
-/// of the key or the certificate that it names, which is not asked for here: to take it without
-/// would undo what it was bound for.
+/// Claims of other kinds of tokens, which are refused. A token with `cnf` (RFC 7800) is bound to a
+/// key or a certificate and valid only with a proof of possession. Such proofs are not verified
+/// here, and accepting the token without one would undo the binding.
 const OTHER_KINDS: [(&str, &str); 4] = [
     ("nonce", "an ID token"),
     ("at_hash", "an ID token"),
     ("events", "a security event token"),
     ("cnf", "bound to a key"),
 ];
-/// Most tokens that are remembered.
+/// Tokens in the cache.
 const MAX_REMEMBERED: u64 = 10_000;
 
-/// A JWT that says it comes from our issuer; nothing else about it is known yet.
+/// A JWT whose `iss` is our issuer. Nothing about it is verified yet.
 #[derive(Clone, Copy)]
 pub struct IssuerToken<'h>(&'h str);
 
-/// A token that holds.
+/// A token that was verified.
 #[derive(Clone, Debug)]
 pub struct VerifiedToken {
-    /// Whose it is.
+    /// The owner of the token.
     pub principal: Arc<Principal>,
-    /// Until when, in seconds since 1970; a stream does not outlast it.
+    /// When the token expires, in seconds since 1970. An open stream does not outlive it.
     pub expires: i64,
 }
 
-/// The parts of a header that decide which key is looked for.
+/// The part of the JWT header that selects the signing key.
 #[derive(Deserialize)]
 struct Header {
     #[serde(default)]
     kid: Option<String>,
 }
 
-/// Tokens that were verified a moment ago: a program sends the same one with every request, and a
-/// signature costs more than all the rest of a request.
+/// A cache of verified tokens. A program sends the same token with every request, and verifying a
+/// signature costs more than the rest of a request.
 #[derive(Debug)]
 pub struct VerifiedTokenCache(Cache<[u8; 32], Arc<CachedVerification>>);
 
 #[derive(Debug)]
 struct CachedVerification {
     verified: VerifiedToken,
-    /// By which keys. Others have come since: it is verified again.
+    /// The key set that was used. After a change of the keys the token is verified again.
     keys: Arc<CoreJsonWebKeySet>,
     until: Moment,
 }
@@ -95,7 +96,7 @@ impl BearerVerifier {
         }
     }
 
-    /// The token of an Authorization header, when it was verified a moment ago and still holds.
+    /// The token of an Authorization header, if its verification is cached and still valid.
     pub fn cached(&self, authorization: &HeaderValue) -> Option<VerifiedToken> {
         let (scheme, token) = authorization.to_str().ok()?.split_once(' ')?;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer") && token.len() <= MAX_TOKEN;
@@ -114,7 +115,7 @@ impl BearerVerifier {
         holds.then(|| found.verified.clone())
     }
 
-    /// The token of an Authorization header, when it claims to be of our issuer.
+    /// The token of an Authorization header, if its `iss` is our issuer.
     pub fn parse_header<'h>(&self, authorization: &'h HeaderValue) -> Option<IssuerToken<'h>> {
         let text = authorization.to_str().ok()?;
         let (scheme, token) = text.split_once(' ')?;
@@ -126,7 +127,7 @@ impl BearerVerifier {
         }
     }
 
-    /// The token in a cookie, when it claims to be of our issuer.
+    /// The token in a cookie, if its `iss` is our issuer.
     pub fn parse_cookie<'h>(&self, value: &'h [u8]) -> Option<IssuerToken<'h>> {
         self.parse(std::str::from_utf8(value).ok()?)
     }
@@ -140,7 +141,8 @@ impl BearerVerifier {
         (issuer == self.context.settings.issuer.as_str()).then_some(IssuerToken(token))
     }
 
-    /// The key the token names, when it must be looked for at the provider first.
+    /// The id of the token's key, if the keys must be fetched from the provider first. The inner
+    /// `None` stands for a token that names no key.
     pub fn missing_key(&self, token: IssuerToken<'_>) -> Option<Option<JsonWebKeyId>> {
         let kid = token
             .0
@@ -152,23 +154,23 @@ impl BearerVerifier {
         (!self.context.provider.knows(kid.as_ref())).then_some(kid)
     }
 
-    /// Looks for a key at the provider, at most once in 30 s for everybody; runs on the control
-    /// runtime.
+    /// Fetches the provider's keys if this one is unknown, at most once in 30 s for all clients
+    /// together. Runs on the control runtime.
     pub async fn look_for_key(&self, key: Option<JsonWebKeyId>) {
         self.context.provider.look_for_key(key.as_ref()).await;
     }
 
-    /// Judges the token with the keys at hand.
+    /// Verifies the token with the current keys.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// See [`TokenError`].
     pub fn verify(&self, token: IssuerToken<'_>) -> Result<VerifiedToken, TokenError> {
         let key = key_of(token.0);
         if let Some(verified) = self.cached_by_key(&key) {
             return Ok(verified);
         }
-        // Taken before: by these it is verified, or by newer ones that it need not be asked of
-        // again.
+        // Loaded before the verification: if the keys change meanwhile, the cached entry holds the
+        // older set, and the token is verified again.
         let keys = self.context.provider.keys();
         let (claims, expires) = self.verify_claims(token.0)?;
         let principal = Arc::new(Principal::new(claims, &self.context.settings.admin_groups));
@@ -187,8 +189,8 @@ impl BearerVerifier {
 
     fn verify_claims(&self, token: &str) -> Result<(PersonClaims, i64), TokenError> {
         let refused = |error: &dyn std::fmt::Display| TokenError::Refused(error.to_string());
-        // What kind of token it is comes first, before anything is made of it. Keycloak says the
-        // kind in the payload: ID, Refresh, Offline and DPoP tokens are no bearer tokens.
+        // The kind of the token is checked first. Keycloak states it in the payload: ID, Refresh,
+        // Offline and DPoP tokens are not bearer tokens.
         let payload: Map<String, Value> = token
             .split('.')
             .nth(1)
@@ -223,7 +225,7 @@ impl BearerVerifier {
         let verifier = token_verifier
             .verifier()
             .set_allowed_jose_types(types)
-            // Any of the configured audiences will do; that is checked below.
+            // Any of the configured audiences is accepted, which is checked below.
             .require_audience_match(false);
         let no_nonce = |nonce: Option<&Nonce>| match nonce {
             None => Ok(()),

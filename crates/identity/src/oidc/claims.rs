@@ -1,7 +1,8 @@
-//! From a token to a person: what openidconnect checks, and everything it leaves to us.
+//! Verifies tokens, and reads a person from their claims.
 //!
-//! It checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. We check: `azp`, `nbf`, `iat`,
-//! `at_hash`, the length of `sub`, clock skew, and what the group claim may hold.
+//! openidconnect checks signature, algorithm, `iss`, `aud`, `exp` and `nonce`. This module checks
+//! `azp`, `nbf`, `iat`, `at_hash`, the length of `sub`, clock skew, and the content of the group
+//! claim.
 
 use std::sync::Arc;
 
@@ -22,11 +23,12 @@ use crate::model::{access::GroupName, principal::PersonClaims};
 
 /// Clocks may differ by this much, in seconds.
 pub const SKEW: i64 = 60;
-/// An ID token is fresh: it was issued during the sign-in, which takes ten minutes at most.
+/// Greatest age of an ID token, in seconds: it is issued during the sign-in, which takes ten
+/// minutes at most.
 const MAX_ID_TOKEN_AGE: i64 = 600;
 /// Longest subject (OpenID Connect Core section 2).
 const MAX_SUBJECT: usize = 255;
-/// Groups that are read.
+/// Largest number of groups that are read.
 pub(super) const MAX_GROUPS: usize = 1000;
 
 /// Every claim that is not one of the standard ones.
@@ -66,35 +68,35 @@ pub(super) const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::EdDsa,
 ];
 
-/// Why a token is not believed.
+/// Why a token is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    /// openidconnect said no.
+    /// A check failed, which the text names.
     #[error("{0}")]
     Refused(String),
-    /// `azp` names somebody else.
+    /// `azp` names another client.
     #[error("the token was issued to another client (azp)")]
     AuthorizedParty,
-    /// `aud` does not name us.
+    /// `aud` contains no audience of ours.
     #[error("the token is for another audience")]
     Audience,
     /// `nbf` or `iat` lies in the future, or `iat` is too old.
     #[error("the token is not valid now ({0})")]
     Time(&'static str),
-    /// `at_hash` does not fit.
+    /// `at_hash` does not match the access token.
     #[error("the access token is not the one the ID token speaks of (at_hash)")]
     AccessTokenHash,
     /// `sub` is empty or too long.
     #[error("the subject is empty or longer than 255 bytes")]
     Subject,
-    /// A token that is something else: an ID token or a logout token where an access token belongs.
+    /// Another kind of token than expected, such as an ID token in place of an access token.
     #[error("this kind of token is not accepted here ({0})")]
     Kind(&'static str),
 }
 
-/// What a verifier needs.
+/// Verifies tokens with one configuration, key set and time.
 pub struct TokenVerifier<'s> {
-    /// What was configured.
+    /// The configuration.
     pub settings: &'s OidcSettings,
     /// The provider's keys.
     pub keys: Arc<CoreJsonWebKeySet>,
@@ -116,7 +118,7 @@ impl TokenVerifier<'_> {
     /// Verifies the ID token of a sign-in.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// See [`TokenError`].
     pub(super) fn verify_id_token<'t>(
         &self,
         token: &'t Token,
@@ -149,7 +151,7 @@ impl TokenVerifier<'_> {
         Ok(claims)
     }
 
-    /// What holds for every token: `azp`, `nbf`, `iat`, `sub`.
+    /// The checks of every token: `azp`, `nbf`, `iat`, `sub`.
     pub(super) fn verify_common(
         &self,
         claims: &Claims,
@@ -188,7 +190,8 @@ pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
         .name()
         .and_then(|names| names.get(None))
         .map(|name| name.to_string());
-    // Whoever could name any address unchecked could be anybody to an app that trusts the header.
+    // An address that the provider marks as unverified is dropped. Otherwise a user could enter
+    // another user's address, and apps that trust the header would accept it.
     let email = claims
         .email()
         .filter(|_| claims.email_verified() != Some(false))
@@ -202,7 +205,8 @@ pub fn person(claims: &Claims, groups_claim: &str) -> PersonClaims {
     }
 }
 
-/// The groups in a claim: `None` when the claim is not there, so that userinfo may be asked.
+/// The groups in a claim; `None` if the claim is absent, so that the groups may be fetched from
+/// userinfo.
 ///
 /// Strings that are no group names, and everything beyond a thousand, are left out: fewer groups
 /// never give more access.

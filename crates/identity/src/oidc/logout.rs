@@ -1,5 +1,5 @@
-//! The end of a sign-in at the provider: told by it (Back-Channel Logout 1.0, Front-Channel Logout
-//! 1.0), and asked of it (RP-Initiated Logout 1.0).
+//! Sign-out at the provider: started there (Back-Channel Logout 1.0, Front-Channel Logout 1.0), or
+//! started here (RP-Initiated Logout 1.0).
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,23 +21,25 @@ use super::{
 };
 use crate::{ops::http_client::chain, session::record::SignIn};
 
-/// Longest logout token that is looked at, in bytes.
+/// Longest logout token that is parsed, in bytes.
 const MAX_TOKEN: usize = 16 * 1024;
-/// A logout token is used when it is made; an old one is a replay.
+/// Greatest age of a logout token, in seconds: it is sent as soon as it is issued, so an old one is
+/// a replay.
 const MAX_AGE: i64 = 600;
-/// After this long none is good any more, whatever the clocks say.
+/// After this time every logout token has expired, even if the clocks differ, so a used one may be
+/// forgotten.
 pub const GOOD_FOR: Duration = Duration::from_secs(2 * MAX_AGE.unsigned_abs());
-/// The event that makes a token one.
+/// The event that identifies a logout token.
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
-/// Whose sign-ins end.
+/// The sign-ins that a logout token revokes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogoutClaims {
-    /// The person; all their sign-ins, unless one is named.
+    /// The person: all their sign-ins, or only those of `session` if there is one.
     pub subject: Option<String>,
     /// The provider's session.
     pub session: Option<String>,
-    /// What tells the token from every other: it is good once, which is for the caller to see to.
+    /// The `jti`. A logout token is valid once, which the caller has to enforce.
     pub id: String,
 }
 
@@ -52,11 +54,11 @@ impl LogoutAtProvider {
         LogoutAtProvider { context }
     }
 
-    /// Verifies a logout token (Back-Channel Logout 1.0 section 2.6). A signing key that is not
-    /// known is looked for first.
+    /// Verifies a logout token (Back-Channel Logout 1.0 section 2.6). If the signing key is
+    /// unknown, the provider's keys are fetched first.
     ///
     /// # Errors
-    /// What is wrong with it; nobody is to be signed out then.
+    /// See [`TokenError`]. Then no sign-in may be revoked.
     pub async fn verify_token(&self, token: &str) -> Result<LogoutClaims, TokenError> {
         let (header, payload) = self.verify_signature(token).await?;
         match header
@@ -104,7 +106,7 @@ impl LogoutAtProvider {
             .get("events")
             .and_then(|events| events.get(EVENT))
             .is_some_and(Value::is_object);
-        // A nonce would make it an ID token that somebody passes off as this.
+        // A token with a nonce could be an ID token that is presented as a logout token.
         if !is_logout || payload.contains_key("nonce") {
             return Err(TokenError::Kind("not a logout token"));
         }
@@ -123,7 +125,7 @@ impl LogoutAtProvider {
         })
     }
 
-    /// Header and payload, once a key of the provider's has verified them.
+    /// Verifies the signature with the provider's keys. Returns header and payload.
     async fn verify_signature(
         &self,
         token: &str,
@@ -198,7 +200,7 @@ impl LogoutAtProvider {
                 .map_err(|error| chain(&error)),
             Err(error) => Err(error.to_string()),
         };
-        // Section 2.2: a token that the provider does not know is answered with 200 too.
+        // Section 2.2: the response to an unknown token is a 200 too.
         let refused = match answer {
             Ok(response) if response.status().is_success() => return,
             Ok(response) => format!("the provider answered {}", response.status()),
@@ -244,8 +246,9 @@ impl LogoutAtProvider {
         request.body(form.finish().into_bytes())
     }
 
-    /// Where the browser goes to be signed out at the provider too, and from there back; `None`
-    /// where the provider offers no such thing, or gave no ID token to name the sign-in by.
+    /// The URL that signs the browser out at the provider and then redirects it to `back`. `None`
+    /// if this is not configured, if the provider has no usable endpoint, or if the sign-in has no
+    /// ID token for `id_token_hint`.
     pub fn end_session_url(&self, sign_in: &SignIn, back: &str) -> Option<String> {
         let metadata = self
             .context
@@ -257,7 +260,7 @@ impl LogoutAtProvider {
             .end_session_endpoint
             .clone()?;
         let mut url = url::Url::parse(&endpoint).ok()?;
-        // An address that the provider's own metadata names, and no other scheme than its own.
+        // The URL comes from the provider's metadata. Its scheme must be that of the issuer.
         if url.scheme() != self.context.settings.issuer.url().scheme() {
             return None;
         }

@@ -1,8 +1,8 @@
 //! Groups that do not fit into a token: the token names their source instead (aggregated and
 //! distributed claims, OpenID Connect Core section 5.6.2), and they are fetched there.
 //!
-//! The address is configured. An address out of a token would send the person's token wherever the
-//! issuer of that token likes.
+//! The address comes from the configuration. If it came from a token, the issuer of that token
+//! could have the access token sent anywhere.
 
 use http::{Method, Request, StatusCode, header};
 use serde_json::{Map, Value};
@@ -18,10 +18,10 @@ use crate::{
     ops::http_client::{HttpClient, chain},
 };
 
-/// Pages that are read; each may name the next.
+/// Largest number of pages that are read; each may link to the next.
 const MAX_PAGES: usize = 20;
 
-/// Whether a token says that the groups are elsewhere.
+/// Whether the claims refer to another source for the groups.
 pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
     let name = groups_claim
         .trim_start_matches('/')
@@ -32,7 +32,7 @@ pub fn is_elsewhere(claims: &Map<String, Value>, groups_claim: &str) -> bool {
         .get("_claim_names")
         .and_then(|names| names.get(name))
         .is_some();
-    // What one provider writes where the token travels in an address.
+    // One provider sets this claim instead if the token is sent in a URL.
     named || claims.get("hasgroups").and_then(Value::as_bool) == Some(true)
 }
 

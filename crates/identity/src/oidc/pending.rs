@@ -18,7 +18,7 @@ use crate::session::{
 pub const MAX_AGE: i64 = 600;
 /// Longest return target, in bytes; a longer one is replaced by `/`.
 pub const MAX_RETURN: usize = 2048;
-/// Used states remembered; each is of use for ten minutes at most.
+/// Used states that are remembered. A state expires after ten minutes anyway.
 const MAX_USED: u64 = 100_000;
 
 /// The content of `state`.
@@ -30,20 +30,19 @@ pub struct PendingSignIn {
     /// The PKCE verifier.
     #[serde(rename = "v")]
     pub verifier: String,
-    /// Where the browser wanted to go: a path on the site, or a whole address at another origin of
-    /// ours.
+    /// The return target: a path on the site, or an absolute URL at another origin of ours.
     #[serde(rename = "r")]
     pub return_to: String,
-    /// The provider that was asked (mix-up defence).
+    /// The issuer that the browser was sent to (mix-up defence).
     #[serde(rename = "i")]
     pub issuer: String,
-    /// When, in seconds since 1970.
+    /// When the sign-in began, in seconds since 1970.
     #[serde(rename = "t")]
     pub issued: i64,
     /// Hash of the bind cookie.
     #[serde(rename = "b")]
     pub bind: String,
-    /// Hash of the bind cookie at the other origin, when the person is to be handed over there.
+    /// Hash of the bind cookie at the other origin, if the person gets a ticket for it.
     #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
     pub hand_over: Option<String>,
 }
@@ -51,13 +50,13 @@ pub struct PendingSignIn {
 /// Why a callback's state is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// Not sealed by us, or with a key that is gone.
+    /// Not sealed by us, or sealed with a key that was removed.
     #[error("the sign-in was not started here, or too long ago")]
     NotOurs,
     /// Older than ten minutes.
     #[error("the sign-in took longer than ten minutes")]
     Expired,
-    /// Another browser began it.
+    /// Started in another browser.
     #[error("the sign-in was started in another browser")]
     OtherBrowser,
     /// Already completed once.
@@ -72,8 +71,7 @@ impl PendingSignIn {
         keys.seal(Purpose::State, &plain).ok()
     }
 
-    /// Opens a presented state, whatever its age; who presents it is checked by
-    /// [`PendingSignIn::check`].
+    /// Opens a presented state. Its age and its browser are checked by [`PendingSignIn::check`].
     pub fn open(state: &str, keys: &KeyRing) -> Result<PendingSignIn, StateError> {
         let plain = keys
             .open(Purpose::State, state)
@@ -81,7 +79,7 @@ impl PendingSignIn {
         serde_json::from_slice(&plain).map_err(|_| StateError::NotOurs)
     }
 
-    /// Checks that it is young, this browser's, and unused.
+    /// Checks that the state has not expired, was started in this browser, and is unused.
     pub fn check<'c>(
         &self,
         state: &str,
@@ -109,13 +107,13 @@ impl PendingSignIn {
 pub struct UsedStates(Cache<[u8; 32], ()>);
 
 impl UsedStates {
-    /// None yet.
+    /// An empty set.
     pub fn new() -> UsedStates {
         UsedStates::with_capacity(MAX_USED)
     }
 
     fn with_capacity(capacity: u64) -> UsedStates {
-        // The default policy may refuse to remember a new entry when the cache is full.
+        // The default policy may reject a new entry when the cache is full.
         UsedStates(
             Cache::builder()
                 .max_capacity(capacity)
@@ -124,12 +122,12 @@ impl UsedStates {
         )
     }
 
-    /// Remembers a state; written after a successful exchange only.
+    /// Adds a state, after a successful exchange only.
     pub fn remember(&self, state: &str) {
         self.0.insert(key(state), ());
     }
 
-    /// Whether it was remembered.
+    /// Whether the state was used.
     pub fn contains(&self, state: &str) -> bool {
         self.0.contains_key(&key(state))
     }
@@ -158,7 +156,8 @@ mod tests {
             used.remember(&old.to_string());
         }
         used.0.run_pending_tasks();
-        // Looked at often, as an attacker might: no reason to keep them in place of a new one.
+        // Frequent look-ups, as an attacker could make them, must not keep old entries in place of
+        // a new one.
         for _ in 0..100 {
             assert!((0..100).all(|old| used.contains(&old.to_string())));
         }

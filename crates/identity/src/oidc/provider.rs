@@ -1,4 +1,5 @@
-//! The provider as discovered, and its keys: found in the background, kept when it goes away.
+//! The provider's metadata and keys. They are fetched in the background and stay in use while the
+//! provider is unavailable.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,16 +24,16 @@ use crate::{
     ops::http_client::{HttpClient, chain},
 };
 
-/// Waiting times between tries at discovery.
+/// The first and the longest pause between attempts at discovery.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(10);
-/// A sign-in waits so long for a discovery that is under way.
+/// How long a sign-in waits for a discovery that is under way.
 const DISCOVERY_WAIT: Duration = Duration::from_secs(5);
 /// Keys and metadata are read again this often.
 const REFRESH: Duration = Duration::from_secs(3600);
-/// An unknown key id leads to at most one fetch in this time, whoever asks.
+/// Unknown key ids lead to at most one fetch in this time, for all clients together.
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(30);
-/// A provider publishes a handful of keys.
+/// Largest key set that is accepted; a provider publishes a handful of keys.
 const MAX_KEYS: usize = 100;
 /// RFC 7518 section 3.3.
 const MIN_RSA_BITS: usize = 2048;
@@ -53,7 +54,7 @@ pub struct ExtraMetadata {
 
 impl AdditionalProviderMetadata for ExtraMetadata {}
 
-/// The provider's own description.
+/// The provider's metadata.
 pub type Metadata = ProviderMetadata<
     ExtraMetadata,
     CoreAuthDisplay,
@@ -69,7 +70,7 @@ pub type Metadata = ProviderMetadata<
     CoreSubjectIdentifierType,
 >;
 
-/// What is known of the provider.
+/// The provider: its metadata and keys, once fetched.
 #[derive(Debug)]
 pub struct Provider {
     issuer: IssuerUrl,
@@ -85,14 +86,14 @@ pub struct Provider {
 /// State of the discovery, until the metadata are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Discovery {
-    /// It is being asked.
+    /// An attempt is running.
     UnderWay,
-    /// It answered, or it did not; after a failure it is asked again soon.
+    /// The last attempt has succeeded or failed. A failed one is repeated soon.
     Done,
 }
 
 impl Provider {
-    /// Nothing is known yet.
+    /// A provider that is not discovered yet.
     pub fn new(issuer: IssuerUrl, http: Arc<HttpClient>, clock: Clock) -> Provider {
         Provider {
             issuer,
@@ -125,13 +126,13 @@ impl Provider {
         .await;
     }
 
-    /// The keys in force.
+    /// The current keys.
     pub fn keys(&self) -> Arc<CoreJsonWebKeySet> {
         self.keys.load_full()
     }
 
-    /// Discovers, with growing pauses, and reads everything again every hour. The last good state
-    /// stays.
+    /// Discovers the provider, with growing pauses after failures, and again every hour. After a
+    /// failure the last metadata and keys stay in use. Never returns.
     pub async fn keep_informed(&self) {
         let mut pause = FIRST_RETRY;
         loop {
@@ -165,8 +166,8 @@ impl Provider {
         Ok(())
     }
 
-    /// Makes sure that the key of a token is looked for at the provider, at most once in 30 s for
-    /// everybody together. `None` stands for a token that names no key.
+    /// Fetches the provider's keys if the key of a token is unknown, at most once in 30 s for all
+    /// clients together. `None` stands for a token that names no key.
     pub async fn look_for_key(&self, id: Option<&JsonWebKeyId>) {
         if self.knows(id) {
             return;
@@ -174,7 +175,8 @@ impl Provider {
         let Some(metadata) = self.current() else {
             return;
         };
-        // Single flight: whoever waits here finds the fresh keys, or that somebody just looked.
+        // Single flight: a task that waited here finds the new keys, or a fetch too recent to
+        // repeat.
         let mut last = self.last_fetch.lock().await;
         let now = self.clock.now();
         if self.knows(id) || last.is_some_and(|last| now < last.after(UNKNOWN_KEY_PAUSE)) {
@@ -191,7 +193,7 @@ impl Provider {
         }
     }
 
-    /// Whether a key is at hand; `None`: any key.
+    /// Whether this key has been fetched; `None`: whether any key has.
     pub fn knows(&self, id: Option<&JsonWebKeyId>) -> bool {
         let keys = self.keys.load();
         match id {
@@ -209,20 +211,20 @@ impl Provider {
                 "an RSA key of the provider has less than 2048 bits and is not used"
             );
         }
-        // An empty or absurd set is a provider in trouble: what worked goes on working.
+        // An empty or oversized set is a fault of the provider; the previous keys stay in use.
         if (1..=MAX_KEYS).contains(&strong.len()) {
             self.keys.store(Arc::new(JsonWebKeySet::new(strong)));
         }
     }
 }
 
-/// Whether signatures by a key are worth anything: RSA needs 2048 bits (RFC 7518 section 3.3).
-/// Curves have a fixed size.
+/// Whether a key is long enough: RSA needs 2048 bits (RFC 7518 section 3.3). Curves have a fixed
+/// size.
 fn is_strong(key: &CoreJsonWebKey) -> bool {
     if *key.key_type() != CoreJsonWebKeyType::RSA {
         return true;
     }
-    // The library tells the modulus only in its JSON form.
+    // The library exposes the modulus only in the JSON form of the key.
     let Ok(json) = serde_json::to_value(key) else {
         return false;
     };

@@ -1,8 +1,8 @@
 //! Checks a signed-in person at the provider with the refresh token (OpenID Connect Core section
 //! 12).
 //!
-//! A refresh token may work only once, so the new one is stored before the answer is used
-//! otherwise.
+//! A refresh token may work only once, so the new one is stored before the rest of the response is
+//! used.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(crate) enum RefreshOutcome {
     Revoked,
     /// The provider cannot be reached. The known description of the person stays valid.
     Unavailable(String),
-    /// The answer does not identify the person, and a second call soon would not help. The known
+    /// The response does not identify the person, and a second call soon would not help. The known
     /// description stays valid.
     Unusable(String),
 }
@@ -116,7 +116,7 @@ impl TokenRefresh {
             Some(claims) => {
                 let person = claims::person(claims, &self.context.settings.groups_claim);
                 let missing = self.completion.missing(&person, claims);
-                // What was not there either at sign-in is not asked for each time.
+                // A claim that was absent before is not fetched again at each refresh.
                 let was_known = (person.email.is_none() && before.email.is_some())
                     || (person.preferred_username.is_none() && before.preferred_username.is_some())
                     || (person.name.is_none() && before.has_display_name());
@@ -142,7 +142,8 @@ impl TokenRefresh {
             .completion
             .complete(&mut person, missing, others, &response, &metadata)
             .await?;
-        // As at the sign-in: whom the provider describes without groups has none.
+        // With an ID token, an absent group claim means no groups, as at sign-in. Without an ID
+        // token the groups are unknown.
         if missing.groups && claims.is_none() {
             return Err(SignInError::Refused(
                 "the answer says nothing of groups".into(),
@@ -154,8 +155,8 @@ impl TokenRefresh {
         Ok(RefreshOutcome::from_claims(&self.context, person, &before))
     }
 
-    /// The claims of the ID token that came along, if one did; it need not carry the nonce of the
-    /// sign-in.
+    /// The claims of the ID token in the response, if there is one. It need not carry the nonce of
+    /// the sign-in.
     async fn claims_of(
         &self,
         response: &TokenEndpointResponse,
@@ -168,7 +169,7 @@ impl TokenRefresh {
         let access_token = Some(response.access_token());
         match verifier().verify_id_token(id_token, any, access_token) {
             Ok(claims) => Ok(Some(claims.clone())),
-            // Perhaps signed with a key that is newer than our copy of the keys.
+            // The token may be signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
                 self.context
                     .provider
@@ -186,7 +187,7 @@ impl TokenRefresh {
 }
 
 impl RefreshOutcome {
-    /// The id in another system is no claim of the provider's, and stays.
+    /// The id in another system is not a claim of the provider, so it is copied.
     fn from_claims(
         context: &ProviderContext,
         claims: PersonClaims,
@@ -198,7 +199,7 @@ impl RefreshOutcome {
     }
 }
 
-/// Fills the profile from the last description: this response does not carry one.
+/// Fills gaps of the profile from the last description.
 fn keep_known_profile(person: &mut PersonClaims, before: &Principal) {
     let known = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     person.name = person

@@ -16,7 +16,7 @@ pub struct OidcSettings {
     pub client_id: String,
     /// Absent for a public client; PKCE is used either way.
     pub client_secret: Option<Secret>,
-    /// RecheckOutcome for at sign-in; `openid` is always among them.
+    /// The scopes that are requested at sign-in; `openid` is always among them.
     pub scopes: Vec<String>,
     /// A claim's name, or a JSON pointer when it begins with `/`.
     pub groups_claim: String,
@@ -35,7 +35,8 @@ pub struct OidcSettings {
 /// The source of groups that do not fit into a token.
 #[derive(Clone, Debug)]
 pub struct GroupDirectory {
-    /// Answers with a list of the caller's groups: strings, or objects, perhaps below `value`.
+    /// The URL of the caller's groups: a JSON list of strings or objects, at the top level or in
+    /// `value`.
     pub url: Url,
     /// The field of each object that holds the group.
     pub field: String,

@@ -28,29 +28,29 @@ use crate::{
 pub struct SignedIn {
     /// The person.
     pub principal: Principal,
-    /// What is kept for later.
+    /// The tokens that are kept with the sign-in.
     pub tokens: ProviderTokens,
-    /// For the systems that take the provider's access tokens; not kept.
+    /// For integrations that accept the provider's access tokens; not kept with the sign-in.
     pub access_token: Secret,
 }
 
-/// What a sign-in is for.
+/// The parameters of a sign-in.
 #[derive(Clone, Debug)]
 pub struct SignInRequest {
-    /// Where it returns to: a path on the site, or a whole address at another origin of ours.
+    /// The return target: a path on the site, or an absolute URL at another origin of ours.
     pub return_to: String,
-    /// The browser that asked at that origin, when the person is to be handed over to it.
+    /// Hash of the bind cookie at that origin, if the person gets a ticket for it.
     pub hand_over: Option<BindHash>,
 }
 
-/// What the provider sent back through the browser.
+/// The parameters of the callback.
 #[derive(Clone, Debug)]
 pub struct CallbackParams {
     /// The one-time code.
     pub code: String,
     /// Our sealed state.
     pub state: String,
-    /// RFC 9207.
+    /// The `iss` parameter (RFC 9207).
     pub issuer: Option<String>,
 }
 
@@ -115,22 +115,22 @@ impl SignInFlow {
                     .map(Scope::new),
             );
         if ask_who {
-            // Another account is wanted: the provider must not answer with the one it remembers.
+            // The user wants another account, so the provider must not reuse its own session.
             request = request.add_prompt(CoreAuthPrompt::Login);
         }
         let (url, _, _) = request.url();
         Ok(url.into())
     }
 
-    /// Where a state leads, if it is ours at all; for late callbacks of people who are signed in
-    /// already.
+    /// The return target of a state, if it can be opened; for callbacks that are late or report an
+    /// error.
     pub fn target_of(&self, state: &str) -> Option<String> {
         PendingSignIn::open(state, &self.keys)
             .ok()
             .map(|pending| pending.return_to)
     }
 
-    /// Checks everything about a callback that can be checked without the provider.
+    /// Makes the checks of a callback that need no call to the provider.
     ///
     /// # Errors
     /// [`SignInError::State`] or [`SignInError::OtherIssuer`].
@@ -160,10 +160,10 @@ impl SignInFlow {
         }
     }
 
-    /// Exchanges the code and verifies the answer.
+    /// Exchanges the code and verifies the response.
     ///
     /// # Errors
-    /// See [`SignInError`]; nothing was changed then.
+    /// See [`SignInError`].
     ///
     /// Cancel safety: not to be dropped half-way, since the code can be used only once; run it as a
     /// task.
@@ -190,7 +190,7 @@ impl SignInFlow {
         let verifier = || self.context.token_verifier();
         let claims = match verifier().verify_id_token(id_token, &nonce, Some(access_token)) {
             Ok(claims) => claims,
-            // Perhaps signed with a key that is newer than our copy of the keys.
+            // The token may be signed with a key that is newer than our copy of the keys.
             Err(TokenError::Refused(_)) => {
                 self.context
                     .provider

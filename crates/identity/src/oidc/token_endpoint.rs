@@ -42,16 +42,16 @@ pub type OidcClient = Client<
 /// Why a sign-in or a refresh failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
-    /// The provider is not known yet, or does not answer; worth trying again.
+    /// The provider is not discovered yet, or cannot be reached. A later attempt may succeed.
     #[error("the sign-in service is not available: {0}")]
     Unavailable(String),
     /// The state was not accepted.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The answer comes from another provider (RFC 9207).
+    /// The callback comes from another provider (RFC 9207).
     #[error("the answer comes from another sign-in service than was asked")]
     OtherIssuer,
-    /// The provider does not know us, or our secret.
+    /// The provider refused our client id or client secret.
     #[error(
         "the sign-in service refused this gateway as its client: {0}; see identity.client_id and client_secret"
     )]
@@ -59,7 +59,7 @@ pub enum SignInError {
     /// The provider refused the code.
     #[error("the sign-in service refused the sign-in: {0}")]
     Refused(String),
-    /// The ID token is not believed.
+    /// The ID token is not valid.
     #[error("the sign-in service's answer is not valid: {0}")]
     Token(#[from] TokenError),
 }
@@ -98,7 +98,7 @@ pub(super) fn exchange_error(
             }
         }
         RequestTokenError::Request(error) => SignInError::Unavailable(chain(&error)),
-        // The provider did answer, with something that is no token: trying again would not help.
+        // The body is not a token response, so a retry would not help.
         error @ (RequestTokenError::Parse(..) | RequestTokenError::Other(_)) => {
             SignInError::Token(TokenError::Refused(chain(&error)))
         }

@@ -30,10 +30,10 @@ use crate::{
 pub(super) struct MissingClaims {
     /// The group claim.
     pub groups: bool,
-    /// The name, the user name or the e-mail address, although it was asked for.
+    /// The name, the user name or the e-mail address, although its scope was requested.
     pub profile: bool,
-    /// The ID token says that the e-mail address is not verified; the same address elsewhere must
-    /// be said to be.
+    /// The ID token marks the e-mail address as unverified. An address from userinfo must then be
+    /// marked as verified.
     pub email_unverified: bool,
 }
 
@@ -83,8 +83,7 @@ impl PersonCompletion {
     /// the claims still missing.
     ///
     /// # Errors
-    /// When groups that are missing cannot be read: without them nothing can be decided, and a
-    /// guess would be a decision.
+    /// When missing groups cannot be fetched: without them no access rule can be decided.
     pub(super) async fn complete(
         &self,
         person: &mut PersonClaims,
@@ -131,8 +130,8 @@ impl PersonCompletion {
         }
     }
 
-    /// Groups that are too many for a token, from the configured directory; `None` when they are
-    /// not there.
+    /// Fetches groups that do not fit into a token from the configured directory. `None` if the
+    /// token does not refer to another source, or if no directory is configured.
     async fn groups_from_directory(
         &self,
         claims: Option<&Map<String, Value>>,
@@ -140,7 +139,8 @@ impl PersonCompletion {
     ) -> Result<Option<Vec<GroupName>>, SignInError> {
         let named =
             claims.map(|claims| overage::is_elsewhere(claims, &self.context.settings.groups_claim));
-        // An answer without an ID token cannot say so; the directory knows the groups of everybody.
+        // A response without an ID token cannot refer to another source. Then the directory is used
+        // if one is configured, since it has the groups of all users.
         if !named.unwrap_or(self.context.settings.directory.is_some()) {
             return Ok(None);
         }
@@ -157,7 +157,7 @@ impl PersonCompletion {
         }
     }
 
-    /// Userinfo must speak of the same person (section 5.3.2).
+    /// Fetches userinfo, whose `sub` must be that of the ID token (section 5.3.2).
     async fn userinfo(
         &self,
         metadata: &Metadata,
@@ -187,7 +187,8 @@ impl PersonCompletion {
             .map_err(|error| SignInError::Unavailable(chain(&error)))
     }
 
-    /// A misspelled claim name in the configuration would close every group app, so it is logged.
+    /// Logs a missing group claim: with a misspelled claim name in the configuration, all group
+    /// rules deny access.
     fn warn_of_groups_claim(
         &self,
         id_token: Option<&Map<String, Value>>,
@@ -215,7 +216,7 @@ fn add_profile(person: &mut PersonClaims, found: &Userinfo, must_be_verified: bo
             .and_then(|names| names.get(None))
             .map(|name| name.to_string())
     };
-    // As in the ID token: an address that is said not to be verified is none.
+    // As with the ID token, an address that is marked as unverified is not used.
     let is_verified = found.email_verified().unwrap_or(!must_be_verified);
     let email = || {
         found

@@ -1,8 +1,9 @@
 //! The table of app sessions. Look-ups do no bookkeeping; moka bounds the number of records.
 //!
-//! moka records every read, lets one reader in 64 process the records, and rebuilds parts of its
-//! table with the help of readers when many entries are removed. So look-ups use a separate papaya
-//! table. moka is told once a second about sessions in use, which is enough for the order of use.
+//! moka records every read, makes one reader in 64 process the records, and makes readers help to
+//! rebuild its table when many entries are removed. So look-ups use a separate papaya table. The
+//! use of a session is recorded in moka once a second, which is precise enough for the order of
+//! eviction.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ pub(super) struct AppSessions {
 }
 
 impl AppSessions {
-    /// An empty table for so many bytes; when it is full, the least recently used session makes
-    /// room.
+    /// An empty table for so many bytes; when it is full, the least recently used session is
+    /// evicted.
     pub(super) fn new(bytes: u64) -> AppSessions {
         let lookup = Arc::new(LookupTable::with_hasher(KeyIsHash));
         let evicted_from = lookup.clone();
@@ -158,7 +159,7 @@ mod tests {
             sessions.insert(session.clone());
             sessions.run_housekeeping();
         }
-        // Looking one up says nothing of its use.
+        // A look-up does not count as use.
         assert!(sessions.get(&three[1].key()).is_some());
         sessions.record_use(&three[0]);
         sessions.insert(session(&sign_in, key()));

@@ -1,12 +1,12 @@
-//! The bind cookie: ties what a browser brings back to the browser that was sent away. One per
-//! origin, shared by all tabs; what travels in addresses is its hash.
+//! The bind cookie: binds a callback or a ticket to the browser that started the sign-in. One per
+//! origin, shared by all tabs; URLs carry only its hash.
 
 use aws_lc_rs::{constant_time, digest};
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::cookie::{NewId, NoRandomness};
 
-/// Of the cookie's 256 bits, and of a SHA-256, in base64url.
+/// Length of 256 bits in base64url: of the cookie, and of its SHA-256.
 const LENGTH: usize = 43;
 
 /// A new cookie's value.
@@ -17,7 +17,7 @@ pub fn new_bind() -> Result<String, NoRandomness> {
     NewId::random().map(|id| id.as_str().to_owned())
 }
 
-/// Whether it looks like one that [`new_bind`] made.
+/// Whether the value has the form of a bind cookie.
 pub fn is_bind(value: &[u8]) -> bool {
     value.len() == LENGTH
         && value
@@ -25,12 +25,12 @@ pub fn is_bind(value: &[u8]) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
-/// The hash of a bind cookie, as it travels in addresses.
+/// The hash of a bind cookie, as URLs carry it.
 #[derive(Clone, Debug)]
 pub struct BindHash(Box<str>);
 
 impl BindHash {
-    /// Of a cookie's value.
+    /// The hash of a cookie's value.
     pub fn from_cookie(cookie: &[u8]) -> BindHash {
         BindHash(
             URL_SAFE_NO_PAD
@@ -39,7 +39,7 @@ impl BindHash {
         )
     }
 
-    /// As it was presented; `None` when no hash looks like it.
+    /// Parses a presented hash; `None` when it is malformed.
     pub fn parse(text: &str) -> Option<BindHash> {
         is_bind(text.as_bytes()).then(|| BindHash(text.into()))
     }

@@ -9,8 +9,8 @@ use std::{
 use super::record::SignIn;
 use crate::model::clock::Moment;
 
-/// Sign-ins of one person at a time. The oldest makes room for a new one, so that nobody is locked
-/// out.
+/// Live sign-ins of one person. The oldest is revoked for a new one, so that sign-in never fails
+/// because of this limit.
 const MAX_PER_SUBJECT: usize = 50;
 
 type SignIns = VecDeque<Weak<SignIn>>;
@@ -28,7 +28,8 @@ struct SubjectMaps {
 }
 
 impl BySubject {
-    /// Adds a sign-in. Returns the person's oldest one, if it has to make room.
+    /// Adds a sign-in. Returns the person's oldest one if there are too many; the caller revokes
+    /// it.
     pub(super) fn insert(&self, sign_in: &Arc<SignIn>, now: Moment) -> Option<Arc<SignIn>> {
         let mut maps = self.lock();
         if let Some(session) = &sign_in.tokens.session_id {

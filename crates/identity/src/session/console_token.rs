@@ -1,5 +1,5 @@
-//! The console's token behind a sign-in: enough to recognise it, and nothing that could be used in
-//! its place.
+//! The console's token behind a sign-in. Only a fingerprint and the expiry are kept, which cannot
+//! be used in place of the token.
 
 use std::{
     hash::{DefaultHasher, Hasher},

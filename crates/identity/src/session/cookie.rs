@@ -1,7 +1,7 @@
-//! The cookies themselves: a random id in, a `Set-Cookie` line out.
+//! Our cookies: random ids, the keys of their records, and `Set-Cookie` values.
 //!
-//! HttpOnly, SameSite=Lax, no Domain, no Max-Age but in `remember`: the server keeps the time.
-//! Secure when the site is https.
+//! HttpOnly, SameSite=Lax, no Domain, no Max-Age except in `remember`, since the server enforces
+//! the deadlines. Secure when the site is https.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl NewId {
     /// 256 bits from the system's generator.
     ///
     /// # Errors
-    /// Only when the system cannot give random bytes; then no session is made.
+    /// When the system has no random bytes; then no session is started.
     pub fn random() -> Result<NewId, NoRandomness> {
         let mut bytes = Zeroizing::new([0; 32]);
         rand::fill(&mut *bytes).map_err(|_| NoRandomness)?;
@@ -48,13 +48,13 @@ impl NewId {
     }
 }
 
-/// The system has no random bytes to give.
+/// The system has no random bytes.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("the system gave no random bytes")]
 pub struct NoRandomness;
 
 impl RecordKey {
-    /// The key of a presented value; `None` when no id looks like it.
+    /// The key of a presented id; `None` when the value does not have the form of an id.
     pub fn parse(presented: &[u8]) -> Option<RecordKey> {
         let plausible = presented.len() == ID_LENGTH
             && presented
@@ -121,7 +121,7 @@ pub fn set(name: &str, value: &str, path: &str, secure: bool) -> Option<HeaderVa
     HeaderValue::from_str(&cookie.to_string()).ok()
 }
 
-/// A `Set-Cookie` value for what is to outlive the browser's windows; never for a session.
+/// A `Set-Cookie` value for a persistent cookie; never for a session.
 pub fn remember(name: &str, value: &str, age: Duration, secure: bool) -> Option<HeaderValue> {
     let seconds = i64::try_from(age.as_secs()).ok()?;
     let cookie = build(name, value, "/", secure)
@@ -130,7 +130,7 @@ pub fn remember(name: &str, value: &str, age: Duration, secure: bool) -> Option<
     HeaderValue::from_str(&cookie.to_string()).ok()
 }
 
-/// A `Set-Cookie` value that takes it away again; the attributes must be those it was set with.
+/// A `Set-Cookie` value that removes a cookie; the attributes must be those it was set with.
 pub fn clear(name: &str, path: &str, secure: bool) -> Option<HeaderValue> {
     let mut cookie = build(name, "", path, secure).build();
     cookie.make_removal();
@@ -147,7 +147,6 @@ fn build<'c>(
         .path(path)
         .http_only(true)
         .same_site(SameSite::Lax);
-    // `secure(false)` would be the same; said only where it is true so that nothing depends on the
-    // default.
+    // `secure(false)` would render the same line, so `secure` is called only when it is true.
     if secure { cookie.secure(true) } else { cookie }
 }

@@ -34,7 +34,7 @@ impl Deadlines {
         Deadlines::restore(now, idle, remaining)
     }
 
-    /// Deadlines with only so much time left.
+    /// Deadlines with the given time left.
     pub(crate) fn restore(now: Moment, idle: Duration, remaining: Remaining) -> Deadlines {
         let absolute_deadline = now.0.saturating_add(remaining.absolute);
         let idle_deadline = now.0.saturating_add(remaining.idle).min(absolute_deadline);
@@ -86,7 +86,7 @@ impl Deadlines {
         is_due
     }
 
-    /// Merges the milliseconds that Redis says are left: another replica may have used the record.
+    /// Merges the remaining milliseconds from Redis: another replica may have used the record.
     pub(crate) fn merge_stored(&self, now: Moment, idle: u64) {
         let deadline = now.0.saturating_add(idle).min(self.absolute_deadline);
         self.idle_deadline.fetch_max(deadline, Relaxed);
@@ -112,13 +112,13 @@ impl Deadlines {
         }
         let deadline = self.idle_deadline.load(Relaxed);
         let stored = self.stored_deadline.load(Relaxed);
-        // Used after a long pause: the other replicas believe that it is about to expire.
+        // Used after a long pause: on the other replicas the record is about to expire.
         let lags = deadline > stored.saturating_add(self.idle / 2);
         let has_paused = now.0 >= self.exchanged_at.load(Relaxed).saturating_add(interval);
         lags || (has_paused && (deadline > stored || deadline < now.0.saturating_add(2 * interval)))
     }
 
-    /// Whether there is use that Redis does not know of.
+    /// Whether there is use that is not written to Redis.
     pub(crate) fn is_ahead_of_store(&self) -> bool {
         self.idle_deadline.load(Relaxed) > self.stored_deadline.load(Relaxed)
     }

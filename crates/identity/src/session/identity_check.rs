@@ -83,7 +83,7 @@ impl IdentityCheck {
         self.attempted_at.store(now.0, Ordering::Relaxed);
     }
 
-    /// Whether the next check is due. True for one caller only, who must then run it. After a
+    /// Whether the next check is due. True for one caller only, which must then run it. After a
     /// failure the next check is due one interval later.
     pub fn is_due(&self, now: Moment, recheck: Duration) -> bool {
         let attempted = self.attempted_at.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl IdentityCheck {
         now.0 >= attempted.saturating_add(millis(recheck))
     }
 
-    /// Makes the next check due after `retry`, because this one gave no answer.
+    /// Makes the next check due after `retry`, because this one had no result.
     pub fn postpone(&self, now: Moment, recheck: Duration, retry: Duration) {
         let due = now.after(retry).0.saturating_sub(millis(recheck));
         self.attempted_at.store(due, Ordering::Relaxed);

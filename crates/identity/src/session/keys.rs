@@ -1,8 +1,8 @@
-//! Keys for what the browser carries for us: AEAD only, one derived key per purpose, the purpose
-//! also authenticated.
+//! Keys for state that browsers, Redis and the handoff file hold for us: AEAD, and HMAC for form
+//! tokens. One derived key per purpose, and the purpose is authenticated too.
 //!
-//! A ring seals with its first key and opens with all, and looks whether its file has changed, so
-//! keys rotate without anybody noticing.
+//! A ring seals with its first key and opens with all of them. [`KeyRing::renew`] loads a changed
+//! key file, so keys rotate without a restart.
 
 use std::{
     fs, io,
@@ -21,16 +21,16 @@ use zeroize::Zeroizing;
 /// Shortest secret a key file may hold, in bytes.
 pub const MIN_SECRET: usize = 32;
 
-/// What a sealed text is for; sealed for one purpose, it cannot be opened for another.
+/// The purpose of a sealed text. A text sealed for one purpose cannot be opened for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The `state` of a pending sign-in.
     State,
     /// The token of the sign-out form.
     SignOutForm,
-    /// Who is signed in, for another process.
+    /// Session records and tickets in Redis, and the handoff file.
     Sessions,
-    /// A form that came when the session was over.
+    /// A form that was submitted without a live session.
     ParkedForm,
 }
 
@@ -57,16 +57,16 @@ pub enum KeyError {
     /// Too short.
     #[error("a key is shorter than 32 bytes")]
     TooShort,
-    /// All bytes the same, or the example of the documentation.
+    /// Few different bytes, or ASCII text such as the sample in the documentation.
     #[error("a key is a sample or is guessable")]
     Guessable,
-    /// The system refused.
+    /// No random bytes, or an error of the cryptographic library.
     #[error("no key could be made")]
     System,
 }
 
-/// Something that was sealed could not be opened: forged, for another purpose, or sealed with a key
-/// that is gone.
+/// A sealed text could not be opened: it is forged, for another purpose, or sealed with a key that
+/// was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("what was sealed cannot be opened")]
 pub struct UnsealError;
@@ -84,20 +84,20 @@ pub enum RenewError {
 
 /// One or more keys; the first seals.
 pub struct KeyRing {
-    /// A random one is made when it is first used: for that the process gathers randomness, which
-    /// takes longer than all the rest of its start.
+    /// A random key is made at first use, because gathering randomness takes longer than the rest
+    /// of the start of the process.
     keys: OnceLock<ArcSwap<Vec<DerivedKeys>>>,
     file: Option<KeyFile>,
 }
 
 struct KeyFile {
     path: PathBuf,
-    /// Digest of what was read last.
+    /// Digest of the content that was read last.
     seen: Mutex<Vec<u8>>,
 }
 
 struct DerivedKeys {
-    /// Tells which key sealed a text; derived, so it says nothing about the key.
+    /// Identifies the key that sealed a text. It is derived, so it reveals nothing about the key.
     id: u8,
     state: RandomizedNonceKey,
     sessions: RandomizedNonceKey,
@@ -116,8 +116,8 @@ impl std::fmt::Debug for KeyRing {
 }
 
 impl KeyRing {
-    /// A random key that dies with the process; pending sign-ins die with it. Without randomness
-    /// there is none, and nothing is sealed.
+    /// A random key that exists only in this process; a restart invalidates pending sign-ins.
+    /// Without randomness there is no key, and nothing can be sealed.
     pub fn random() -> KeyRing {
         KeyRing {
             keys: OnceLock::new(),
@@ -132,10 +132,10 @@ impl KeyRing {
         }
     }
 
-    /// Gathers randomness and has the random key made, so that nobody waits for either later.
+    /// Gathers randomness and makes the random key, so that no request waits for either later.
     /// Blocks for some dozens of milliseconds.
     pub fn prepare(&self) {
-        // Who needs some and gets none says so.
+        // A failure is reported where random bytes are needed.
         let _ = rand::fill(&mut [0; 1]);
         self.ring();
     }
@@ -169,17 +169,16 @@ impl KeyRing {
         })
     }
 
-    /// Whether there is a file to look at.
+    /// Whether the keys come from a file, which may change.
     pub fn may_change(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Takes the keys of the file when it has changed; says whether it has. Keys that were taken
-    /// out open nothing any more.
+    /// Loads the keys of the file if it has changed. Returns whether they were replaced. Removed
+    /// keys no longer open anything.
     ///
     /// # Errors
-    /// When it cannot be used; the keys stay as they are. Of one and the same content that is said
-    /// once.
+    /// When the file cannot be used; the keys stay as they are. Reported once for the same content.
     pub fn renew(&self) -> Result<bool, RenewError> {
         let Some(file) = &self.file else {
             return Ok(false);
@@ -215,7 +214,7 @@ impl KeyRing {
                 if secret.len() < MIN_SECRET {
                     return Err(KeyError::TooShort);
                 }
-                // Fewer than eight different bytes in 32 is a pattern somebody typed.
+                // Few different bytes, or only ASCII, are a typed text and not random bytes.
                 let mut distinct = secret.clone();
                 distinct.sort_unstable();
                 distinct.dedup();
@@ -267,7 +266,7 @@ impl KeyRing {
         Err(UnsealError)
     }
 
-    /// A token that only we can make for this message; for forms that change something.
+    /// An HMAC of this message, for forms that change something.
     pub fn form_token(&self, message: &[u8]) -> String {
         let keys = self.ring().load();
         let Some(key) = keys.first() else {
@@ -289,8 +288,8 @@ impl KeyRing {
 }
 
 impl DerivedKeys {
-    /// The key that seals for a purpose. Of a form a tag is made, not a sealed text; its purpose is
-    /// authenticated all the same.
+    /// The key that seals for a purpose. `SignOutForm` is used for HMACs and not for sealing; the
+    /// purpose is authenticated, so its texts could not be mistaken for a `State`.
     fn for_purpose(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,

@@ -13,7 +13,7 @@ struct ResultLabels {
     result: &'static str,
 }
 
-/// Outcomes of a look-up that a warm request has.
+/// The frequent results of a look-up.
 const LOOKUPS: [&str; 3] = ["app", "sign_in", "none"];
 
 /// The metrics of sessions and of the store that replicas share.

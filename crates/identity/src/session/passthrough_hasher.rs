@@ -27,7 +27,8 @@ impl Hasher for FirstBytes {
         let mut first = [0; 8];
         let len = bytes.len().min(8);
         first[..len].copy_from_slice(&bytes[..len]);
-        // The array's length is hashed too, before its bytes: mixed in, it must not replace them.
+        // An array is hashed as its length and then its bytes. XOR, so that one call does not
+        // overwrite the other.
         self.0 ^= u64::from_le_bytes(first);
     }
 

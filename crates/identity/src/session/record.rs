@@ -147,8 +147,8 @@ impl SignIn {
         self.key
     }
 
-    /// When it started, by the wall clock in seconds. It tells the sign-in from a revoked one with
-    /// the same key.
+    /// When it started, by the wall clock in seconds. It distinguishes the sign-in from a revoked
+    /// one with the same key.
     pub(crate) fn started_at(&self) -> i64 {
         self.started_at
     }
@@ -262,7 +262,8 @@ impl SignIn {
         !self.revoked.swap(true, Ordering::AcqRel)
     }
 
-    /// Adds an app session to the list. Returns the key of the oldest one, if it has to make room.
+    /// Adds an app session to the list. Returns the key of the oldest one if there are too many;
+    /// the caller removes it.
     pub(crate) fn add_app_session(&self, session: &Arc<AppSession>) -> Option<RecordKey> {
         let mut list = self
             .app_sessions

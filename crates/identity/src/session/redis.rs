@@ -44,7 +44,7 @@ pub struct Redis {
     pub(super) revocations: Arc<RevocationPublisher>,
     pub(super) refresh_locks: RefreshLocks,
     pub(super) single_use: Arc<SingleUse>,
-    /// The revocations that this replica knows of.
+    /// Known revocations: those by this replica, and those announced by others.
     pub(super) log: Arc<RevocationLog>,
     pub(super) missing: Arc<MissingIds>,
 }

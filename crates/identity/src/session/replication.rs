@@ -3,7 +3,7 @@
 //! Sessions in memory need no round trip. Unknown session ids are loaded from Redis. New sessions
 //! are written to Redis before the browser gets its cookie. Revocations are published to the other
 //! replicas. While Redis is unavailable, sessions in memory stay valid, and clients with unknown
-//! ids are asked to come back, not to sign in. Without Redis all methods do nothing.
+//! ids get 503 and are not sent to sign in. Without Redis, sessions are in memory only.
 
 pub mod error;
 mod loader;
@@ -33,7 +33,7 @@ use refresh::{RefreshCoordinator, RefreshLockAttempt};
 use write_behind::{WriteBehind, WriteScope};
 use writer::SessionWriter;
 
-/// What the replicas share.
+/// The sessions that replicas share.
 pub struct Replication {
     store: Arc<SessionStore>,
     revoker: Arc<Revoker>,
@@ -64,7 +64,7 @@ impl Replication {
         }
     }
 
-    /// Whether there is a Redis at all.
+    /// Whether Redis is configured.
     pub fn is_enabled(&self) -> bool {
         self.shared.is_some()
     }
@@ -117,7 +117,7 @@ impl Replication {
     /// number. Those that cannot be looked up now are revoked later.
     ///
     /// # Errors
-    /// [`StoreUnavailable`] then; those in memory are revoked.
+    /// [`StoreUnavailable`] when some cannot be looked up now; those in memory are revoked.
     pub async fn revoke_by_provider(
         &self,
         subject: Option<&str>,
@@ -129,7 +129,7 @@ impl Replication {
         }
     }
 
-    /// Revokes a sign-in that may be known to other replicas only.
+    /// Revokes a sign-in that may not be in the memory of this replica.
     pub fn revoke_by_key(&self, key: RecordKey) {
         match (self.store.sign_in_by_key(&key), &self.shared) {
             (Some(sign_in), _) => self.store.revoke(&sign_in),

@@ -1,4 +1,4 @@
-//! Revocations that this replica knows of: its own, which wait to be published, and those of other
+//! Known revocations: those by this replica, which wait to be published, and those by other
 //! replicas, so that no late read restores a revoked session.
 
 use std::{
@@ -125,12 +125,12 @@ impl RevocationLog {
             .map_or(now, |revoked| now.max(revoked.saturating_add(1)))
     }
 
-    /// When a sign-in with this key was last revoked, as far as this replica knows.
+    /// When a sign-in with this key was last revoked, according to this log.
     pub(crate) fn sign_in_revoked_at(&self, key: &RecordKey) -> i64 {
         self.sign_ins.get(key).unwrap_or(i64::MIN)
     }
 
-    /// When all sessions of an app were last revoked, as far as this replica knows.
+    /// When all sessions of an app were last revoked, according to this log.
     pub(crate) fn app_revoked_at(&self, app: &AppId) -> i64 {
         self.apps.get(app).unwrap_or(i64::MIN)
     }

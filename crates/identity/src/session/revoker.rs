@@ -70,9 +70,9 @@ impl Revoker {
             (None, Some(subject)) => index.of_subject(subject),
             (None, None) => Vec::new(),
         };
-        // The provider does not know sign-ins that another system's token started. A person and a
-        // session must both match. A revoked sign-in is skipped, because each revocation is
-        // published to the other replicas.
+        // Sign-ins that another system's token started are unrelated to the provider's sessions. A
+        // person and a session must both match. A revoked sign-in is skipped, because each
+        // revocation is published to the other replicas.
         let is_meant = |sign_in: &&Arc<SignIn>| {
             let is_of_subject =
                 subject.is_none_or(|subject| *sign_in.principal().subject == *subject);

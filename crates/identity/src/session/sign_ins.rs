@@ -11,8 +11,8 @@ use super::{cookie::RecordKey, passthrough_hasher::KeyIsHash, record::SignIn};
 pub(super) struct SignIns(Cache<RecordKey, Arc<SignIn>, KeyIsHash>);
 
 impl SignIns {
-    /// An empty table for so many bytes; when it is full, the least recently used sign-in makes
-    /// room.
+    /// An empty table for so many bytes; when it is full, the least recently used sign-in is
+    /// evicted.
     pub(super) fn new(bytes: u64) -> SignIns {
         SignIns(
             Cache::builder()
@@ -55,8 +55,8 @@ impl SignIns {
             .map_or_else(|| new.clone(), |entry| entry.into_value())
     }
 
-    /// The sign-in of a key, made by `new` if there is none: once, for all tasks that ask at the
-    /// same time. Also returns whether this call made it.
+    /// The sign-in of a key, made by `new` if there is none: once, also for concurrent calls. Also
+    /// returns whether this call made it.
     pub(super) fn get_or_insert_with(
         &self,
         key: RecordKey,

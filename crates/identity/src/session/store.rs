@@ -1,8 +1,7 @@
 //! The memory store: bounded, shared by all threads; nothing in it waits.
 //!
-//! moka bounds the number of records (LRU, so that a new sign-in is never the one that is refused).
-//! It is given no time-to-idle, because every look-up would slide it: the deadlines are in the
-//! records.
+//! moka bounds the number of records (LRU, so that a new sign-in is never rejected). It has no
+//! time-to-idle, because every look-up would slide it: the deadlines are in the records.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +43,7 @@ pub struct SessionStore {
     clock: Clock,
     policy_changes: PolicyChanges,
     metrics: Arc<SessionMetrics>,
-    /// `None`: no other replica has to know of revocations.
+    /// `None`: there are no other replicas.
     revocations: Option<Arc<RevocationLog>>,
 }
 
@@ -228,7 +227,7 @@ impl SessionStore {
         sign_in
     }
 
-    /// Makes the session of one app at one origin; the oldest of the sign-in may have to make room.
+    /// Makes the session of one app at one origin; the oldest of the sign-in may be removed for it.
     /// `None` when the system has no random bytes.
     pub fn mint(
         &self,
@@ -297,7 +296,7 @@ impl SessionStore {
         self.revoke_local(sign_in);
     }
 
-    /// Revokes a sign-in without publishing that: another replica did, or it is known here only.
+    /// Revokes a sign-in without publishing that: another replica did, or no other replica has it.
     pub(super) fn revoke_local(&self, sign_in: &SignIn) {
         sign_in.revoke();
         self.sign_ins.remove(sign_in);
@@ -476,7 +475,7 @@ impl SessionStore {
         SignIn::new(key, principal, tokens, now, started_at, &self.settings)
     }
 
-    /// Indexes a sign-in by its person; the person's oldest one may have to make room.
+    /// Indexes a sign-in by its person; the person's oldest one may be revoked for it.
     fn index(&self, sign_in: &Arc<SignIn>) {
         if let Some(oldest) = self.by_subject.insert(sign_in, self.clock.now()) {
             self.revoke(&oldest);

@@ -30,11 +30,11 @@ pub struct Ticket {
     pub vhost: VirtualHost,
     /// The app that the person may open there.
     pub app: AppId,
-    /// Hash of the bind cookie of the browser that asked.
+    /// Hash of the bind cookie of the browser that may redeem it.
     pub bind: BindHash,
     /// The person's sign-in.
     pub sign_in: Arc<SignIn>,
-    /// The path and query at the origin that the browser asked for.
+    /// The path and query at the origin that the browser requested.
     pub target: String,
     /// When it was issued.
     pub issued_at: Moment,

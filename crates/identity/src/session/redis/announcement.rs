@@ -1,5 +1,6 @@
-//! Announcements between replicas. One may be lost, and everyone with access to Redis can publish
-//! one: it only hastens what a replica would find out anyway, and can at worst revoke a session.
+//! Announcements between replicas. One may be lost, and every client of Redis can publish one. An
+//! announcement only makes a change take effect sooner, and a forged one can at worst revoke a
+//! session.
 
 use crate::{model::app::AppId, session::cookie::RecordKey};
 

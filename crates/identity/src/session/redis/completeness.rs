@@ -1,7 +1,7 @@
 //! Whether Redis is complete, so that an absent record can be taken for missing.
 //!
 //! After Redis lost its data, the replicas store the sessions in their memory again. Until that is
-//! done, an absent record says nothing, and a client is asked to come back, not to sign in.
+//! done, an absent record may still be restored, so its client gets 503 and is not sent to sign in.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -29,8 +29,7 @@ pub(crate) struct StoreEpoch {
     clock: Clock,
     connected_at: Mutex<Moment>,
     has_connected: AtomicBool,
-    /// The connection was lost and is back: the other replicas must learn that Redis may be
-    /// incomplete.
+    /// The connection was lost and is back: Redis must be marked as incomplete for all replicas.
     must_mark: AtomicBool,
     /// The epoch that was found to be complete.
     complete: Mutex<Option<i64>>,

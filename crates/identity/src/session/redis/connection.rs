@@ -359,8 +359,8 @@ async fn read_events(
     }
 }
 
-/// Writes a test key. A server that takes no writes is a replica of another one, and an absent
-/// record there says nothing.
+/// Writes a test key. A server that rejects writes is a replica of another one, and a record may be
+/// absent although the primary has it.
 async fn test_write(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
     redis::cmd("SET")
         .arg(ALIVE)
@@ -371,7 +371,7 @@ async fn test_write(connection: &mut MultiplexedConnection) -> Result<(), RedisE
         .await
 }
 
-/// Whether a new connection may lead to a better server: this one takes no writes, or serves no
+/// Whether a new connection may lead to a better server: this one rejects writes, or serves no
 /// commands now.
 fn needs_reconnect(error: &RedisError) -> bool {
     use ServerErrorKind::{BusyLoading, ClusterDown, MasterDown, ReadOnly};

@@ -1,7 +1,7 @@
 //! Sign-ins and app sessions in Redis.
 //!
-//! Records are sealed. The key of a record is in the sealed text, so that no record can stand in
-//! for another: with write access to Redis one can sign people out, and sign nobody in.
+//! Records are sealed. The sealed text contains the key of the record, so a record is not valid
+//! under another key: with write access to Redis one can revoke sessions, but not forge one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -91,7 +91,7 @@ struct Loaded<T> {
     revoked_at: i64,
 }
 
-/// What a record is written with.
+/// The parameters of a write.
 struct NewRecord<'r, T> {
     kind: RecordKind,
     key: RecordKey,
@@ -296,7 +296,7 @@ impl Records {
         };
         let mut commands = redis::pipe();
         for (kind, key) in wanted {
-            // A tombstone counts too: there is certainly nothing more to find.
+            // A tombstone counts too: the record was revoked, so it is not missing.
             commands
                 .cmd("EXISTS")
                 .arg(names::record(*kind, *key))

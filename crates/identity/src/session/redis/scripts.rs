@@ -29,8 +29,8 @@ pub(super) struct Scripts {
     /// version; [`MISSING`] or [`REVOKED`] in place of the first.
     pub(super) touch: Script,
     /// Keys: record, tombstone. Arguments: time (s), how long the tombstone is kept (ms), whether
-    /// it was published before (1 or 0): then a record that started later is left alone. Returns
-    /// the time of the revocation, which is never before the start, whatever the clocks say.
+    /// it was published before (1 or 0): then a record that started later is kept. Returns the time
+    /// of the revocation, which is never before the start, even if the clocks differ.
     pub(super) revoke: Script,
     /// Key: the revocation of an app. Arguments: time (s), how long it is kept (ms).
     pub(super) revoke_app: Script,

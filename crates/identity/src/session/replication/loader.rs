@@ -100,8 +100,8 @@ impl SessionLoader {
         }
     }
 
-    /// Permission for so many look-ups. Clients behind a proxy that names none share an address, so
-    /// only the number of look-ups in flight bounds them.
+    /// Permits for so many look-ups. Clients behind a proxy that does not forward their addresses
+    /// share one, so they are bounded only by the number of look-ups in flight.
     fn attempts(
         &self,
         client: Client,

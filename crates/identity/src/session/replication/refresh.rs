@@ -1,4 +1,4 @@
-//! Lets one of all replicas refresh a sign-in at the provider.
+//! Refreshes of a sign-in at the provider, by one replica at a time.
 
 use std::sync::Arc;
 

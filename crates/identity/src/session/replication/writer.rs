@@ -15,7 +15,7 @@ use crate::session::{
     store::SessionStore,
 };
 
-/// Writes records to Redis, and applies to memory what Redis answers.
+/// Writes records to Redis, and applies the replies to memory.
 pub(crate) struct SessionWriter {
     store: Arc<SessionStore>,
     redis: Arc<Redis>,
@@ -114,7 +114,7 @@ impl SessionWriter {
         sign_in.is_stored() || sign_in.is_revoked()
     }
 
-    /// The same for an app session.
+    /// As [`SessionWriter::sync_sign_in`], for an app session.
     pub(super) async fn sync_app_session(&self, session: Arc<AppSession>) -> bool {
         if !session.deadlines().is_stored() {
             self.save_app_session(&session).await;

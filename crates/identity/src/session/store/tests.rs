@@ -64,70 +64,45 @@ fn find(
     )
 }
 
+/// The session at `grp` for the cookies of one app session and one sign-in.
+fn find_at_grp(sessions: &SessionStore, app: &NewId, sign_in: &NewId, now: Moment) -> Option<Live> {
+    find(sessions, &[app.as_str()], &[sign_in.as_str()], &grp(), now)
+}
+
 fn grp() -> AppId {
     AppId::new("grp").expect("an id")
+}
+
+/// An app session for `grp` on the site.
+fn mint(sessions: &SessionStore, owner: &Arc<SignIn>) -> NewId {
+    let minted = sessions.mint(owner, &grp(), &VirtualHost::Site);
+    minted.expect("a session").0
 }
 
 #[test]
 fn a_session_unused_for_thirty_minutes_is_gone_and_not_a_second_earlier() {
     let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &owner);
     manual_clock.advance(30 * MINUTE - Duration::from_secs(1));
-    assert!(
-        find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now()
-        )
-        .is_some()
-    );
+    assert!(find_at_grp(&sessions, &id, &owner_id, clock.now()).is_some());
     manual_clock.advance(Duration::from_secs(1));
-    assert!(
-        find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now()
-        )
-        .is_none()
-    );
+    assert!(find_at_grp(&sessions, &id, &owner_id, clock.now()).is_none());
 }
 
 #[test]
 fn a_session_in_constant_use_ends_at_its_lifetime() {
     let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &owner);
     for _ in 0..35 {
         manual_clock.advance(20 * MINUTE);
-        let live = find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now(),
-        )
-        .expect("in use");
+        let live = find_at_grp(&sessions, &id, &owner_id, clock.now()).expect("in use");
         sessions.touch(&live, clock.now());
     }
     manual_clock.advance(20 * MINUTE);
     assert!(
-        find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now()
-        )
-        .is_none(),
+        find_at_grp(&sessions, &id, &owner_id, clock.now()).is_none(),
         "12 h are over"
     );
 }
@@ -136,61 +111,26 @@ fn a_session_in_constant_use_ends_at_its_lifetime() {
 fn looking_is_not_using() {
     let (sessions, clock, manual_clock) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &owner);
     for _ in 0..3 {
         manual_clock.advance(10 * MINUTE);
-        let _ = find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now(),
-        );
+        let _ = find_at_grp(&sessions, &id, &owner_id, clock.now());
     }
-    assert!(
-        find(
-            &sessions,
-            &[id.as_str()],
-            &[owner_id.as_str()],
-            &grp(),
-            clock.now()
-        )
-        .is_none()
-    );
+    assert!(find_at_grp(&sessions, &id, &owner_id, clock.now()).is_none());
 }
 
 #[test]
 fn using_an_app_keeps_the_sign_in_alive_and_an_app_session_never_outlives_it() {
     let (sessions, clock, manual_clock) = store();
     let (sign_in_id, owner) = sign_in(&sessions, "alice");
-    let (id, _) = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &owner);
     manual_clock.advance(20 * MINUTE);
-    let live = find(
-        &sessions,
-        &[id.as_str()],
-        &[sign_in_id.as_str()],
-        &grp(),
-        clock.now(),
-    )
-    .expect("live");
+    let live = find_at_grp(&sessions, &id, &sign_in_id, clock.now()).expect("live");
     sessions.touch(&live, clock.now());
     manual_clock.advance(20 * MINUTE);
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_some());
     sessions.revoke(&owner);
-    assert!(
-        find(
-            &sessions,
-            &[id.as_str()],
-            &[sign_in_id.as_str()],
-            &grp(),
-            clock.now()
-        )
-        .is_none()
-    );
+    assert!(find_at_grp(&sessions, &id, &sign_in_id, clock.now()).is_none());
     assert!(find(&sessions, &[], &[sign_in_id.as_str()], &grp(), clock.now()).is_none());
 }
 
@@ -199,19 +139,17 @@ fn a_session_counts_for_its_own_app_and_its_own_sign_in_only() {
     let (sessions, clock, _hands) = store();
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (bob_id, _bob) = sign_in(&sessions, "bob");
-    let (id, _) = sessions
-        .mint(&alice, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &alice);
     let now = clock.now();
     let other = AppId::new("grp2").expect("an id");
     assert!(find(&sessions, &[id.as_str()], &[], &other, now).is_none());
-    let with_sign_in = find(&sessions, &[id.as_str()], &[alice_id.as_str()], &grp(), now);
+    let with_sign_in = find_at_grp(&sessions, &id, &alice_id, now);
     assert!(matches!(with_sign_in, Some(Live::App(_))));
     assert!(
         find(&sessions, &[id.as_str()], &[], &grp(), now).is_none(),
         "planted from a sibling host"
     );
-    let found = find(&sessions, &[id.as_str()], &[bob_id.as_str()], &grp(), now).expect("bob");
+    let found = find_at_grp(&sessions, &id, &bob_id, now).expect("bob");
     assert!(matches!(found, Live::SignIn(person) if &*person.principal().subject == "bob"));
     assert!(find(&sessions, &[id.as_str()], &["nonsense"], &grp(), now).is_none());
 }
@@ -246,9 +184,7 @@ fn on_a_host_of_its_own_and_after_a_token_an_app_session_needs_no_other_cookie()
     };
     let by_token =
         sessions.begin_for_token(RecordKey::from_token("v2/token"), person("bob"), tokens);
-    let (id, _) = sessions
-        .mint(&by_token, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &by_token);
     assert!(find(&sessions, &[id.as_str()], &[], &grp(), now).is_some());
 }
 
@@ -257,9 +193,7 @@ fn planted_app_cookies_neither_hide_the_real_one_nor_count() {
     let (sessions, clock, _hands) = store();
     let (alice_id, alice) = sign_in(&sessions, "alice");
     let (_, mallory) = sign_in(&sessions, "mallory");
-    let (id, _) = sessions
-        .mint(&alice, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let id = mint(&sessions, &alice);
     let planted: Vec<_> = (0..30)
         .filter_map(|_| sessions.mint(&mallory, &grp(), &VirtualHost::Site))
         .map(|(id, _)| id)
@@ -305,9 +239,7 @@ fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
         None,
     );
     let (_, first) = sign_in(&sessions, "alice");
-    let (app_cookie, _) = sessions
-        .mint(&first, &grp(), &VirtualHost::Site)
-        .expect("a session");
+    let app_cookie = mint(&sessions, &first);
     for n in 0..50 {
         let _ = sign_in(&sessions, &format!("bob-{n}"));
     }
@@ -333,10 +265,7 @@ fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
 fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     let (sessions, _, _hands) = store();
     let (owner_id, owner) = sign_in(&sessions, "alice");
-    let first = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session")
-        .0;
+    let first = mint(&sessions, &owner);
     for _ in 0..1000 {
         assert!(
             sessions.mint(&owner, &grp(), &VirtualHost::Site).is_some(),
@@ -347,13 +276,10 @@ fn a_client_that_keeps_no_cookie_cannot_fill_the_store() {
     for n in 0..1000 {
         let _ = sessions.mint(&owner, &other, &VirtualHost::Port(n));
     }
-    let last = sessions
-        .mint(&owner, &grp(), &VirtualHost::Site)
-        .expect("a session")
-        .0;
+    let last = mint(&sessions, &owner);
     assert_eq!(sessions.count(), 1 + 256);
     let now = sessions.clock.now();
-    let found = |id: &NewId| find(&sessions, &[id.as_str()], &[owner_id.as_str()], &grp(), now);
+    let found = |id: &NewId| find_at_grp(&sessions, id, &owner_id, now);
     assert!(matches!(found(&first), Some(Live::SignIn(_))));
     assert!(matches!(found(&last), Some(Live::App(_))));
 }
