@@ -1,4 +1,4 @@
-{{- /* What would start and not work. The rest is left to `ludgate config check`. */}}
+{{- /* Values with which Ludgate would start but not work. `ludgate config check` checks all other values. */}}
 {{- define "ludgate.check" -}}
 {{- with .Values }}
 {{- if not .image.repository }}
@@ -11,25 +11,25 @@
 {{- fail "config.clientID is needed beside config.issuer, or a config.existingSecret with the key client-id" }}
 {{- end }}
 {{- if and (not .config.issuer) (or .config.clientID .config.clientSecret .config.existingSecret) }}
-{{- fail "config.issuer is needed: without it nobody can sign in, and the client is of no use" }}
+{{- fail "config.issuer is needed: without it users cannot sign in, and the client has no effect" }}
 {{- end }}
 {{- if and .config.clientSecret .config.existingSecret }}
-{{- fail "config.clientSecret and config.existingSecret: one of them, not both" }}
+{{- fail "config.clientSecret and config.existingSecret: set one of them, not both" }}
 {{- end }}
 {{- if and .config.namespace .config.namespaces }}
-{{- fail "config.namespace and config.namespaces: one of them, not both" }}
+{{- fail "config.namespace and config.namespaces: set one of them, not both" }}
 {{- end }}
 {{- if and .config.logs (not .config.kubernetes) }}
 {{- fail "config.logs needs config.kubernetes: logs are those of the pods of apps" }}
 {{- end }}
 {{- if and (or .autoscaling.enabled (gt (int .replicaCount) 1)) (not .config.sessionStoreSecret) (not .allowSeparateSessions) }}
-{{- fail "more than one replica, or autoscaling, needs config.sessionStoreSecret: sessions are kept in memory, and a pod does not know those of another; see values.yaml" }}
+{{- fail "more than one replica, or autoscaling, needs config.sessionStoreSecret: otherwise sessions are kept in memory, and pods do not share them; see values.yaml" }}
 {{- end }}
 {{- if and .config.sessionStoreSecret (not .config.sessionKeysSecret) }}
-{{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must be able to open what another has sealed" }}
+{{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must decrypt records that another pod has sealed" }}
 {{- end }}
 {{- if and .metrics.serviceMonitor.enabled .networkPolicy.enabled (not .networkPolicy.adminFrom) }}
-{{- fail "metrics.serviceMonitor needs a peer in networkPolicy.adminFrom: as it is, nobody reaches the admin port" }}
+{{- fail "metrics.serviceMonitor needs a peer in networkPolicy.adminFrom: without one, Prometheus cannot reach the admin port" }}
 {{- end }}
 {{- if and .gatewayApi.enabled (not .gatewayApi.gatewayRef.name) }}
 {{- fail "gatewayApi.gatewayRef.name is needed: the Gateway that the route belongs to" }}

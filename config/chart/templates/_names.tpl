@@ -12,7 +12,7 @@
 {{- end }}
 {{- end }}
 
-{{- /* The gateway's pods are known by these. The usual name is not one of them, because podLabels may change it. */}}
+{{- /* Labels that select the gateway's pods. app.kubernetes.io/name is not one of them, because podLabels may change it. */}}
 {{- define "ludgate.selector" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: ludgate-gateway
@@ -43,14 +43,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
-{{- /* The hosts people use, as a JSON list. */}}
+{{- /* The public hosts, as a JSON list. */}}
 {{- define "ludgate.hosts" -}}
 {{- $hosts := list (urlParse .Values.config.site.url).hostname }}
 {{- with .Values.config.appsDomain }}{{ $hosts = append $hosts (printf "*.%s" .) }}{{ end }}
 {{- toJson $hosts }}
 {{- end }}
 
-{{- /* The name of the Secret with the client's secret; nothing for a public client. */}}
+{{- /* The name of the Secret with the client's secret; empty for a public client. */}}
 {{- define "ludgate.clientSecret" -}}
 {{- if .Values.config.existingSecret }}{{ .Values.config.existingSecret }}
 {{- else if .Values.config.clientSecret }}{{ include "ludgate.fullname" . }}
