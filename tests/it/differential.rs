@@ -303,7 +303,7 @@ impl App {
         }
     }
 
-    fn take(&self, number: u64) -> Vec<Message> {
+    fn remove(&self, number: u64) -> Vec<Message> {
         self.seen
             .lock()
             .expect("no panic")
@@ -369,7 +369,7 @@ async fn over_http1(
         .answer()
         .await
         .unwrap_or_else(|| panic!("case {number}: no answer"));
-    let seen = app.take(number);
+    let seen = app.remove(number);
     let [first, second] = &seen[..] else {
         panic!("case {number}: {} requests, {got:?}", seen.len())
     };
@@ -419,7 +419,7 @@ async fn over_http2(
                 .expect("a request"),
         )
         .await;
-    let seen = app.take(number);
+    let seen = app.remove(number);
     let [first, second] = &seen[..] else {
         panic!("case {number}: {} requests, {got:?}", seen.len())
     };

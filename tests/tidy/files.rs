@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Built, not written; packages of npm are skipped wherever they are.
-const BUILT_FOLDERS: [&str; 3] = [".git", "target", "fuzz/target"];
+/// Folders that are built or downloaded, skipped wherever they are.
+const SKIPPED_FOLDERS: [&str; 3] = [".git", "node_modules", "target"];
 
 /// One text of the project, its path relative to the root.
 pub(crate) struct File {
@@ -37,9 +37,7 @@ pub(crate) fn everything_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let path = folder.join(entry.file_name());
         // Links are not followed: what they point to is judged where it lives, if it is ours.
         if entry.file_type()?.is_dir() {
-            if path.ends_with("node_modules")
-                || BUILT_FOLDERS.iter().any(|built| path == Path::new(built))
-            {
+            if SKIPPED_FOLDERS.iter().any(|name| path.ends_with(name)) {
                 continue;
             }
             found.extend(everything_below(&path)?);

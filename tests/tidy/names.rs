@@ -28,7 +28,7 @@ fn no_two_public_types_share_a_name() {
 
 #[test]
 fn no_function_has_a_vague_verb_for_a_name() {
-    let files = rust_files(&["src", "crates"]).expect("readable sources");
+    let files = rust_files(&["src", "crates", "tests", "benches"]).expect("readable sources");
     complain_except(
         "functions have names that say nothing; use new, from, parse, load, publish, ..",
         VAGUE_FUNCTIONS,

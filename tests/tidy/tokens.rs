@@ -3,25 +3,59 @@
 /// The code as words, `::`, and every other visible character by itself, each with its line.
 /// Comments and literals are left out.
 pub(crate) fn tokens_of(source: &str) -> Vec<(usize, &str)> {
-    let (mut tokens, mut line, mut rest) = (Vec::new(), 1, source);
+    let code = pieces(source)
+        .into_iter()
+        .filter(|piece| piece.kind == Kind::Code);
+    code.map(|piece| (piece.line, piece.text)).collect()
+}
+
+/// Every `//` comment, also those of documentation, with its line.
+pub(crate) fn line_comments(source: &str) -> Vec<(usize, &str)> {
+    let comments = pieces(source)
+        .into_iter()
+        .filter(|piece| piece.kind == Kind::NotCode && piece.text.starts_with("//"));
+    comments.map(|piece| (piece.line, piece.text)).collect()
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Code,
+    /// A comment or literal.
+    NotCode,
+    Space,
+}
+
+struct Piece<'a> {
+    kind: Kind,
+    line: usize,
+    text: &'a str,
+}
+
+/// The whole source.
+fn pieces(source: &str) -> Vec<Piece<'_>> {
+    let (mut pieces, mut line, mut rest) = (Vec::new(), 1, source);
     while let Some(first) = rest.chars().next() {
-        let skipped = not_code(rest).or(first.is_whitespace().then(|| first.len_utf8()));
-        let length = skipped.unwrap_or_else(|| {
-            match rest.find(|c: char| !c.is_alphanumeric() && c != '_') {
-                _ if rest.starts_with("::") => 2,
-                Some(0) => first.len_utf8(),
-                Some(end) => end,
-                None => rest.len(),
-            }
-        });
+        let (kind, length) = match not_code(rest) {
+            Some(length) => (Kind::NotCode, length),
+            None if first.is_whitespace() => (Kind::Space, first.len_utf8()),
+            None => (Kind::Code, code(rest, first)),
+        };
         let (text, after) = rest.split_at(length);
-        if skipped.is_none() {
-            tokens.push((line, text));
-        }
+        pieces.push(Piece { kind, line, text });
         line += text.matches('\n').count();
         rest = after;
     }
-    tokens
+    pieces
+}
+
+/// The length of the word or sign that the text begins with.
+fn code(text: &str, first: char) -> usize {
+    match text.find(|c: char| !c.is_alphanumeric() && c != '_') {
+        _ if text.starts_with("::") => 2,
+        Some(0) => first.len_utf8(),
+        Some(end) => end,
+        None => text.len(),
+    }
 }
 
 /// The same without modules that are called `tests`.
@@ -126,5 +160,11 @@ mod tests {
             .map(|(_, text)| *text)
             .collect();
         assert_eq!(text, "fna(){{}}fnc(){}");
+    }
+
+    #[test]
+    fn comments_are_found_behind_code_and_not_in_literals() {
+        let source = "//! a\nf(\"// b\"); // c\n/* // d */\n";
+        assert_eq!(line_comments(source), [(1, "//! a"), (2, "// c")]);
     }
 }

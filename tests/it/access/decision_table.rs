@@ -161,7 +161,7 @@ fn caller(who: Who) -> Caller {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explained_alike() {
     let world = World::with("", |settings| {
-        // What no file can say: an access value that nobody understands.
+        // An unknown access value, which no configuration file can contain.
         let mut unknown = settings.apps[1].clone();
         unknown.id = ludgate::model::app::AppId::new("unk").expect("an id");
         unknown.access = Access::parse("primehub");
@@ -199,7 +199,7 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
                     people.credentials(who)
                 );
                 let before = world.reached();
-                let answer = ask(&world, &format!("{lines}\r\n"), method).await;
+                let answer = exchange(&world, &format!("{lines}\r\n"), method).await;
                 let got = (answer.status(), world.reached() > before);
                 let wanted = expected(app, may, who, how, method);
                 let explained = explain(&parts(&lines), caller(who), &snapshot, |arrival| {
@@ -229,7 +229,7 @@ async fn every_cell_of_access_caller_class_and_method_is_as_written_and_explaine
     world.check_oracles().await;
 }
 
-async fn ask(world: &World, request: &str, method: &str) -> Message {
+async fn exchange(world: &World, request: &str, method: &str) -> Message {
     let mut raw = Raw::connect(world.running.address).await;
     raw.send(request).await;
     raw.reader

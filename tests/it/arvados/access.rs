@@ -19,7 +19,7 @@ async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_b
             (Some(&cluster.bob), 404),
             (None, 401),
         ] {
-            let answer = cluster.ask("GET", &url, who).await;
+            let answer = cluster.request("GET", &url, who).await;
             assert_eq!(
                 answer.status(),
                 status,
@@ -29,7 +29,7 @@ async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_b
         }
     }
     assert_eq!(cluster.app.count(), 2, "O5");
-    // Somebody who may read the record is told why not.
+    // A user who may read the record learns the reason of the refusal.
     cluster
         .arvados
         .allow_reading(&container.uuid, &cluster.bob.uuid);
@@ -38,7 +38,7 @@ async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_b
         .manual_clock
         .advance(std::time::Duration::from_secs(10));
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");
-    let answer = cluster.ask("GET", &url, Some(&cluster.bob)).await;
+    let answer = cluster.request("GET", &url, Some(&cluster.bob)).await;
     assert_eq!(
         (answer.status(), answer.json()["reason"].as_str()),
         (403, Some("not_owner"))
@@ -95,7 +95,7 @@ async fn the_container_s_rule_holds_by_whichever_name_it_is_reached() {
             (None, 401),
         ] {
             assert_eq!(
-                cluster.ask("GET", &url, who).await.status(),
+                cluster.request("GET", &url, who).await.status(),
                 status,
                 "{label}"
             );
@@ -113,7 +113,7 @@ async fn the_container_s_rule_holds_by_whichever_name_it_is_reached() {
     }
     assert_eq!(
         cluster
-            .ask("GET", &cluster.url("page", "/x"), None)
+            .request("GET", &cluster.url("page", "/x"), None)
             .await
             .status(),
         200
@@ -126,14 +126,14 @@ async fn the_container_s_rule_holds_by_whichever_name_it_is_reached() {
     );
     assert_eq!(
         cluster
-            .ask("GET", &alone, Some(&cluster.alice))
+            .request("GET", &alone, Some(&cluster.alice))
             .await
             .status(),
         404
     );
     assert_eq!(
         cluster
-            .ask("GET", &with_port, Some(&cluster.alice))
+            .request("GET", &with_port, Some(&cluster.alice))
             .await
             .status(),
         200
@@ -141,7 +141,7 @@ async fn the_container_s_rule_holds_by_whichever_name_it_is_reached() {
     for label in [&container.uuid, &container.request_uuids[0]] {
         assert_eq!(
             cluster
-                .ask("GET", &cluster.url(label, "/x"), None)
+                .request("GET", &cluster.url(label, "/x"), None)
                 .await
                 .status(),
             200,
@@ -162,11 +162,13 @@ async fn a_name_never_shadows_an_app_nor_a_uuid_and_of_two_equal_names_neither_l
         .add_link(&format!("{}-80", other.uuid), &container.uuid, 8080);
     cluster.arvados.add_link("twice", &container.uuid, 80);
     cluster.arvados.add_link("twice", &other.uuid, 80);
-    let answer = cluster.ask("GET", &cluster.url("pub", "/x"), None).await;
+    let answer = cluster
+        .request("GET", &cluster.url("pub", "/x"), None)
+        .await;
     assert_eq!(answer.text(), "pub /x", "the app of the file");
     assert_eq!(
         cluster
-            .ask(
+            .request(
                 "GET",
                 &cluster.url(format!("{}-80", other.uuid), "/x"),
                 None
@@ -177,7 +179,7 @@ async fn a_name_never_shadows_an_app_nor_a_uuid_and_of_two_equal_names_neither_l
     );
     assert_eq!(
         cluster
-            .ask("GET", &cluster.url("twice", "/x"), None)
+            .request("GET", &cluster.url("twice", "/x"), None)
             .await
             .status(),
         404
@@ -199,7 +201,7 @@ async fn a_container_of_two_submitters_is_for_admins_alone() {
     ] {
         assert_eq!(
             cluster
-                .ask("GET", &at(&shared.uuid), Some(who))
+                .request("GET", &at(&shared.uuid), Some(who))
                 .await
                 .status(),
             status
@@ -208,7 +210,7 @@ async fn a_container_of_two_submitters_is_for_admins_alone() {
     for request in &shared.request_uuids {
         assert_eq!(
             cluster
-                .ask("GET", &at(request), Some(&cluster.alice))
+                .request("GET", &at(request), Some(&cluster.alice))
                 .await
                 .status(),
             403
@@ -216,7 +218,7 @@ async fn a_container_of_two_submitters_is_for_admins_alone() {
     }
     assert_eq!(
         cluster
-            .ask("GET", &at(&twice.uuid), Some(&cluster.alice))
+            .request("GET", &at(&twice.uuid), Some(&cluster.alice))
             .await
             .status(),
         200
@@ -240,7 +242,7 @@ async fn what_has_not_started_is_503_and_what_has_ended_is_410_for_those_who_may
             .world
             .manual_clock
             .advance(std::time::Duration::from_secs(61));
-        let answer = cluster.ask("GET", &url, Some(&cluster.alice)).await;
+        let answer = cluster.request("GET", &url, Some(&cluster.alice)).await;
         assert_eq!(answer.status(), status, "{state}");
         assert_eq!(
             answer.header("retry-after").is_some(),
@@ -249,12 +251,15 @@ async fn what_has_not_started_is_503_and_what_has_ended_is_410_for_those_who_may
         );
         // Who may not is not told the state.
         assert_eq!(
-            cluster.ask("GET", &url, Some(&cluster.bob)).await.status(),
+            cluster
+                .request("GET", &url, Some(&cluster.bob))
+                .await
+                .status(),
             404,
             "{state}"
         );
         assert_eq!(
-            cluster.ask("GET", &url, None).await.status(),
+            cluster.request("GET", &url, None).await.status(),
             401,
             "{state}"
         );
@@ -277,7 +282,7 @@ async fn a_port_where_nothing_listens_is_502() {
         .publishing(&[&cluster.alice], json!({"9999": {"access": "public"}}))
         .await;
     let answer = cluster
-        .ask(
+        .request(
             "GET",
             &cluster.url(format!("{}-9999", container.uuid), "/x"),
             None,
@@ -300,7 +305,7 @@ async fn every_method_is_judged_alike_and_arrives_as_it_was_sent() {
         let before = cluster.app.count();
         for (who, status) in [(None, 401), (Some(&cluster.bob), 404)] {
             assert_eq!(
-                cluster.ask(method, &url, who).await.status(),
+                cluster.request(method, &url, who).await.status(),
                 status,
                 "{method}"
             );
@@ -308,7 +313,7 @@ async fn every_method_is_judged_alike_and_arrives_as_it_was_sent() {
         assert_eq!(cluster.app.count(), before, "O5: {method}");
         assert_eq!(
             cluster
-                .ask(method, &url, Some(&cluster.alice))
+                .request(method, &url, Some(&cluster.alice))
                 .await
                 .status(),
             200,

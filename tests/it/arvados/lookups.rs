@@ -88,12 +88,12 @@ async fn guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let known = cluster.url(format!("{}-80", container.uuid), "/x");
-    assert_eq!(cluster.ask("GET", &known, None).await.status(), 200);
+    assert_eq!(cluster.request("GET", &known, None).await.status(), 200);
     let before = cluster.calls();
     let mut found = 0;
     for n in 0..1000 {
         let guess = cluster.url(format!("zzzzz-dz642-{n:015}-80"), "/x");
-        match cluster.ask("GET", &guess, None).await.status() {
+        match cluster.request("GET", &guess, None).await.status() {
             404 => found += 1,
             status => assert_eq!(status, 503, "neither there nor not there"),
         }
@@ -104,7 +104,7 @@ async fn guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
         "{} calls",
         cluster.calls() - before
     );
-    assert_eq!(cluster.ask("GET", &known, None).await.status(), 200);
+    assert_eq!(cluster.request("GET", &known, None).await.status(), 200);
     // The same wrong address again and again costs one look-up in five seconds.
     cluster.world.manual_clock.advance(60 * SECOND);
     let wrong = cluster.url("zzzzz-dz642-zzzzzzzzzzzzzzz-80", "/x");
@@ -112,7 +112,7 @@ async fn guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
         .arvados
         .calls_to("/arvados/v1/containers/zzzzz-dz642-zzzzzzzzzzzzzzz");
     for _ in 0..20 {
-        assert_eq!(cluster.ask("GET", &wrong, None).await.status(), 404);
+        assert_eq!(cluster.request("GET", &wrong, None).await.status(), 404);
     }
     assert_eq!(
         cluster
@@ -129,7 +129,7 @@ async fn guessing_costs_a_handful_of_look_ups_and_a_known_container_goes_on() {
     ] {
         assert_eq!(
             cluster
-                .ask("GET", &cluster.url(label, "/x"), None)
+                .request("GET", &cluster.url(label, "/x"), None)
                 .await
                 .status(),
             404,
@@ -144,14 +144,14 @@ async fn a_changed_record_counts_within_seconds() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", container.uuid), "/x");
-    assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
+    assert_eq!(cluster.request("GET", &url, None).await.status(), 200);
     cluster.arvados.set_published(
         &container.uuid,
         serde_json::json!({"80": {"access": "private"}}),
     );
     cluster.world.manual_clock.advance(5 * SECOND);
     // The first one after five seconds has the record read again; those behind it find the new one.
-    let closed = async { while cluster.ask("GET", &url, None).await.status() != 401 {} };
+    let closed = async { while cluster.request("GET", &url, None).await.status() != 401 {} };
     tokio::time::timeout(PATIENCE, closed)
         .await
         .expect("closed");
@@ -195,13 +195,18 @@ async fn while_the_api_is_away_what_is_known_goes_on_and_what_is_not_is_503() {
             );
         }
         for other in [format!("{}-80", unknown.uuid), "a-name".to_owned()] {
-            let answer = cluster.ask("GET", &cluster.url(&other, "/x"), None).await;
+            let answer = cluster
+                .request("GET", &cluster.url(&other, "/x"), None)
+                .await;
             assert_eq!(answer.status(), 503, "{fault:?} {other}");
             assert!(answer.header("retry-after").is_some());
         }
-        // A token that was never seen cannot be checked, and nobody is let in on a guess.
+        // A token that was never verified cannot be checked now: the request is refused.
         assert_eq!(
-            cluster.ask("GET", &url, Some(&cluster.bob)).await.status(),
+            cluster
+                .request("GET", &url, Some(&cluster.bob))
+                .await
+                .status(),
             503,
             "{fault:?}"
         );
@@ -213,7 +218,7 @@ async fn while_the_api_is_away_what_is_known_goes_on_and_what_is_not_is_503() {
         cluster.arvados.fail(None);
         cluster.world.manual_clock.advance(5 * SECOND);
         let found = cluster
-            .ask(
+            .request(
                 "GET",
                 &cluster.url(format!("{}-80", unknown.uuid), "/x"),
                 None,
@@ -229,9 +234,9 @@ async fn an_api_that_hangs_holds_up_nobody_who_is_known() {
     let cluster = Cluster::start().await;
     let known = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", known.uuid), "/x");
-    assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
+    assert_eq!(cluster.request("GET", &url, None).await.status(), 200);
     cluster.arvados.fail(Some(Fault::Hang));
-    // Somebody waits for what nobody knows ...
+    // A request for an unknown container waits for the API.
     let waiting = {
         let (address, port) = (
             cluster.world.running.address,
@@ -244,10 +249,10 @@ async fn an_api_that_hangs_holds_up_nobody_who_is_known() {
                 .status()
         })
     };
-    // ... and the others do not notice, nor does a record that is read again meanwhile.
+    // Requests for known containers do not wait, also while their records are read again.
     cluster.world.manual_clock.advance(30 * SECOND);
     for _ in 0..10 {
-        assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
+        assert_eq!(cluster.request("GET", &url, None).await.status(), 200);
     }
     assert!(!waiting.is_finished());
     assert_eq!(
@@ -294,7 +299,7 @@ async fn a_tab_that_polls_a_dead_name_takes_nobody_s_look_ups_away() {
     let cluster = Cluster::start().await;
     let dead = cluster.url("dead-name", "/x");
     for _ in 0..200 {
-        assert_eq!(cluster.ask("GET", &dead, None).await.status(), 404);
+        assert_eq!(cluster.request("GET", &dead, None).await.status(), 404);
         cluster
             .world
             .manual_clock
@@ -302,7 +307,7 @@ async fn a_tab_that_polls_a_dead_name_takes_nobody_s_look_ups_away() {
     }
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", container.uuid), "/x");
-    assert_eq!(cluster.ask("GET", &url, None).await.status(), 200);
+    assert_eq!(cluster.request("GET", &url, None).await.status(), 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,7 +319,7 @@ async fn two_threads_keep_connections_of_their_own_and_give_up_those_of_a_change
         let (cluster, url) = (&cluster, &url);
         async move {
             for _ in 0..count {
-                assert_eq!(cluster.ask("GET", url, None).await.status(), 200);
+                assert_eq!(cluster.request("GET", url, None).await.status(), 200);
             }
         }
     };

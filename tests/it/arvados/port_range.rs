@@ -64,7 +64,7 @@ async fn a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
         (None, 401),
     ] {
         assert_eq!(
-            cluster.ask("GET", &at(20002, "/x"), who).await.status(),
+            cluster.request("GET", &at(20002, "/x"), who).await.status(),
             status
         );
     }
@@ -72,21 +72,21 @@ async fn a_port_leads_to_the_container_that_the_catalogue_maps_it_to() {
     let by_uuid = cluster.url(format!("{}-80", private.uuid), "/x");
     assert_eq!(
         cluster
-            .ask("GET", &by_uuid, Some(&cluster.alice))
+            .request("GET", &by_uuid, Some(&cluster.alice))
             .await
             .status(),
         200
     );
     for (port, status) in [(20003, 410), (20009, 410), (19999, 400), (20010, 400)] {
         assert_eq!(
-            cluster.ask("GET", &at(port, "/x"), None).await.status(),
+            cluster.request("GET", &at(port, "/x"), None).await.status(),
             status,
             "{port}"
         );
     }
     assert_eq!(
         cluster
-            .ask("GET", "http://127.0.0.2/x", None)
+            .request("GET", "http://127.0.0.2/x", None)
             .await
             .status(),
         400
@@ -395,7 +395,7 @@ fn the_range_has_a_host_of_its_own_or_it_is_refused() {
         );
     }
     let nowhere = parse("url = \"https://hub.example.com\"", "").expect_err("refused");
-    assert!(nowhere.contains("nobody could reach"), "{nowhere}");
+    assert!(nowhere.contains("has containers without an address"), "{nowhere}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use self::clients::{ask, cluster, get, list, published, running, uuids};
+use self::clients::{cluster, get, list, published, request, running, uuids};
 use crate::support::arvados::{ELSEWHERE, Fault};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,7 +87,9 @@ async fn a_token_works_in_both_forms_and_schemes_until_it_is_revoked() {
         format!("Bearer {}", alice.token_v2),
         format!("OAuth2 {}", alice.token_v2),
     ] {
-        let answer = ask(&arvados, "GET", me, &good).await.expect("an answer");
+        let answer = request(&arvados, "GET", me, &good)
+            .await
+            .expect("an answer");
         assert_eq!(
             (answer.status(), &answer.json()["uuid"]),
             (200, &json!(alice.uuid)),
@@ -103,7 +105,7 @@ async fn a_token_works_in_both_forms_and_schemes_until_it_is_revoked() {
         format!("Bearer v2//{}", alice.token_v1),
         format!("Bearer {}x", alice.token_v1),
     ] {
-        let answer = ask(&arvados, "GET", me, &bad).await.expect("an answer");
+        let answer = request(&arvados, "GET", me, &bad).await.expect("an answer");
         assert_eq!(answer.status(), 401, "{bad}");
         let (error, id) = (answer.json(), answer.header("x-request-id").expect("an id"));
         assert_eq!(error["errors"], json!([format!("Not logged in ({id})")]));
@@ -159,8 +161,8 @@ async fn a_record_is_shown_to_its_submitter_its_readers_and_administrators() {
         arvados.add_user("boss", true),
     );
     let record = format!("containers/{}", container.uuid);
-    let request = format!("container_requests/{}", container.request_uuids[0]);
-    for path in [&record, &request] {
+    let request_path = format!("container_requests/{}", container.request_uuids[0]);
+    for path in [&record, &request_path] {
         for (token, status) in [
             (&alice.token_v2, 200),
             (&boss.token_v1, 200),
@@ -185,7 +187,10 @@ async fn a_record_is_shown_to_its_submitter_its_readers_and_administrators() {
     );
     arvados.allow_reading(&container.uuid, &bob.uuid);
     assert_eq!(get(&arvados, &record, &bob.token_v2).await.status(), 200);
-    assert_eq!(get(&arvados, &request, &bob.token_v2).await.status(), 200);
+    assert_eq!(
+        get(&arvados, &request_path, &bob.token_v2).await.status(),
+        200
+    );
     arvados.set_active(&bob.uuid, false);
     assert_eq!(get(&arvados, &record, &bob.token_v2).await.status(), 404);
     let own = get(&arvados, "users/current", &bob.token_v2).await.json();
@@ -204,7 +209,7 @@ async fn a_record_is_shown_to_its_submitter_its_readers_and_administrators() {
         ("PUT", nowhere, 405),
         ("GET", "/arvados/v1/groups", 404),
     ] {
-        let answer = ask(&arvados, method, target, &root)
+        let answer = request(&arvados, method, target, &root)
             .await
             .expect("an answer");
         assert_eq!(answer.status(), status, "{method} {target}");
@@ -345,20 +350,26 @@ async fn the_api_can_fail_in_five_ways_and_get_well() {
     arvados.fail(Some(Fault::Hang));
     let hanging = timeout(
         Duration::from_millis(200),
-        ask(&arvados, "GET", me, &bearer),
+        request(&arvados, "GET", me, &bearer),
     )
     .await;
     assert!(hanging.is_err(), "it never answers");
     arvados.fail(Some(Fault::Close));
-    assert!(ask(&arvados, "GET", me, &bearer).await.is_none());
+    assert!(request(&arvados, "GET", me, &bearer).await.is_none());
     arvados.fail(Some(Fault::Status(503)));
-    let down = ask(&arvados, "GET", me, &bearer).await.expect("an answer");
+    let down = request(&arvados, "GET", me, &bearer)
+        .await
+        .expect("an answer");
     assert!(down.status() == 503 && down.json()["errors"].is_array());
     arvados.fail(Some(Fault::Garbage));
-    let garbage = ask(&arvados, "GET", me, &bearer).await.expect("an answer");
+    let garbage = request(&arvados, "GET", me, &bearer)
+        .await
+        .expect("an answer");
     assert!(garbage.status() == 200 && serde_json::from_slice::<Value>(&garbage.body).is_err());
     arvados.fail(Some(Fault::Redirect));
-    let away = ask(&arvados, "GET", me, &bearer).await.expect("an answer");
+    let away = request(&arvados, "GET", me, &bearer)
+        .await
+        .expect("an answer");
     assert_eq!(
         (away.status(), away.header("location").as_deref()),
         (302, Some(ELSEWHERE))

@@ -13,9 +13,7 @@ use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_token_makes_a_session_and_a_header_never_does() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     for written in [
         cluster.alice.token_v2.clone(),
         URL_SAFE.encode(&cluster.alice.token_v2),
@@ -31,79 +29,43 @@ async fn a_cookie_token_makes_a_session_and_a_header_never_does() {
             (200, 1),
             "no redirect to itself"
         );
-        assert_eq!(
-            alice.send("GET", &url, From::Fetch, "", b"").await.status(),
-            200,
-            "the session alone"
-        );
+        assert_eq!(alice.fetch(&url).await.status(), 200, "the session alone");
         assert!(cluster.app.last().header("cookie").is_none());
         // A cookie, so only where our own origin led the browser.
-        let stranger = cluster
-            .visitor()
-            .send("GET", &url, From::ForeignFetch, &cookie, b"")
-            .await;
+        let stranger = cluster.get(&url, From::ForeignFetch, &cookie).await;
         assert_eq!(stranger.status(), 401);
         let more = format!("{cookie}{HANDSHAKE}Origin: http://evil.test\r\n");
-        assert_eq!(
-            cluster
-                .visitor()
-                .send("GET", &url, From::Program, &more, b"")
-                .await
-                .status(),
-            403
-        );
+        assert_eq!(cluster.get(&url, From::Program, &more).await.status(), 403);
     }
     for header in [
         format!("Bearer {}", cluster.alice.token_v2),
         format!("OAuth2 {}", cluster.alice.token_v1),
     ] {
         let more = format!("Authorization: {header}\r\n");
-        let answer = cluster
-            .visitor()
-            .send("GET", &url, From::Program, &more, b"")
-            .await;
+        let answer = cluster.get(&url, From::Program, &more).await;
         assert_eq!((answer.status(), answer.all("set-cookie").len()), (200, 0));
         assert!(
             cluster.app.last().header("authorization").is_none(),
             "removed"
         );
     }
-    // An old cookie is no reason to refuse somebody who can sign in.
+    // A revoked token in a cookie does not keep a browser from signing in.
     cluster.arvados.revoke(&cluster.bob.token_v2);
     let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.bob.token_v2);
     assert_eq!(
-        cluster
-            .visitor()
-            .send("GET", &url, From::Navigation, &cookie, b"")
-            .await
-            .status(),
+        cluster.get(&url, From::Navigation, &cookie).await.status(),
         302
     );
-    assert_eq!(
-        cluster
-            .visitor()
-            .send("GET", &url, From::Fetch, &cookie, b"")
-            .await
-            .status(),
-        401
-    );
+    assert_eq!(cluster.get(&url, From::Fetch, &cookie).await.status(), 401);
     cluster.world.check_oracles().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_of_a_token_ends_soon_after_the_token_and_survives_an_api_that_is_away() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     let mut alice = cluster.visitor();
     let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.alice.token_v2);
-    assert_eq!(
-        alice
-            .send("GET", &url, From::Fetch, &cookie, b"")
-            .await
-            .status(),
-        200
-    );
+    assert_eq!(alice.get(&url, From::Fetch, &cookie).await.status(), 200);
     let verified = || cluster.arvados.calls_to("/arvados/v1/users/current");
     let until = |count: usize| async move {
         let seen = async {
@@ -118,31 +80,21 @@ async fn a_session_of_a_token_ends_soon_after_the_token_and_survives_an_api_that
     // Every five minutes, in the background, once however many ask.
     cluster.world.manual_clock.advance(Duration::from_secs(300));
     for _ in 0..5 {
-        assert_eq!(
-            alice.send("GET", &url, From::Fetch, "", b"").await.status(),
-            200
-        );
+        assert_eq!(alice.fetch(&url).await.status(), 200);
     }
     until(2).await;
     assert_eq!(verified(), 2);
-    // Nobody could be asked: it goes on.
+    // The API does not answer: the session goes on.
     cluster.arvados.fail(Some(Fault::Status(503)));
     cluster.world.manual_clock.advance(Duration::from_secs(300));
-    assert_eq!(
-        alice.send("GET", &url, From::Fetch, "", b"").await.status(),
-        200
-    );
+    assert_eq!(alice.fetch(&url).await.status(), 200);
     until(3).await;
-    assert_eq!(
-        alice.send("GET", &url, From::Fetch, "", b"").await.status(),
-        200
-    );
+    assert_eq!(alice.fetch(&url).await.status(), 200);
     // The token is over: so is the session.
     cluster.arvados.fail(None);
     cluster.arvados.revoke(&cluster.alice.token_v2);
     cluster.world.manual_clock.advance(Duration::from_secs(300));
-    let over =
-        async { while alice.send("GET", &url, From::Fetch, "", b"").await.status() != 401 {} };
+    let over = async { while alice.fetch(&url).await.status() != 401 {} };
     tokio::time::timeout(PATIENCE, over).await.expect("over");
 }
 
@@ -158,11 +110,9 @@ async fn a_session_of_one_container_or_port_is_none_at_another() {
     let mut alice = cluster.visitor();
     let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.alice.token_v2);
     alice
-        .send("GET", &cluster.url(&host, "/x"), From::Fetch, &cookie, b"")
+        .get(&cluster.url(&host, "/x"), From::Fetch, &cookie)
         .await;
-    let session = alice
-        .at(&cluster.world.on_host(&host)[7..])
-        .cookie_line("/");
+    let session = alice.at(&cluster.authority(&host)).cookie_line("/");
     assert!(session.starts_with("Cookie: ludgate-app="));
     let again = |label: String| {
         let (url, session, mut visitor) =
@@ -199,14 +149,9 @@ async fn a_token_that_is_over_lets_nobody_in_again_while_its_session_waits_to_be
     cluster.arvados.revoke(&cluster.alice.token_v2);
     cluster.world.manual_clock.advance(Duration::from_secs(30));
     for from in [From::Navigation, From::Fetch] {
-        assert_unauthorised(
-            &cluster.visitor().send("GET", &link, from, "", b"").await,
-            "revoked",
-        );
+        assert_unauthorised(&cluster.get(&link, from, "").await, "revoked");
     }
-    let ended = alice
-        .send("GET", &cluster.url(&label, "/x"), From::Fetch, "", b"")
-        .await;
+    let ended = alice.fetch(&cluster.url(&label, "/x")).await;
     assert_eq!(
         ended.status(),
         401,
@@ -228,21 +173,9 @@ async fn signing_out_on_the_site_ends_what_the_person_s_tokens_have_begun() {
         ))
         .await;
     let page = cluster.url(&label, "/x");
-    assert_eq!(
-        alice
-            .send("GET", &page, From::Fetch, "", b"")
-            .await
-            .status(),
-        200
-    );
+    assert_eq!(alice.fetch(&page).await.status(), 200);
     // The same person signs in on the site as well, and out again.
     alice.follow(&cluster.url("usr", "/x"), "alice").await;
     alice.sign_out(&cluster.world).await;
-    assert_eq!(
-        alice
-            .send("GET", &page, From::Fetch, "", b"")
-            .await
-            .status(),
-        401
-    );
+    assert_eq!(alice.fetch(&page).await.status(), 401);
 }

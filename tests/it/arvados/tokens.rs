@@ -18,12 +18,10 @@ pub(super) fn assert_unauthorised(answer: &Message, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_that_is_no_arvados_token_is_the_app_s_own() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     let mut alice = cluster.visitor();
     let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.alice.token_v2);
-    alice.send("GET", &url, From::Fetch, &cookie, b"").await;
+    alice.get(&url, From::Fetch, &cookie).await;
     let old_looking = format!("Bearer {}", "0123456789abcdef".repeat(3));
     for own in [
         "Basic YTpi",
@@ -33,10 +31,7 @@ async fn a_header_that_is_no_arvados_token_is_the_app_s_own() {
     ] {
         let more = format!("Authorization: {own}\r\n");
         assert_eq!(
-            alice
-                .send("GET", &url, From::Fetch, &more, b"")
-                .await
-                .status(),
+            alice.get(&url, From::Fetch, &more).await.status(),
             200,
             "{own}"
         );
@@ -45,37 +40,25 @@ async fn a_header_that_is_no_arvados_token_is_the_app_s_own() {
             Some(own)
         );
         assert_eq!(
-            cluster
-                .visitor()
-                .send("GET", &url, From::Program, &more, b"")
-                .await
-                .status(),
+            cluster.get(&url, From::Program, &more).await.status(),
             401,
             "{own}"
         );
     }
-    // One of Arvados' own form never reaches an app, whoever is let in by what.
+    // A header with an Arvados token never reaches an app, also when a session gives access.
     let more = format!("Authorization: Bearer {}\r\n", cluster.bob.token_v2);
-    assert_eq!(
-        alice
-            .send("GET", &url, From::Fetch, &more, b"")
-            .await
-            .status(),
-        200
-    );
+    assert_eq!(alice.get(&url, From::Fetch, &more).await.status(), 200);
     assert!(cluster.app.last().header("authorization").is_none());
     cluster.world.check_oracles().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     for _ in 0..10 {
         assert_eq!(
             cluster
-                .ask("GET", &url, Some(&cluster.alice))
+                .request("GET", &url, Some(&cluster.alice))
                 .await
                 .status(),
             200
@@ -85,7 +68,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
     cluster.arvados.revoke(&cluster.alice.token_v2);
     assert_eq!(
         cluster
-            .ask("GET", &url, Some(&cluster.alice))
+            .request("GET", &url, Some(&cluster.alice))
             .await
             .status(),
         200
@@ -93,7 +76,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
     cluster.world.manual_clock.advance(Duration::from_secs(30));
     assert_eq!(
         cluster
-            .ask("GET", &url, Some(&cluster.alice))
+            .request("GET", &url, Some(&cluster.alice))
             .await
             .status(),
         401
@@ -102,9 +85,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_cookie_that_a_neighbour_planted_locks_nobody_out() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     let cookies = |all: &[&str]| {
         let all: Vec<_> = all
             .iter()
@@ -123,42 +104,32 @@ async fn a_token_cookie_that_a_neighbour_planted_locks_nobody_out() {
         cookies(&[alice, bob]),
     ] {
         assert_eq!(
-            cluster
-                .visitor()
-                .send("GET", &url, From::Navigation, &planted, b"")
-                .await
-                .status(),
+            cluster.get(&url, From::Navigation, &planted).await.status(),
             302
         );
     }
     assert_eq!(
         cluster
-            .visitor()
-            .send("GET", &url, From::Fetch, &cookies(&[bob, alice]), b"")
+            .get(&url, From::Fetch, &cookies(&[bob, alice]))
             .await
             .status(),
         401
     );
-    // Two of one person are one person, and one that is none hides nobody.
+    // Two tokens of one user count as one; a cookie that is no token is ignored.
     for fine in [
         cookies(&[alice, &cluster.alice.token_v1]),
         cookies(&["x", alice]),
         cookies(&[&"a".repeat(50), alice]),
     ] {
         assert_eq!(
-            cluster
-                .visitor()
-                .send("GET", &url, From::Fetch, &fine, b"")
-                .await
-                .status(),
+            cluster.get(&url, From::Fetch, &fine).await.status(),
             200,
             "{fine}"
         );
     }
     assert_eq!(
         cluster
-            .visitor()
-            .send("GET", &url, From::Fetch, &cookies(&[bob]), b"")
+            .get(&url, From::Fetch, &cookies(&[bob]))
             .await
             .status(),
         404
@@ -169,26 +140,14 @@ async fn a_token_cookie_that_a_neighbour_planted_locks_nobody_out() {
 async fn a_stream_opened_with_a_token_in_a_header_ends_with_the_token() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
-    let host = format!(
-        "{}-8080.localhost:{}",
-        container.uuid,
-        cluster.world.running.address.port()
-    );
+    let host = cluster.authority(format!("{}-8080", container.uuid));
     let mut raw = cluster.world.raw().await;
     let token = &cluster.alice.token_v2;
     raw.send(format!(
         "GET /sse HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n"
     ))
     .await;
-    assert_eq!(
-        raw.reader
-            .head()
-            .await
-            .expect("readable")
-            .expect("a head")
-            .status(),
-        200
-    );
+    assert_eq!(raw.head().await.status(), 200);
     raw.reader.some().await.expect("the first event");
     cluster.world.manual_clock.advance(Duration::from_secs(31));
     cluster.arvados.revoke(token);
@@ -209,18 +168,11 @@ async fn a_stream_opened_with_a_token_in_a_header_ends_with_the_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guessing_tokens_costs_a_bounded_number_of_calls() {
-    let cluster = Cluster::start().await;
-    let container = cluster.container(&[&cluster.alice]).await;
-    let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+    let (cluster, url) = Cluster::with_private_url().await;
     let mut refused = 0;
     for n in 0..300 {
         let more = format!("Authorization: Bearer v2/zzzzz-gj3su-{n:015}/secret\r\n");
-        match cluster
-            .visitor()
-            .send("GET", &url, From::Program, &more, b"")
-            .await
-            .status()
-        {
+        match cluster.get(&url, From::Program, &more).await.status() {
             401 => refused += 1,
             status => assert_eq!(status, 503),
         }
@@ -230,14 +182,14 @@ async fn guessing_tokens_costs_a_bounded_number_of_calls() {
     cluster.world.manual_clock.advance(Duration::from_secs(60));
     assert_eq!(
         cluster
-            .ask("GET", &url, Some(&cluster.alice))
+            .request("GET", &url, Some(&cluster.alice))
             .await
             .status(),
         200
     );
     // What cannot be a token is not even asked about.
     let before = cluster.arvados.calls_to("/arvados/v1/users/current");
-    let nonsense = cluster.url(format!("{}-8080", container.uuid), "/x?api_token=x");
+    let nonsense = format!("{url}?api_token=x");
     for _ in 0..100 {
         assert_eq!(cluster.visitor().open(&nonsense).await.status(), 401);
     }

@@ -164,7 +164,7 @@ async fn an_app_on_one_host_cannot_read_set_or_destroy_the_session_of_another_or
     browser.close().await;
 }
 
-/// Nobody else's page has changed anything: the same cookies, the same person, no detour.
+/// Asserts that the other page has changed nothing: same cookies, same user, no redirect.
 async fn still_alice(browser: &Chromium, secure: &Secure, whole: &[Cookie], trick: &str) {
     assert_eq!(sessions(browser).await, whole, "{trick}");
     let page = secure.host("grp", "/page");

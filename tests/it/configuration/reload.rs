@@ -1,5 +1,5 @@
-//! The configuration is read anew while the gateway runs: whole or not at all, and nobody who may
-//! go on notices.
+//! The configuration is read again while the gateway runs: it takes effect whole or not at all,
+//! and sessions and streams that are still allowed go on.
 
 use std::{path::Path, process::Stdio};
 

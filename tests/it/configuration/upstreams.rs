@@ -1,5 +1,5 @@
-//! Upstreams in the configuration: how a socket is written, what is said about TLS, and every
-//! mistake in the words of whoever wrote it.
+//! Upstreams in the configuration: how a socket is written, what is said about TLS, and how
+//! each mistake is reported in the terms of the file.
 
 use std::path::Path;
 

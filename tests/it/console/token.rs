@@ -21,7 +21,7 @@ async fn sidecar() -> World {
     World::with("", change).await.ready().await
 }
 
-/// A token that the console got for somebody: `lasts` seconds, in these groups.
+/// A token that the console got for a user in these groups; valid for `lasts` seconds.
 fn token(world: &World, subject: &str, groups: &[&str], lasts: i64) -> String {
     let now = world.running.internals().wall_seconds();
     let header = json!({ "alg": "ES256", "typ": "JWT", "kid": world.provider.key_id() });

@@ -191,13 +191,13 @@ async fn the_demo_serves_every_app_on_a_host_of_its_own_too() {
         launcher.contains(&format!("href=\"{}\"", host("hello"))),
         "{launcher}"
     );
-    let mut alice = Origins::of(demo.gateway.address);
+    let mut alice = Origins::with_gateway(demo.gateway.address);
     assert_eq!(alice.open(&host("hello")).await.status(), 200);
     for id in ["team", "whoami", "chat"] {
         let (end, page) = alice.follow(&host(id), "alice").await;
         assert_eq!((page.status(), end), (200, host(id)));
     }
-    let (_, page) = Origins::of(demo.gateway.address)
+    let (_, page) = Origins::with_gateway(demo.gateway.address)
         .follow(&host("team"), "carol")
         .await;
     assert_eq!(page.status(), 403);

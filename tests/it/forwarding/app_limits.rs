@@ -1,5 +1,5 @@
-//! A slow app holds up nobody else: what may wait for one, and what may be connected to it, is
-//! bounded (docs/behaviour.md#forwarding). And a client that signs in without end is told to wait.
+//! A slow app does not delay the others: requests that wait for an app, and connections to it, are
+//! limited (docs/behaviour.md#forwarding). A client that begins too many sign-ins gets 429.
 
 use crate::{
     forwarding::upstreams::handshake,
@@ -120,28 +120,28 @@ async fn a_client_that_begins_sign_ins_without_end_waits_and_another_one_does_no
         "GET /oauth2/start?rd=/apps/usr/ HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
         world.host
     );
-    let ask = async |source: &str| {
+    let get = async |source: &str| {
         let mut raw = crate::support::raw::Raw::connect_from(source, world.running.address).await;
         raw.send(&start).await;
         raw.answer().await.expect("an answer")
     };
     for _ in 0..5 {
-        assert_eq!(ask("127.0.0.3").await.status(), 302);
+        assert_eq!(get("127.0.0.3").await.status(), 302);
     }
-    let refused = ask("127.0.0.3").await;
+    let refused = get("127.0.0.3").await;
     assert_eq!(
         (refused.status(), refused.header("retry-after").as_deref()),
         (429, Some("5"))
     );
     assert_eq!(refused.json()["reason"], "too_often");
-    assert_eq!(ask("127.0.0.4").await.status(), 302, "somebody else");
+    assert_eq!(get("127.0.0.4").await.status(), 302, "somebody else");
     world
         .manual_clock
         .advance(std::time::Duration::from_millis(100));
     assert_eq!(
         (
-            ask("127.0.0.3").await.status(),
-            ask("127.0.0.3").await.status()
+            get("127.0.0.3").await.status(),
+            get("127.0.0.3").await.status()
         ),
         (302, 429),
         "one each tenth of a second"

@@ -1,6 +1,18 @@
 //! Connections to apps: reused, retried where that is safe, closed with their client.
 
-use crate::support::{until::until, world::World};
+use crate::support::{message::Message, raw::Raw, until::until, world::World};
+
+/// One request on this connection and its answer; `rest` is what follows the Host line.
+async fn exchange(raw: &mut Raw, world: &World, start: &str, rest: &str) -> Message {
+    let host = &world.host;
+    raw.send(format!("{start} HTTP/1.1\r\nHost: {host}\r\n{rest}"))
+        .await;
+    raw.answer().await.expect("an answer")
+}
+
+async fn get(raw: &mut Raw, world: &World, target: &str) -> Message {
+    exchange(raw, world, &format!("GET {target}"), "\r\n").await
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_safe_request_on_a_connection_that_just_died_is_sent_once_more_and_a_post_never() {
@@ -9,23 +21,10 @@ async fn a_safe_request_on_a_connection_that_just_died_is_sent_once_more_and_a_p
     let mut raw = world.raw().await;
     for round in 0..20 {
         // Keep-alive on one client connection, so that one data thread and its pool serve it.
-        raw.send(format!(
-            "GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n",
-            world.host
-        ))
-        .await;
-        assert_eq!(
-            raw.answer().await.expect("an answer").status(),
-            200,
-            "{round}"
-        );
+        let warm = get(&mut raw, &world, "/apps/pub/warm").await;
+        assert_eq!(warm.status(), 200, "{round}");
         let before = backend.count();
-        raw.send(format!(
-            "GET /apps/pub/close HTTP/1.1\r\nHost: {}\r\n\r\n",
-            world.host
-        ))
-        .await;
-        let answer = raw.answer().await.expect("an answer");
+        let answer = get(&mut raw, &world, "/apps/pub/close").await;
         // The first died on a used connection and was repeated on a new one, which died too: never
         // a third.
         assert_eq!(
@@ -33,23 +32,11 @@ async fn a_safe_request_on_a_connection_that_just_died_is_sent_once_more_and_a_p
             (502, 2),
             "{round}"
         );
-        raw.send(format!(
-            "GET /apps/pub/warm HTTP/1.1\r\nHost: {}\r\n\r\n",
-            world.host
-        ))
-        .await;
-        assert_eq!(
-            raw.answer().await.expect("an answer").status(),
-            200,
-            "{round}"
-        );
+        let warm = get(&mut raw, &world, "/apps/pub/warm").await;
+        assert_eq!(warm.status(), 200, "{round}");
         let before = backend.count();
-        raw.send(format!(
-            "POST /apps/pub/close HTTP/1.1\r\nHost: {}\r\nContent-Length: 1\r\n\r\nx",
-            world.host
-        ))
-        .await;
-        let answer = raw.answer().await.expect("an answer");
+        let post = "POST /apps/pub/close";
+        let answer = exchange(&mut raw, &world, post, "Content-Length: 1\r\n\r\nx").await;
         assert_eq!(
             (answer.status(), backend.count() - before),
             (502, 1),
@@ -63,12 +50,8 @@ async fn connections_to_an_app_are_kept_and_reused() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     for _ in 0..50 {
-        raw.send(format!(
-            "GET /apps/pub/x HTTP/1.1\r\nHost: {}\r\n\r\n",
-            world.host
-        ))
-        .await;
-        assert_eq!(raw.answer().await.expect("an answer").status(), 200);
+        let answer = get(&mut raw, &world, "/apps/pub/x").await;
+        assert_eq!(answer.status(), 200);
     }
     assert_eq!(
         world.backend("pub").connections(),
@@ -82,12 +65,8 @@ async fn a_connection_is_reused_after_chunks_and_an_http_1_0_app_does_not_lower_
     let world = World::new().await;
     let mut raw = world.raw().await;
     for _ in 0..20 {
-        raw.send(format!(
-            "GET /apps/pub/chunked HTTP/1.1\r\nHost: {}\r\n\r\n",
-            world.host
-        ))
-        .await;
-        assert_eq!(raw.answer().await.expect("an answer").text(), "abcdef");
+        let answer = get(&mut raw, &world, "/apps/pub/chunked").await;
+        assert_eq!(answer.text(), "abcdef");
     }
     assert_eq!(world.backend("pub").connections(), 1);
     world

@@ -150,8 +150,7 @@ async fn an_app_is_believed_by_its_authority_its_name_and_its_key() {
             Some("upstream_tls"),
         ),
         (&expired_app, pin(&expired), None),
-        // With a pin alone nobody need have signed; a name that was written down counts all the
-        // same.
+        // With a pin no CA is needed; a configured name is checked nevertheless.
         (&own_app, String::new(), Some("upstream_tls_ca")),
         (&own_app, pin(&own), None),
         (&own_app, pin(&nameless), Some("upstream_tls_pin")),

@@ -1,5 +1,5 @@
-//! Apps at a unix socket (docs/behaviour.md#forwarding): nobody there, somebody new there, a queue
-//! that is full.
+//! Apps at a unix socket (docs/behaviour.md#forwarding): no listener, a new listener, a full accept
+//! queue.
 
 use std::{os::unix::net::UnixListener as StdListener, process::Command, time::Duration};
 
@@ -61,7 +61,7 @@ async fn a_socket_where_nobody_listens_is_502() {
             "{name}: a WebSocket too"
         );
     }
-    // It comes up: nothing has to be told to anybody.
+    // The app starts, and is reached without a reload.
     let backend = sockets.app("missing");
     assert_eq!(
         world
@@ -84,7 +84,7 @@ async fn an_app_that_was_started_anew_gets_the_next_get_and_no_post_twice() {
         world.host
     );
     let mut raw = world.raw().await;
-    // A POST may have been acted on before its connection died: nobody else gets it.
+    // A POST may have been processed before its connection died, so it is not sent again.
     assert_eq!(get(&mut raw, &world, "/apps/app/warm").await, 200);
     backend.die();
     let old = backend;

@@ -113,7 +113,7 @@ async fn register(name: &str, kubelet: SocketAddr) {
         .expect("a status");
 }
 
-async fn ask(world: &World, target: &str, cookies: &str) -> Message {
+async fn get(world: &World, target: &str, cookies: &str) -> Message {
     world
         .exchange(&format!(
             "GET {target} HTTP/1.1\r\nHost: HOST\r\nAccept: application/json\r\n{cookies}\r\n"
@@ -145,7 +145,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     let namespace = Namespace::new().await;
     namespace.grant("logs.yaml").await;
     let kubelet = Kubelet::start(&namespace).await;
-    // Whoever may open the app: its logs are its group's.
+    // The app is public; its logs are for the group.
     namespace.app("lab", "public", json!({})).await;
     namespace
         .app("tcp", "group", json!({ "groupName": "friends" }))
@@ -217,7 +217,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
         ("/api/logs/pods/app-lab-1?container=none", &hers, 400),
         ("/api/logs/pods/app-lab-1?container=app", &hers, 200),
     ] {
-        let answer = ask(&world, target, cookies).await;
+        let answer = get(&world, target, cookies).await;
         assert_eq!(
             answer.status(),
             status,
@@ -229,7 +229,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
         }
     }
     let token = world.provider.access_token("alice");
-    let bearer = ask(
+    let bearer = get(
         &world,
         "/api/logs/pods/app-lab-1",
         &format!("Authorization: Bearer {token}\r\n"),
@@ -291,14 +291,14 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
     let off = namespace.world().await;
     let alice = off.signed_in("alice").await;
     assert_eq!(
-        ask(&off, "/api/logs/pods/app-lab-1", &alice.cookie_line("/"))
+        get(&off, "/api/logs/pods/app-lab-1", &alice.cookie_line("/"))
             .await
             .status(),
         404
     );
     let on = namespace.world_with("logs = true").await;
     let alice = on.signed_in("alice").await;
-    let refused = ask(&on, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await;
+    let refused = get(&on, "/api/logs/pods/app-lab-1", &alice.cookie_line("/")).await;
     assert_eq!(
         (refused.status(), refused.json()["reason"].as_str()),
         (503, Some("unverifiable"))
@@ -323,18 +323,18 @@ async fn a_label_that_two_apps_may_mean_needs_both_groups_and_nobody_takes_all_s
     for _ in 0..4 {
         followed.push(follow(&world, target, &hers).await);
     }
-    let fifth = ask(&world, target, &hers).await;
+    let fifth = get(&world, target, &hers).await;
     assert_eq!(
         (fifth.status(), fifth.json()["reason"].as_str()),
         (503, Some("busy"))
     );
-    // Somebody makes an app whose Service would have that name.
+    // The label may also mean this app: its Service would be `app-foo`.
     namespace
         .app("foo", "group", json!({ "groupName": "friends" }))
         .await;
     world.until(|snapshot| snapshot.find("foo").is_some()).await;
     assert_eq!(
-        ask(&world, target, &his).await.status(),
+        get(&world, target, &his).await.status(),
         403,
         "of one of the two groups only"
     );

@@ -81,7 +81,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.open("/apps/team/").await.status(), 200);
     road.open.send_replace(false);
-    // Written while nobody tells the gateway.
+    // Written while the gateway gets no events.
     namespace.app("open", "group", json!({})).await;
     namespace.app("new", "public", json!({})).await;
     namespace.delete("team").await;

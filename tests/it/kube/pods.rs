@@ -75,7 +75,7 @@ impl Pods {
         self.address(1).into()
     }
 
-    /// The address of a pod in which nobody listens.
+    /// The address of a pod without a listener.
     pub fn nobody(&self) -> IpAddr {
         self.address(1 + MOST).into()
     }

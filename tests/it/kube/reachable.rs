@@ -1,4 +1,4 @@
-//! An app that somebody applies can be opened, and what is wrong with one harms no other.
+//! An applied app can be opened, and a mistake in one app does not affect the others.
 
 use std::time::{Duration, Instant};
 

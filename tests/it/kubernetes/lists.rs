@@ -21,8 +21,8 @@ use crate::support::{
 const SOME: usize = 600;
 const MANY: usize = 10_000;
 
-/// `app-0` to all but one; those of even numbers are public, the others have a scope that nobody
-/// knows.
+/// So many apps from `app-0` on; those with even numbers are public, the others have an unknown
+/// scope.
 fn fill(api: &KubernetesApi, count: usize) {
     for number in 0..count {
         let scope = if number % 2 == 0 {
@@ -124,7 +124,7 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
             let world = api.world("watch = \"1s\"").await;
             assert_eq!(decision(&world, "flip").await, "503 starting");
             let whole = world.running.internals().snapshot().len();
-            let witness = Witness::of(&world, |snapshot| {
+            let witness = Witness::start(&world, |snapshot| {
                 let flip = snapshot.find("flip").map(|app| app.spec.access.kind());
                 (snapshot.len(), flip.unwrap_or("gone"))
             });

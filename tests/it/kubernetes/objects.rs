@@ -194,8 +194,7 @@ async fn what_was_malformed_from_the_beginning_is_no_app_until_it_is_mended() {
         api.put(APPS, HUB, object);
         api.app("well", "public", json!({}));
         let world = api.world("").await;
-        // An access rule that nobody understands is no reason against the rest: it is an app that
-        // denies everybody.
+        // An app with an unknown access rule is published, and denies every request.
         let only_denied = told == "everybody is denied";
         let without = if only_denied {
             expected

@@ -12,7 +12,7 @@ use crate::support::{
     world::World,
 };
 
-/// What is revoked while nobody could be told has to bite within this time of the reconnect.
+/// A revocation during the outage takes effect within this time after the reconnect.
 const SOON: Duration = Duration::from_secs(5);
 
 async fn changed(world: &World) {
@@ -131,7 +131,7 @@ async fn an_api_that_takes_requests_and_is_silent_is_not_waited_for() {
         tests.spawn(async move {
             let api = with_two_apps().await;
             api.script(asked, 1, fault);
-            // A watch lasts a second; whoever says nothing for two is given up.
+            // A watch lasts a second; a request without an answer for two is given up.
             let world = api.gateway("watch = \"1s\"").await;
             api.until_count(asked, 2).await;
             world.until(|snapshot| snapshot.is_complete()).await;
@@ -147,7 +147,7 @@ async fn an_api_that_takes_requests_and_is_silent_is_not_waited_for() {
 async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
     let api = with_two_apps().await;
     let world = api.world("watch = \"1s\"").await;
-    // Pods are told of as ever, apps are not: somebody took the right to read them.
+    // Slices are still watched; for apps the gateway has lost the right to read.
     api.script(Asked::Watch(APPS), ALWAYS, Fault::Status(403));
     api.script(Asked::List(APPS), ALWAYS, Fault::Status(403));
     api.end_watches(APPS).await;

@@ -197,7 +197,7 @@ async fn an_address_that_pods_of_two_apps_claim_is_neithers_until_that_is_settle
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_object_leads_a_request_to_an_address_that_is_no_pods() {
-    // Whoever is led here, on this machine, is counted.
+    // Counts the connections that reach this machine.
     let trap = Backend::start("trap").await;
     let port = trap.address().port();
     let api = KubernetesApi::start().await;
@@ -313,7 +313,7 @@ async fn a_slice_that_nobody_can_read_leads_nowhere_and_harms_no_other() {
     api.until_count(Asked::Watch(SLICES), 3).await;
     until_pods(&world, "sick", &[]).await;
     assert_eq!(addresses(&world, "well"), ["192.0.2.1:5000"]);
-    // Labels that are none: it belongs to nobody.
+    // With malformed labels it belongs to no Service.
     let mut lost = api.get(SLICES, "sick-1");
     lost["metadata"]["labels"] = json!({ "kubernetes.io/service-name": ["app-sick"] });
     api.put(SLICES, HUB, lost);

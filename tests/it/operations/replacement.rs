@@ -188,7 +188,7 @@ async fn a_port_is_shared_when_a_takeover_is_meant_and_only_then() {
     let shared = text(port, admin, &backend, "takeover = true\n");
     let first = process(folders[0].path(), &shared, None);
     until_ready(admin).await;
-    // Without the word it is the mistake of somebody who starts it twice.
+    // Without `takeover` a second process is a mistake.
     let careless = process(folders[1].path(), &text(port, admin, &backend, ""), None);
     assert_eq!(ended(careless).await, Some(2));
     let second = process(folders[2].path(), &shared, None);

@@ -9,7 +9,7 @@ use redis::cmd;
 use serde_json::json;
 
 use crate::{
-    sessions::back_channel_logout::{claims, header, session_of, tell},
+    sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
     sessions::store::{admin, field, with_operators},
     support::{
         browser::{Browser, From},
@@ -59,7 +59,7 @@ impl Pair {
         self.one.manual_clock.advance(by);
     }
 
-    /// Somebody who has signed in with one gateway and opens two streams with the other.
+    /// Signs a person in with one gateway and opens two streams with the other.
     async fn streams(&self, person: &str) -> (Browser, Raw, Raw) {
         let mut browser = self.one.signed_in(person).await;
         browser.turn_to(self.other.running.address);
@@ -114,7 +114,7 @@ async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
         &header(&pair.one),
         &claims(&pair.one, None, Some(&sid), "an id"),
     );
-    assert_eq!(tell(&pair.one, &token).await.status(), 200);
+    assert_eq!(send_logout_token(&pair.one, &token).await.status(), 200);
     end_soon("logged out", socket, events).await;
 }
 
@@ -214,7 +214,7 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
     );
 }
 
-/// How long ago somebody was proved, as a gateway knows it.
+/// The time since a sign-in was last confirmed, as a gateway knows it.
 fn proved(world: &World, browser: &Browser) -> Duration {
     let gateway = world.running.internals();
     let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.now());

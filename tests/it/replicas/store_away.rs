@@ -1,6 +1,6 @@
 //! The store that two gateways share is killed, hangs, is emptied, is slow, holds what is not ours
-//! (docs/behaviour.md#sessions): sessions in memory go on, nobody is let in who may not, nobody who
-//! is signed in is asked to sign in, and it heals by itself.
+//! (docs/behaviour.md#sessions): sessions in memory go on, access is never granted by mistake, no
+//! user who is signed in has to sign in again, and the gateways recover without help.
 
 use crate::{
     replicas::shared::Pair,
@@ -124,7 +124,7 @@ async fn it_is_emptied_and_what_is_in_memory_is_put_back() {
     let pair = Pair::start().await;
     let [mut alice, mut bob, _] = people(&pair).await;
     pair.redis.run::<()>(&cmd("FLUSHALL")).await;
-    // Whoever is not known is asked to come back, until those who know them have told.
+    // A replica without the session answers 503 until the other one has published it again.
     alice.turn_to(pair.other.running.address);
     let answer = alice.fetch("/apps/usr/x").await.status();
     assert!(matches!(answer, 200 | 503), "{answer}");
@@ -171,7 +171,7 @@ async fn it_hangs_and_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
-    use crate::sessions::back_channel_logout::{claims, header, tell};
+    use crate::sessions::back_channel_logout::{claims, header, send_logout_token};
     let pair = Pair::start().await;
     let [mut alice, ..] = people(&pair).await;
     pair.redis.hang();
@@ -182,7 +182,7 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
         &claims(&pair.one, Some("alice"), None, "an id"),
     );
     assert_eq!(
-        tell(&pair.other, &token).await.status(),
+        send_logout_token(&pair.other, &token).await.status(),
         503,
         "not done yet"
     );
@@ -192,7 +192,7 @@ async fn a_sign_out_of_the_provider_while_it_is_away_is_made_up_for() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later() {
-    use crate::sessions::back_channel_logout::{claims, header, tell};
+    use crate::sessions::back_channel_logout::{claims, header, send_logout_token};
     let pair = Pair::start().await;
     let [_, mut bob, _] = people(&pair).await;
     pair.redis.hang();
@@ -201,7 +201,11 @@ async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later
         &header(&pair.one),
         &claims(&pair.one, Some("bob"), None, "an id"),
     );
-    assert_eq!(tell(&pair.one, &token).await.status(), 503, "not done yet");
+    assert_eq!(
+        send_logout_token(&pair.one, &token).await.status(),
+        503,
+        "not done yet"
+    );
     assert_eq!(
         fetch(&pair, &mut bob).await,
         [503, 200],
@@ -213,7 +217,7 @@ async fn a_sign_out_that_is_told_where_the_person_is_known_ends_everywhere_later
     over_everywhere(&pair, &mut bob).await;
 }
 
-/// Waits until somebody is signed in with neither.
+/// Waits until the session of this browser is over on both replicas.
 pub(super) async fn over_everywhere(pair: &Pair, browser: &mut Browser) {
     let mut got = [0; 2];
     let gone = async {

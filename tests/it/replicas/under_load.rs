@@ -1,6 +1,6 @@
 //! Two processes behind one address, under load: one is killed, then the Redis they share, then
-//! both come back. Nobody is let in who may not, and nobody who is signed in is asked to sign in
-//! (docs/behaviour.md#sessions).
+//! both come back. Access is never granted by mistake, and no user who is signed in has to sign in
+//! again (docs/behaviour.md#sessions).
 
 use std::{
     collections::BTreeMap,
@@ -45,7 +45,7 @@ impl Replica {
     }
 }
 
-/// What somebody got, and how often.
+/// How often each status came.
 type Got = BTreeMap<u16, u32>;
 
 /// Asks both in turn until told to stop. A gateway that is gone is passed over, as by a balancer.
@@ -61,7 +61,7 @@ async fn load(browser: Browser, ports: [u16; 2], stop: Arc<AtomicBool>) -> Got {
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        if let Some(status) = ask(port, &request).await {
+        if let Some(status) = fetch_status(port, &request).await {
             *got.entry(status).or_default() += 1;
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -70,7 +70,7 @@ async fn load(browser: Browser, ports: [u16; 2], stop: Arc<AtomicBool>) -> Got {
 }
 
 /// The status; `None` when there is no gateway, or it went away meanwhile.
-async fn ask(port: u16, request: &str) -> Option<u16> {
+async fn fetch_status(port: u16, request: &str) -> Option<u16> {
     use tokio::io::AsyncWriteExt;
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     stream.write_all(request.as_bytes()).await.ok()?;
@@ -120,7 +120,7 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
         browser.sign_in("/apps/grp/", person).await;
         people.push((person, browser));
     }
-    // Somebody with cookies that nobody gave out.
+    // A browser with a forged cookie.
     let mut forger = Browser::new(([127, 0, 0, 1], first).into(), &host);
     forger
         .jar

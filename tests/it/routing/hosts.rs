@@ -110,8 +110,7 @@ async fn a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_this_ord
             "{label:?}"
         );
     }
-    // The published port is public and tells nobody anything; the app that bears its name keeps its
-    // path.
+    // The published port is public. The app with the same id keeps its path on the site.
     assert_eq!(
         get(&world, &on("web-8080"), "/there?q=%2F", "").await.0,
         200

@@ -34,7 +34,7 @@ pub fn header(world: &World) -> Value {
     json!({"alg": "ES256", "typ": "logout+jwt", "kid": world.provider.key_id()})
 }
 
-pub async fn tell(world: &World, token: &str) -> Message {
+pub async fn send_logout_token(world: &World, token: &str) -> Message {
     let form = format!("logout_token={token}");
     world
         .exchange(&format!(
@@ -133,7 +133,7 @@ async fn a_logout_token_that_does_not_hold_ends_nothing() {
         ("nobody", with(&|_, claims| claims["sub"] = Value::Null)),
         ("long", "a".repeat(20_000)),
     ] {
-        let answer = tell(&world, &token).await;
+        let answer = send_logout_token(&world, &token).await;
         assert_eq!(
             (answer.status(), answer.header("cache-control").as_deref()),
             (400, Some("no-store")),
@@ -151,9 +151,13 @@ async fn a_logout_token_that_does_not_hold_ends_nothing() {
         .await;
     assert_eq!(get.status(), 405);
     // The good one works, once.
-    assert_eq!(tell(&world, &whole).await.status(), 200);
+    assert_eq!(send_logout_token(&world, &whole).await.status(), 200);
     assert_eq!(alice.fetch("/apps/usr/").await.status(), 401);
-    assert_eq!(tell(&world, &whole).await.status(), 400, "replayed");
+    assert_eq!(
+        send_logout_token(&world, &whole).await.status(),
+        400,
+        "replayed"
+    );
     world.check_oracles().await;
 }
 
@@ -176,15 +180,15 @@ async fn the_provider_ends_one_session_or_all_of_a_person_and_what_they_opened()
             .provider
             .sign(&header(&world), &claims(&world, subject, session, id))
     };
-    // A session that is somebody else's, and one that nobody has.
+    // A session of another user, and one that does not exist.
     assert_eq!(
-        tell(&world, &token(Some("alice"), Some(&other), "1"))
+        send_logout_token(&world, &token(Some("alice"), Some(&other), "1"))
             .await
             .status(),
         200
     );
     assert_eq!(
-        tell(&world, &token(None, Some("unknown"), "2"))
+        send_logout_token(&world, &token(None, Some("unknown"), "2"))
             .await
             .status(),
         200
@@ -197,7 +201,9 @@ async fn the_provider_ends_one_session_or_all_of_a_person_and_what_they_opened()
         (200, 200)
     );
     assert_eq!(
-        tell(&world, &token(None, Some(&sid), "3")).await.status(),
+        send_logout_token(&world, &token(None, Some(&sid), "3"))
+            .await
+            .status(),
         200
     );
     assert_eq!(socket.farewell().await, Some(1008));
@@ -206,7 +212,7 @@ async fn the_provider_ends_one_session_or_all_of_a_person_and_what_they_opened()
     assert!(of_phone.carries().await, "the other sign-in goes on");
     assert_eq!(phone.fetch("/apps/usr/").await.status(), 200);
     assert_eq!(
-        tell(&world, &token(Some("alice"), None, "4"))
+        send_logout_token(&world, &token(Some("alice"), None, "4"))
             .await
             .status(),
         200
@@ -231,7 +237,7 @@ async fn a_frame_of_the_provider_ends_the_session_that_it_names() {
         percent_encoding::NON_ALPHANUMERIC,
     )
     .to_string();
-    let ask = async |query: String| {
+    let fetch = async |query: String| {
         Raw::exchange(
             world.running.address,
             format!(
@@ -249,7 +255,7 @@ async fn a_frame_of_the_provider_ends_the_session_that_it_names() {
         format!("iss=https%3A%2F%2Fevil.test&sid={sid}"),
         format!("iss={issuer}&sid="),
     ] {
-        let answer = ask(query.clone()).await;
+        let answer = fetch(query.clone()).await;
         assert_eq!((answer.status(), answer.body.len()), (200, 0), "{query}");
         assert_eq!(
             alice.fetch("/apps/usr/").await.status(),
@@ -257,7 +263,7 @@ async fn a_frame_of_the_provider_ends_the_session_that_it_names() {
             "{query}: the session lives"
         );
     }
-    let answer = ask(format!("iss={issuer}&sid={sid}")).await;
+    let answer = fetch(format!("iss={issuer}&sid={sid}")).await;
     let policy = answer.header("content-security-policy").expect("a policy");
     assert_eq!(
         policy,

@@ -133,7 +133,7 @@ async fn time_that_passes_in_leaps_ends_sessions_and_nothing_else() {
     // Forward only: what a system calls monotonic does not go back.
     for (by, expected) in [("+20m", 200), ("+40m", 200), ("+2h", 401), ("+10d", 401)] {
         site.jump(by);
-        // Whoever is answered in that moment has waited for as long.
+        // The first request after the jump may exceed a deadline, so its answer does not count.
         let _ = site.browser().fetch("/apps/open/x").await;
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), expected, "{by}");
         assert_eq!(alice.fetch("/apps/open/x").await.status(), 200, "{by}");

@@ -1,4 +1,4 @@
-//! Session cookies (docs/behaviour.md#credentials): what one is worth, where, and for whom.
+//! Session cookies (docs/behaviour.md#credentials): on which requests, app and host one counts.
 
 use crate::support::{
     browser::{Browser, From, at_built_in_provider},

@@ -129,7 +129,7 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
         .await
         .expect("the groups are read again");
     assert!(running.stop().await);
-    // Time goes on while nobody runs.
+    // Time passes while no gateway runs.
     house.manual_clock.advance(Duration::from_secs(31 * 60));
     let (running, _) = house.start().await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 401);

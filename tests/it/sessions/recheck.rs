@@ -104,7 +104,7 @@ async fn a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_streams
         200,
         "not known yet"
     );
-    // Nobody sends a request: the streams themselves notice that it is time to ask.
+    // No request is sent: the recheck of the streams themselves is due.
     world.manual_clock.advance(RECHECK);
     assert_eq!(socket.farewell().await, Some(1008));
     assert!(events.is_closed().await);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ludgate::{model::secret::Secret, settings::Settings};
 
 use crate::{
-    sessions::back_channel_logout::{claims, header, session_of, tell},
+    sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
     support::{
         browser::{Browser, From},
         raw::Raw,
@@ -198,18 +198,18 @@ async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
         let token = one
             .provider
             .sign(&header(one), &claims(one, None, Some(&sid), "by session"));
-        assert_eq!(tell(other, &token).await.status(), 200);
+        assert_eq!(send_logout_token(other, &token).await.status(), 200);
         house.until(&mut laptop, [401, 401]).await;
         assert_eq!(house.fetch(&mut phone, "/apps/usr/x").await, [200, 200]);
         assert_eq!(
-            tell(one, &token).await.status(),
+            send_logout_token(one, &token).await.status(),
             400,
             "used, wherever it came"
         );
         let token = one
             .provider
             .sign(&header(one), &claims(one, Some("alice"), None, "by person"));
-        assert_eq!(tell(other, &token).await.status(), 200);
+        assert_eq!(send_logout_token(other, &token).await.status(), 200);
         house.until(&mut phone, [401, 401]).await;
         assert_eq!(house.fetch(&mut bob, "/apps/usr/x").await, [200, 200]);
         let listed = admin(other, "GET", "subject=bob").await;

@@ -113,8 +113,7 @@ async fn a_provider_that_dies_ends_no_session() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_look_up_that_fails_signs_nobody_in() {
     let world = World::new().await.ready().await;
-    // Userinfo of somebody else: the ID token has no groups, and the two do not speak of the same
-    // person.
+    // Userinfo of another person: the ID token has no groups, and the two subjects differ.
     world.provider.set_mischief(Some(Box::new(|_, claims| {
         claims.as_object_mut().expect("claims").remove("groups");
         claims["sub"] = json!("mallory");

@@ -1,5 +1,5 @@
 //! Tickets (docs/behaviour.md#tickets): how a person who signs in on the site gets a session on an
-//! app's own host, and nobody else does.
+//! app's own host, and that no other client gets one.
 
 use std::time::Duration;
 

@@ -87,7 +87,7 @@ impl Arvados {
         format!("https://{}", self.0.address)
     }
 
-    /// Whom to believe about the API's certificate.
+    /// The CA that signed the API's certificate.
     pub fn ca_pem(&self) -> String {
         self.0.authority.pem.clone()
     }
@@ -110,7 +110,7 @@ impl Arvados {
         })
     }
 
-    /// Whoever is not active reads nothing but their own account.
+    /// An inactive user reads nothing but their own account.
     pub fn set_active(&self, user_uuid: &str, active: bool) {
         self.change(Kind::User, user_uuid, |user| {
             user.fields.insert("is_active".into(), active.into());
@@ -212,7 +212,7 @@ impl Arvados {
         });
     }
 
-    /// Lets somebody read a container and its requests, as sharing the project would.
+    /// Lets a user read a container and its requests, as sharing the project would.
     pub fn allow_reading(&self, container: &str, user_uuid: &str) {
         self.change(Kind::Container, container, |record| {
             record.readers.insert(user_uuid.to_owned());
@@ -262,8 +262,8 @@ impl Arvados {
         *self.0.fault.lock().expect("no panic") = fault;
     }
 
-    /// This container's gateway is somebody else from now on; `None` makes it itself again. A
-    /// certificate is shown when a connection begins, the rest is decided at every request.
+    /// Replaces this container's gateway by an impostor; `None` restores it. A certificate is shown
+    /// when a connection begins, the rest is decided at every request.
     pub fn lie(&self, container: &str, lie: Option<Lie>) {
         self.vhost(container, |vhost| {
             *vhost.door.lie.lock().expect("no panic") = lie

@@ -53,7 +53,7 @@ impl Backend {
         backend
     }
 
-    /// That listens nowhere: somebody else accepts its connections.
+    /// A backend without a listener: the test accepts its connections.
     pub fn nowhere(name: &'static str, address: SocketAddr) -> Backend {
         Backend(Arc::new(Inner {
             name,
@@ -238,7 +238,7 @@ fn answer(body: &[u8], headers: &str) -> Vec<u8> {
     out
 }
 
-/// A port where nobody listens.
+/// A port without a listener.
 pub async fn refused_port() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     listener.local_addr().expect("an address")

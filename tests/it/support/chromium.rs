@@ -51,9 +51,8 @@ impl Chromium {
         Chromium::believing(resolver_rules, None).await
     }
 
-    /// The same, and a certificate with this key (SHA-256 of the public key, base64) is taken for
-    /// one that somebody signed: with one that is merely not verified a browser ignores some
-    /// headers.
+    /// The same, and a certificate with this key (SHA-256 of the public key, base64) is trusted as
+    /// if a known CA had signed it: with an unverified certificate a browser ignores some headers.
     ///
     /// A browser that does not come up is started anew, at most twice, and why is printed: nothing
     /// of ours is under way yet.

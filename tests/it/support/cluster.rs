@@ -102,6 +102,20 @@ impl Cluster {
             .await
     }
 
+    /// A cluster with a container of Alice's, and an address at its private port.
+    pub async fn with_private_url() -> (Cluster, String) {
+        let cluster = Cluster::start().await;
+        let container = cluster.container(&[&cluster.alice]).await;
+        let url = cluster.url(format!("{}-8080", container.uuid), "/x");
+        (cluster, url)
+    }
+
+    /// `<label>.<apps_domain>` with the gateway's port.
+    pub fn authority(&self, label: impl AsRef<str>) -> String {
+        let port = self.world.running.address.port();
+        format!("{}.localhost:{port}", label.as_ref())
+    }
+
     /// The address of a target at `<label>.<apps_domain>`.
     pub fn url(&self, label: impl AsRef<str>, target: &str) -> String {
         format!("{}{target}", self.world.on_host(label.as_ref()))
@@ -111,15 +125,20 @@ impl Cluster {
         Origins::new(&self.world)
     }
 
-    /// One request of a program that keeps nothing, with a token in `Authorization`; `None`:
-    /// nobody.
-    pub async fn ask(&self, method: &str, url: &str, who: Option<&User>) -> Message {
+    /// One request of a program without cookies; with `None` it is anonymous, otherwise it has the
+    /// user's token in `Authorization`.
+    pub async fn request(&self, method: &str, url: &str, who: Option<&User>) -> Message {
         let more = who.map_or_else(String::new, |who| {
             format!("Authorization: Bearer {}\r\n", who.token_v2)
         });
         self.visitor()
             .send(method, url, From::Program, &more, b"")
             .await
+    }
+
+    /// One GET of a new visitor; `more` is more header lines.
+    pub async fn get(&self, url: &str, from: From, more: &str) -> Message {
+        self.visitor().get(url, from, more).await
     }
 
     /// How many calls the API has seen.

@@ -28,8 +28,7 @@ pub struct Console(Arc<Inner>);
 struct Inner {
     address: SocketAddr,
     seen: Mutex<Vec<Message>>,
-    /// One permit for each `POST /go`: what is held goes on when somebody says so, not after a
-    /// time.
+    /// One permit for each `POST /go`: a held answer goes on with such a request, not after a time.
     go: Semaphore,
 }
 
@@ -69,7 +68,7 @@ impl Console {
     async fn serve(&self, stream: TcpStream) {
         let (read, mut write) = stream.into_split();
         let mut reader = Reader::new(read);
-        // Whoever goes away in the middle has nothing more to be told.
+        // A connection that breaks in the middle of a request gets no answer.
         while let Ok(Some(request)) = reader.message(false).await {
             self.record(request.clone());
             let bytes = match answer(&request) {

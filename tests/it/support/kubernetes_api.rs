@@ -199,7 +199,7 @@ impl KubernetesApi {
         self.0.store.lock().expect("no panic").version()
     }
 
-    /// Forgets what happened until now: whoever would go on from there has to list.
+    /// Forgets all events until now: a watch from an older version has to list again.
     pub fn compact(&self) {
         self.0.store.lock().expect("no panic").compact();
     }
@@ -236,7 +236,7 @@ impl KubernetesApi {
         self.end_watches(plural).await;
     }
 
-    /// Nobody listens any more, and every connection is cut.
+    /// Stops listening and closes every connection.
     pub async fn away(&self) {
         let serving = self.0.serving.lock().expect("no panic").take();
         if let Some(serving) = serving {

@@ -90,7 +90,12 @@ impl OidcProvider {
     }
 
     /// One request of a browser there, with its cookies; `more` ends the head.
-    async fn ask(&self, jar: &mut BTreeMap<String, String>, start: &str, more: &str) -> Message {
+    async fn exchange(
+        &self,
+        jar: &mut BTreeMap<String, String>,
+        start: &str,
+        more: &str,
+    ) -> Message {
         let address: std::net::SocketAddr = self
             .issuer
             .strip_prefix("http://")
@@ -117,9 +122,9 @@ impl OidcProvider {
         answer
     }
 
-    /// Signs the browser out there, which tells whoever it had signed in to.
+    /// Signs the browser out there; the provider notifies the clients of that session.
     pub async fn sign_out(&self, jar: &mut BTreeMap<String, String>) {
-        let page = self.ask(jar, "GET /session/end", "\r\n").await.text();
+        let page = self.exchange(jar, "GET /session/end", "\r\n").await.text();
         let token = page
             .split("name=\"xsrf\" value=\"")
             .nth(1)
@@ -130,7 +135,7 @@ impl OidcProvider {
         );
         let kind = "Content-Type: application/x-www-form-urlencoded";
         let more = format!("{kind}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-        let done = self.ask(jar, "POST /session/end/confirm", &more).await;
+        let done = self.exchange(jar, "POST /session/end/confirm", &more).await;
         assert!(matches!(done.status(), 200 | 302 | 303), "{}", done.text());
     }
 
@@ -142,7 +147,7 @@ impl OidcProvider {
     ) -> String {
         let mut target = path_of(authorize);
         for _ in 0..8 {
-            let answer = self.ask(jar, &format!("GET {target}"), "\r\n").await;
+            let answer = self.exchange(jar, &format!("GET {target}"), "\r\n").await;
             let location = answer
                 .header("location")
                 .unwrap_or_else(|| panic!("{}: {}", answer.start, answer.text()));

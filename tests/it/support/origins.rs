@@ -23,11 +23,11 @@ pub struct Origins {
 
 impl Origins {
     pub fn new(world: &World) -> Origins {
-        Origins::of(world.running.address)
+        Origins::with_gateway(world.running.address)
     }
 
-    /// Of a gateway that is no world's.
-    pub fn of(gateway: SocketAddr) -> Origins {
+    /// For a gateway without a `World`.
+    pub fn with_gateway(gateway: SocketAddr) -> Origins {
         Origins {
             gateway,
             jars: BTreeMap::new(),
@@ -61,8 +61,16 @@ impl Origins {
             .await
     }
 
+    pub async fn get(&mut self, url: &str, from: From, more: &str) -> Message {
+        self.send("GET", url, from, more, b"").await
+    }
+
     pub async fn open(&mut self, url: &str) -> Message {
-        self.send("GET", url, From::Navigation, "", b"").await
+        self.get(url, From::Navigation, "").await
+    }
+
+    pub async fn fetch(&mut self, url: &str) -> Message {
+        self.get(url, From::Fetch, "").await
     }
 
     /// Opens an address and follows what comes, as a browser does; at the provider this person's

@@ -60,6 +60,12 @@ impl Raw {
         self.reader.message(false).await.unwrap_or(None)
     }
 
+    /// The head of the next answer; its body is left to be read.
+    pub async fn head(&mut self) -> Message {
+        let head = self.reader.head().await.expect("readable");
+        head.expect("a head")
+    }
+
     /// Sends a message and reads the answer, on a connection of its own.
     pub async fn exchange(address: SocketAddr, bytes: impl AsRef<[u8]>) -> Message {
         let mut raw = Raw::connect(address).await;

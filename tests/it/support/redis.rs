@@ -94,7 +94,7 @@ impl RedisServer {
         self.run(cmd("KEYS").arg(format!("{beginning}*"))).await
     }
 
-    /// Waits until nobody asks for anything but whether it works.
+    /// Waits until no client runs scripts any more; other commands, as of health checks, may go on.
     pub async fn quiet(&self) {
         let scripts = async || {
             let stats: String = self.run(cmd("INFO").arg("commandstats")).await;

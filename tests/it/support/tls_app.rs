@@ -1,4 +1,4 @@
-//! A recording app behind TLS, its certificates, and authorities that nobody else knows.
+//! A recording app behind TLS, its certificates, and private certificate authorities.
 
 use std::{
     net::SocketAddr,
@@ -176,8 +176,7 @@ impl TlsApp {
                             asked_for.lock().expect("no panic").push(name);
                             backend.serve(stream).await;
                         }
-                        // Whoever closes with something unread resets, and the alert is lost on its
-                        // way.
+                        // Closing with unread bytes resets the connection, and the alert is lost.
                         Err((_, tcp)) => drop(Reader::new(tcp).rest().await),
                     }
                 });

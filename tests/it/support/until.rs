@@ -6,7 +6,7 @@ use tokio::{task::yield_now, time::timeout};
 
 use super::message::PATIENCE;
 
-/// Waits until the condition holds, for what tells nobody when it happens. Fails the test when that
+/// Polls until the condition holds, for conditions without a notification. Fails the test when that
 /// takes longer than [`PATIENCE`].
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let held = async {

@@ -31,8 +31,8 @@ use super::{
 /// For operators, where a test gives them one.
 pub const ADMIN_TOKEN: &str = "admin-token-CANARY";
 pub const SECRET: &str = "a-client-secret-for-tests-CANARY";
-/// Which apps exist, and for whom. `alice` is in phusers and friends, `bob` in friends; nobody is
-/// in `other`.
+/// The apps and their access rules. `alice` is in phusers and friends, `bob` in friends; `other`
+/// has no members.
 pub const APPS: [(&str, &str); 7] = [
     ("pub", "public"),
     ("usr", "user"),

@@ -1,6 +1,6 @@
-//! What goes through a WebSocket is nobody's business: every frame comes out as it went in,
-//! whatever it says and however it is cut up, over both versions of HTTP on either side. Cases are
-//! those of RFC 6455 sections 5 and 7.
+//! Traffic of a WebSocket is not interpreted: every frame comes out as it went in, with any
+//! content and in any fragments, over both versions of HTTP on either side. Cases are those of
+//! RFC 6455 sections 5 and 7.
 
 use std::net::SocketAddr;
 

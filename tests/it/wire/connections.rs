@@ -1,6 +1,6 @@
 //! `limits.connections` and `limits.connections_per_client`: up to the limit and not one more, and
-//! one more when one has ended. Whoever is over it is closed without an answer; the others notice
-//! nothing.
+//! one more when one has ended. A connection over the limit is closed without an answer; the others
+//! are not affected.
 
 use crate::support::{
     message::{Message, PATIENCE},
@@ -10,7 +10,7 @@ use crate::support::{
 
 const LIMIT: usize = 6;
 
-async fn ask(world: &World, source: &str) -> Option<(Raw, Message)> {
+async fn connect_and_get(world: &World, source: &str) -> Option<(Raw, Message)> {
     let mut raw = Raw::connect_from(source, world.running.address).await;
     raw.send(format!(
         "GET /apps/pub/ HTTP/1.1\r\nHost: {}\r\n\r\n",
@@ -25,12 +25,17 @@ async fn ask(world: &World, source: &str) -> Option<(Raw, Message)> {
 async fn fill(world: &World, source: &str) -> Vec<Raw> {
     let mut held = Vec::new();
     for _ in 0..LIMIT {
-        let (raw, answer) = ask(world, source).await.expect("below the limit");
+        let (raw, answer) = connect_and_get(world, source)
+            .await
+            .expect("below the limit");
         assert_eq!(answer.status(), 200);
         held.push(raw);
     }
     for _ in 0..3 {
-        assert!(ask(world, source).await.is_none(), "over the limit");
+        assert!(
+            connect_and_get(world, source).await.is_none(),
+            "over the limit"
+        );
     }
     held
 }
@@ -39,7 +44,7 @@ async fn fill(world: &World, source: &str) -> Vec<Raw> {
 async fn again(world: &World, source: &str) -> Raw {
     let asked = async {
         loop {
-            if let Some((raw, _)) = ask(world, source).await {
+            if let Some((raw, _)) = connect_and_get(world, source).await {
                 return raw;
             }
         }
@@ -66,7 +71,10 @@ async fn a_client_has_its_limit_and_the_next_when_one_ends() {
     let others = fill(&world, "127.0.0.4").await;
     held.remove(2);
     held.push(again(&world, "127.0.0.3").await);
-    assert!(ask(&world, "127.0.0.3").await.is_none(), "full again");
+    assert!(
+        connect_and_get(&world, "127.0.0.3").await.is_none(),
+        "full again"
+    );
     // Those who were in before are served as before.
     for raw in held.iter_mut() {
         raw.send(format!(
@@ -101,7 +109,7 @@ async fn a_websocket_is_one_of_its_clients_connections_until_it_ends() {
         101
     );
     assert!(
-        ask(&world, "127.0.0.3").await.is_none(),
+        connect_and_get(&world, "127.0.0.3").await.is_none(),
         "the socket has the one seat"
     );
     drop(raw);
@@ -119,7 +127,7 @@ async fn all_together_have_their_limit_and_a_trusted_proxy_may_have_all_of_it() 
     .await;
     let mut held = fill(&world, "127.0.0.3").await;
     assert!(
-        ask(&world, "127.0.0.4").await.is_none(),
+        connect_and_get(&world, "127.0.0.4").await.is_none(),
         "no seat for anybody"
     );
     world
@@ -127,7 +135,10 @@ async fn all_together_have_their_limit_and_a_trusted_proxy_may_have_all_of_it() 
         .await;
     held.pop();
     let other = again(&world, "127.0.0.4").await;
-    assert!(ask(&world, "127.0.0.3").await.is_none(), "full again");
+    assert!(
+        connect_and_get(&world, "127.0.0.3").await.is_none(),
+        "full again"
+    );
     drop((held, other));
     again(&world, "127.0.0.4").await;
 }

@@ -34,15 +34,15 @@ fn request(address: SocketAddr, path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")
 }
 
-async fn ask(address: SocketAddr, path: &str) -> Option<u16> {
+async fn get_status(address: SocketAddr, path: &str) -> Option<u16> {
     let mut raw = Raw::connect(address).await;
     raw.send(request(address, path)).await;
     raw.answer().await.map(|answer| answer.status())
 }
 
-/// Waits until the app is reached by somebody new.
+/// Waits until a new connection reaches the app.
 async fn recovered(address: SocketAddr) {
-    let served = async { while ask(address, "/apps/open/").await != Some(200) {} };
+    let served = async { while get_status(address, "/apps/open/").await != Some(200) {} };
     tokio::time::timeout(PATIENCE, served)
         .await
         .expect("new connections are served again");
@@ -98,13 +98,13 @@ async fn clients_cannot_take_the_descriptors_that_apps_and_operators_need() {
     }
     for _ in 0..20 {
         assert_eq!(
-            ask(listen, "/apps/open/").await,
+            get_status(listen, "/apps/open/").await,
             None,
             "over what there is room for"
         );
     }
     assert_eq!(
-        ask(admin, "/livez").await,
+        get_status(admin, "/livez").await,
         Some(200),
         "the operator is answered"
     );

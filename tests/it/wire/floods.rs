@@ -1,5 +1,5 @@
-//! One client that takes as much as it can get: of memory before anybody is asked who they are, of
-//! an app's attention, of the session store. Everybody else notices nothing.
+//! One client that takes as much as it can get: memory before authentication, capacity of an app,
+//! room in the session store. Other clients are not affected.
 
 use std::time::Duration;
 

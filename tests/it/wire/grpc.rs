@@ -115,8 +115,8 @@ async fn app(echo: Echo) -> Http2App {
     .await
 }
 
-/// A world with gRPC on hosts of its own: `calls` for everybody, `closed` for a group, `gone` where
-/// nobody listens.
+/// A world with gRPC on hosts of its own: `calls` is public, `closed` is for a group, `gone` has no
+/// listener.
 async fn world(echo: Echo) -> World {
     let app = app(echo).await;
     let toml: String = [("calls", "public", app.address().port()), ("closed", "group:phusers", app.address().port()), ("gone", "public", 9)]

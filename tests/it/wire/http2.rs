@@ -85,7 +85,7 @@ async fn an_app_sees_a_request_of_http2_as_one_of_http11() {
 async fn answers_come_as_the_app_gave_them() {
     let world = world().await;
     let client = Http2::connect(world.running.address).await;
-    let ask = async |verb: &str| {
+    let fetch = async |verb: &str| {
         client
             .whole(
                 get(&world, &format!("/apps/pub/{verb}"))
@@ -94,10 +94,10 @@ async fn answers_come_as_the_app_gave_them() {
             )
             .await
     };
-    assert_eq!(ask("chunked").await.text(), "abcdef");
-    let with_trailers = ask("trailers").await;
+    assert_eq!(fetch("chunked").await.text(), "abcdef");
+    let with_trailers = fetch("trailers").await;
     assert_eq!(with_trailers.trailers.expect("trailers")["x-sum"], "6");
-    let reason = ask("reason").await;
+    let reason = fetch("reason").await;
     assert_eq!(
         (
             reason.status(),
@@ -106,7 +106,10 @@ async fn answers_come_as_the_app_gave_them() {
         (299, 2)
     );
     assert_eq!(
-        (ask("range").await.status(), ask("early-hints").await.text()),
+        (
+            fetch("range").await.status(),
+            fetch("early-hints").await.text()
+        ),
         (206, "ok")
     );
     for verb in ["cut", "cut-chunked"] {
@@ -125,8 +128,8 @@ async fn answers_come_as_the_app_gave_them() {
             .expect_err("visibly cut");
         assert!(!error.is_timeout(), "{error:?}");
     }
-    assert_eq!(ask("close").await.status(), 502);
-    assert_eq!(ask("x").await.status(), 200, "the connection goes on");
+    assert_eq!(fetch("close").await.status(), 502);
+    assert_eq!(fetch("x").await.status(), 200, "the connection goes on");
     let refused = client
         .whole(
             get(&world, "/apps/grp/")

@@ -1,6 +1,6 @@
-//! `listen.proxy_protocol_from`: a balancer must say who connected, nobody else may, and what it
-//! says is the client for logs, apps, limits and trust. 127.0.0.2 is the balancer here, 127.0.0.1
-//! anybody else.
+//! `listen.proxy_protocol_from`: a balancer must send the header, no other client may, and the
+//! address in it is the client for logs, apps, limits and trust. 127.0.0.2 is the balancer here,
+//! 127.0.0.1 another client.
 
 use std::time::Duration;
 

@@ -191,11 +191,11 @@ async fn until_open(port: u16) {
 }
 
 /// Status line, fields and body.
-type Told = (String, Vec<(String, Vec<u8>)>, Vec<u8>);
+type Comparable = (String, Vec<(String, Vec<u8>)>, Vec<u8>);
 
 /// An answer without what differs from one to the next by itself, or is said of one connection
 /// only.
-fn told(mut message: Message) -> Told {
+fn comparable(mut message: Message) -> Comparable {
     message.headers.retain(|(name, _)| {
         !matches!(
             &*name.to_ascii_lowercase(),
@@ -289,7 +289,8 @@ async fn same_answers(port: u16) {
             continue;
         }
         let multipart = more.contains(',');
-        let ((mut start, mut headers, mut body), mut through) = (told(expected), told(got));
+        let ((mut start, mut headers, mut body), mut through) =
+            (comparable(expected), comparable(got));
         if multipart {
             // Its boundary is another each time.
             assert_eq!(

@@ -116,7 +116,7 @@ fn address_of(url: &str) -> SocketAddr {
 }
 
 /// One request to the API on a connection of its own; `None` when it closes without an answer.
-pub async fn ask(
+pub async fn request(
     arvados: &Arvados,
     method: &str,
     target: &str,
@@ -138,7 +138,7 @@ pub async fn ask(
 
 pub async fn get(arvados: &Arvados, path: &str, token: &str) -> Message {
     let target = format!("/arvados/v1/{path}");
-    ask(arvados, "GET", &target, &format!("Bearer {token}"))
+    request(arvados, "GET", &target, &format!("Bearer {token}"))
         .await
         .expect("an answer")
 }

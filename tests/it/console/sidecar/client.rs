@@ -157,7 +157,7 @@ const ASKED: [(&str, &str); 43] = [
 /// What the client was told, each with what it had asked.
 pub type Told = Vec<(String, Message)>;
 
-/// Whom it speaks to, and with what.
+/// A client: where it connects, and its credentials.
 pub struct Client {
     pub address: SocketAddr,
     /// The public authority, also where nothing stands in front of the console.
@@ -202,21 +202,22 @@ impl Visit<'_> {
             ("GET /api/session HTTP/1.1", "\r\n"),
             ("GET /login?next=/home HTTP/1.1", "\r\n"),
         ] {
-            self.ask(start, rest.as_bytes()).await;
+            self.exchange(start, rest.as_bytes()).await;
         }
         self.websocket(&[]).await;
         let form =
             b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 12\r\n\r\nnext=%2Fhome";
-        self.ask("POST /login HTTP/1.1", form).await;
+        self.exchange("POST /login HTTP/1.1", form).await;
         let set = self.told.last().expect("an answer").1.all("set-cookie");
         for line in &set {
             self.cookies += &format!("; {}", line.split(';').next().unwrap_or_default());
         }
         for target in TARGETS {
-            self.ask(&format!("GET {target} HTTP/1.1"), b"\r\n").await;
+            self.exchange(&format!("GET {target} HTTP/1.1"), b"\r\n")
+                .await;
         }
         for (start, rest) in ASKED {
-            self.ask(start, rest.replace("TOKEN", &self.client.token).as_bytes())
+            self.exchange(start, rest.replace("TOKEN", &self.client.token).as_bytes())
                 .await;
         }
         self.uploads().await;
@@ -241,7 +242,7 @@ impl Visit<'_> {
     }
 
     /// Asks on the connection that is there, while it may be used.
-    async fn ask(&mut self, start: &str, rest: &[u8]) {
+    async fn exchange(&mut self, start: &str, rest: &[u8]) {
         let mut raw = match self.kept.take() {
             Some(raw) => raw,
             None => Raw::connect(self.client.address).await,
@@ -272,7 +273,7 @@ impl Visit<'_> {
     async fn uploads(&mut self) {
         let bytes = pattern(0..UPLOAD);
         let sized = format!("Content-Length: {UPLOAD}\r\n\r\n");
-        self.ask(
+        self.exchange(
             "POST /upload HTTP/1.1",
             &[sized.as_bytes(), &bytes].concat(),
         )
@@ -284,11 +285,11 @@ impl Visit<'_> {
             chunked.extend_from_slice(b"\r\n");
         }
         chunked.extend_from_slice(b"0\r\n\r\n");
-        self.ask("PUT /upload HTTP/1.1", &chunked).await;
+        self.exchange("PUT /upload HTTP/1.1", &chunked).await;
     }
 
-    /// The second event is sent only after the first has arrived: whoever collects them waits for
-    /// ever.
+    /// The second event is sent only after the first has arrived: a proxy that buffers them waits
+    /// for ever.
     async fn events(&mut self) {
         let mut raw = Raw::connect(self.client.address).await;
         let start = "GET /events HTTP/1.1";
@@ -301,7 +302,7 @@ impl Visit<'_> {
             assert!(!more.is_empty(), "it ended before the first event");
             all.extend(more);
         }
-        self.ask("POST /go HTTP/1.1", b"Content-Length: 0\r\n\r\n")
+        self.exchange("POST /go HTTP/1.1", b"Content-Length: 0\r\n\r\n")
             .await;
         while !all.ends_with(b"0\r\n\r\n") {
             let more = raw.reader.some().await.expect("the second event");
@@ -334,7 +335,7 @@ impl Visit<'_> {
             frame(0x82, Some(MASK), &pattern(0..126)),
             frame(0x82, Some(MASK), &pattern(0..70_000)),
             frame(0x8a, Some(MASK), b"a pong that nobody asked for"),
-            // A reserved bit is an extension's, and nobody else's business.
+            // A reserved bit is for extensions; a proxy must not interpret it.
             frame(0xc1, Some(MASK), b"deflated, says the bit"),
             close(4001, "bye"),
         ];

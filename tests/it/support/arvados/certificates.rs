@@ -14,7 +14,7 @@ use rustls::{
 
 use super::records::random_text;
 
-/// The API's side of TLS, and whom its clients must believe.
+/// The API's side of TLS, and the CA that its clients must trust.
 pub struct Authority {
     pub pem: String,
     pub server: Arc<ServerConfig>,
@@ -41,7 +41,7 @@ impl Authority {
     }
 }
 
-/// What a container gateway shows: made by itself, signed by nobody else.
+/// The self-signed certificate of a container gateway.
 pub struct SelfSigned {
     pub certificate: CertificateDer<'static>,
     pub server: Arc<ServerConfig>,

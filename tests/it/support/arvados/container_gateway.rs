@@ -32,7 +32,7 @@ pub const PROOF: HeaderName = HeaderName::from_static("x-arvados-authorization-r
 pub const CONTAINER: HeaderName = HeaderName::from_static("x-arvados-container-gateway-uuid");
 pub const PORT: HeaderName = HeaderName::from_static("x-arvados-container-target-port");
 
-/// How a container's gateway may be somebody else.
+/// How an impostor may answer in place of a container's gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Reaches the app, and proves with a key that it made up.
@@ -43,8 +43,8 @@ pub enum Lie {
     EchoedProof,
     /// Reaches the app, and gives a wrong proof before the right one.
     TwoProofs,
-    /// Somebody in the middle: shows a certificate of their own, and passes on to the true gateway
-    /// what they are given. That refuses, since the authorization is for another certificate.
+    /// A man in the middle: shows its own certificate and forwards requests to the true gateway,
+    /// which refuses them, since the authorization is for another certificate.
     OtherCertificate,
 }
 
@@ -60,8 +60,8 @@ pub struct Door {
     ports: HashMap<u16, SocketAddr>,
 }
 
-/// A listening gateway. Dropping it is what happens when crunch-run ends: nobody listens, and every
-/// connection, tunnels too, is gone.
+/// A listening gateway. Dropping it is what happens when crunch-run ends: the listener and every
+/// connection, tunnels too, are closed.
 pub struct ContainerGateway {
     pub address: SocketAddr,
     _alive: watch::Sender<()>,

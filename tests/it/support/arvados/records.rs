@@ -48,15 +48,15 @@ impl Kind {
     }
 }
 
-/// Whom an access token of the identity provider speaks of, as a cluster that accepts these would
-/// read it; that its signature holds is the cluster's matter, not what is tested here.
+/// The subject of an access token of the identity provider, as a cluster that accepts these would
+/// read it. The signature is not checked: that is the cluster's task and not tested here.
 fn provider_subject(token: &str) -> Option<String> {
     let payload = URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
     let payload: Value = serde_json::from_slice(&payload).ok()?;
     payload["sub"].as_str().map(str::to_owned)
 }
 
-/// The cluster's own user, whom the root token belongs to.
+/// The cluster's own user, the owner of the root token.
 pub const SYSTEM_USER: &str = "zzzzz-tpzed-000000000000000";
 
 /// One record and who was allowed to read it besides those who always may.
@@ -229,9 +229,9 @@ impl Records {
         assert_ne!(before, links.len(), "no link {name}");
     }
 
-    /// Who may read: an administrator everything, a container who may read one of its requests, a
-    /// request who submitted it, a link who may read what it points to; and whoever was allowed.
-    /// Whoever is not active: nothing.
+    /// An administrator may read everything, a submitter their request, a reader of a request its
+    /// container, a reader of a link's head the link; and every user what was shared with them.
+    /// An inactive user may read nothing.
     pub fn may_read(&self, user: &Record, kind: Kind, record: &Record) -> bool {
         if !user.flag("is_active") {
             return false;

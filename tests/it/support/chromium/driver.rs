@@ -148,7 +148,7 @@ impl Drop for Driver {
             .stderr(Stdio::null())
             .status();
         let _ = self.process.wait();
-        // The folder is removed after this; nobody may write in it any more.
+        // The folder is removed after this; no process may write to it any more.
         if self.silence.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
             eprintln!("a process of Chromium is still there");
         }

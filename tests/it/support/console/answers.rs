@@ -16,7 +16,7 @@ pub enum Answer {
     Whole(Vec<u8>),
     /// Lets one held answer go on.
     Go(Vec<u8>),
-    /// The beginning; the rest when somebody says go.
+    /// The beginning; the rest follows after `POST /go`.
     Held(Vec<u8>, Vec<u8>),
     WebSocket(Vec<u8>),
 }

@@ -29,7 +29,7 @@ pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
     let (read, mut write) = stream.into_split();
     let mut reader = Reader::new(read);
     while let Ok(Some(message)) = reader.message(false).await {
-        let request = Request::of(message.target());
+        let request = Request::parse(message.target());
         let call = Call {
             asked: request.asked,
             target: message.target().to_owned(),
@@ -50,7 +50,7 @@ pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
 }
 
 impl Request {
-    fn of(target: &str) -> Request {
+    fn parse(target: &str) -> Request {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let query: HashMap<String, String> = url::form_urlencoded::parse(query.as_bytes())
             .into_owned()

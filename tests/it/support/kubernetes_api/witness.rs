@@ -14,7 +14,7 @@ pub struct Witness<T> {
 
 impl<T: Send + 'static> Witness<T> {
     /// Writes this fact down now and whenever something is published.
-    pub fn of(world: &World, fact: impl Fn(&Snapshot) -> T + Send + 'static) -> Witness<T> {
+    pub fn start(world: &World, fact: impl Fn(&Snapshot) -> T + Send + 'static) -> Witness<T> {
         let apps = world.running.internals().apps();
         let mut policy_changes = world.running.internals().policy_changes();
         let seen = Arc::new(Mutex::new(vec![fact(&apps.load())]));
