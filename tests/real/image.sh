@@ -39,12 +39,12 @@ else
 fi
 # Assumptions of the checks below.
 base=$(awk '$1 == "FROM" { last = $2 } END { print last }' Dockerfile)
-[[ $base == gcr.io/distroless/cc-debian12:nonroot ]] || fail "the base is $base: which libraries does it have?"
+[[ $base == gcr.io/distroless/cc-debian12:nonroot ]] || fail "the base is $base; update the list of its libraries in this script"
 grep -qx "USER $user:$user" Dockerfile || fail "the user is not $user"
-grep -qx 'ENTRYPOINT \["/usr/local/bin/ludgate"\]' Dockerfile || fail 'the entry point is not the program itself'
+grep -qx 'ENTRYPOINT \["/usr/local/bin/ludgate"\]' Dockerfile || fail 'the entry point is not /usr/local/bin/ludgate'
 echo 'the Dockerfile passes hadolint'
 
-[[ -x $program ]] || fail "there is no $program: cargo build --release"
+[[ -x $program ]] || fail "$program is missing; run cargo build --release"
 root=$(mktemp -d)
 server=
 clean() {
@@ -82,10 +82,10 @@ size=$(du -sb "$root" | cut -f1)
 own=$(stat -c %s "$root/usr/local/bin/ludgate")
 mebibytes() { awk -v bytes="$1" 'BEGIN { printf "%.1f MiB", bytes / 1048576 }'; }
 echo "the program, stripped: $(mebibytes "$own"); with its libraries and the CA certificates: $(mebibytes "$size")"
-((size <= limit)) || fail "that is more than $(mebibytes $limit)"
+((size <= limit)) || fail "the limit is $(mebibytes $limit)"
 
 if [[ $(id -u) != 0 ]]; then
-  echo 'left out: serving from this folder alone, which takes root'
+  echo 'skipped: serving from a folder with only these files (needs root)'
   exit 0
 fi
 mkdir "$root/etc/ludgate"
@@ -119,14 +119,14 @@ for _ in {1..100}; do
   if [[ -n $(address admin) ]] && curl -fs "http://$(address admin)/readyz" >/dev/null; then
     break
   fi
-  kill -0 "$server" 2>/dev/null || fail "it ended: $(cat "$log")"
+  kill -0 "$server" 2>/dev/null || fail "the program exited: $(cat "$log")"
   sleep 0.1
 done
-curl -fsS "http://$(address admin)/livez" >/dev/null || fail "it does not serve: $(cat "$log")"
-[[ $(awk '$1 == "Uid:" { print $2 }' "/proc/$server/status") == "$user" ]] || fail 'it runs as somebody else'
+curl -fsS "http://$(address admin)/livez" >/dev/null || fail "the program does not serve /livez: $(cat "$log")"
+[[ $(awk '$1 == "Uid:" { print $2 }' "/proc/$server/status") == "$user" ]] || fail "the program does not run as user $user"
 kill -TERM "$server"
 code=0
 wait "$server" || code=$?
 server=
-((code == 0)) || fail "told to stop, it ended with $code: $(cat "$log")"
-echo "it serves from that folder alone as user $user, and ends when it is told to"
+((code == 0)) || fail "exit code $code after SIGTERM: $(cat "$log")"
+echo "the program serves from a folder with only these files as user $user, and exits on SIGTERM"

@@ -1,4 +1,4 @@
-//! One app of a hundred thousand changes: the next snapshot, and putting it in force.
+//! A change of one app among 100,000: building the next snapshot, and publishing it.
 
 use std::{cell::Cell, collections::HashMap, time::Duration};
 
@@ -35,8 +35,8 @@ impl World {
         World { catalog, specs: settings.apps, count: Cell::new(1) }
     }
 
-    /// All of them again, one with another deadline each time.
-    fn changed(&self) -> Vec<AppSpec> {
+    /// A copy of all specifications, in which one app has a new timeout.
+    fn changed_specs(&self) -> Vec<AppSpec> {
         let mut specs = self.specs.clone();
         let timeout = Duration::from_millis(self.count.get());
         self.count.set(self.count.get() + 1);
@@ -46,15 +46,15 @@ impl World {
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
-fn all_specifications_again(bencher: Bencher) {
+fn copy_all_specifications(bencher: Bencher) {
     let world = World::new();
-    bencher.bench_local(|| world.changed());
+    bencher.bench_local(|| world.changed_specs());
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
-fn the_next_snapshot(bencher: Bencher) {
+fn next_snapshot(bencher: Bencher) {
     let world = World::new();
-    bencher.with_inputs(|| (world.catalog.load(), world.changed())).bench_local_values(|(now, specs)| {
+    bencher.with_inputs(|| (world.catalog.load(), world.changed_specs())).bench_local_values(|(now, specs)| {
         let next = now.followed_by(black_box(specs), Vec::new(), HashMap::new());
         assert!(!next.is_same_as(&now));
         next
@@ -62,9 +62,9 @@ fn the_next_snapshot(bencher: Bencher) {
 }
 
 #[divan::bench(sample_count = 10, sample_size = 1)]
-fn put_in_force_and_the_last_one_dropped(bencher: Bencher) {
+fn publish_and_drop_previous(bencher: Bencher) {
     let world = World::new();
     bencher
-        .with_inputs(|| world.catalog.load().followed_by(world.changed(), Vec::new(), HashMap::new()))
+        .with_inputs(|| world.catalog.load().followed_by(world.changed_specs(), Vec::new(), HashMap::new()))
         .bench_local_values(|next| world.catalog.publish(next));
 }

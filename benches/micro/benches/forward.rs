@@ -1,6 +1,6 @@
-//! One request from a client to an app and back, one after the other on one thread: through
-//! nothing, through hyper that looks at nothing, and through the gateway. The client and the app
-//! allocate nothing, so that what is counted is the proxy's.
+//! Sequential requests from a client to an app, all on one thread: direct, through bare hyper
+//! without inspection of requests, and through Ludgate. The client and the app allocate nothing, so
+//! all counted allocations are the proxy's.
 
 use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
@@ -53,7 +53,7 @@ fn runtime() -> LocalRuntime {
     Builder::new_current_thread().enable_all().build_local(LocalOptions::default()).expect("a runtime")
 }
 
-/// Answers every head with the same bytes.
+/// An app that responds to every request with the same bytes.
 async fn app() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -87,7 +87,7 @@ impl Client {
         Client { stream, request }
     }
 
-    async fn ask(&mut self) {
+    async fn get(&mut self) {
         let mut buffer = [0; 4096];
         self.stream.write_all(self.request.as_bytes()).await.expect("written");
         let read = self.stream.read(&mut buffer).await.expect("read");
@@ -98,33 +98,34 @@ impl Client {
 fn run(bencher: Bencher, runtime: &LocalRuntime, mut client: Client) {
     runtime.block_on(async {
         for _ in 0..100 {
-            client.ask().await;
+            client.get().await;
         }
     });
-    bencher.bench_local(|| runtime.block_on(client.ask()));
+    bencher.bench_local(|| runtime.block_on(client.get()));
 }
 
 #[divan::bench]
-fn through_nothing(bencher: Bencher) {
+fn direct(bencher: Bencher) {
     let runtime = runtime();
     let client = runtime.block_on(async { Client::new(app().await, "/x", "").await });
     run(bencher, &runtime, client);
 }
 
-type Kept = Rc<RefCell<Vec<client::SendRequest<Incoming>>>>;
+/// Connections to the app that wait for a request.
+type IdleConnections = Rc<RefCell<Vec<client::SendRequest<Incoming>>>>;
 
 #[divan::bench]
 fn through_bare_hyper(bencher: Bencher) {
     let runtime = runtime();
     let client = runtime.block_on(async {
-        let (app, kept) = (app().await, Kept::default());
+        let (app, pool) = (app().await, IdleConnections::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let _ = stream.set_nodelay(true);
-                let kept = kept.clone();
-                let service = service_fn(move |request| pass(request, app, kept.clone()));
+                let pool = pool.clone();
+                let service = service_fn(move |request| forward(request, app, pool.clone()));
                 let io = TokioIo::new(stream);
                 spawn_local(server::Builder::new().auto_date_header(false).serve_connection(io, service));
             }
@@ -134,13 +135,13 @@ fn through_bare_hyper(bencher: Bencher) {
     run(bencher, &runtime, client);
 }
 
-async fn pass(
+async fn forward(
     mut request: Request<Incoming>,
     app: SocketAddr,
-    kept: Kept,
+    pool: IdleConnections,
 ) -> Result<Response<Incoming>, hyper::Error> {
     request.headers_mut().remove(header::CONNECTION);
-    let idle = kept.borrow_mut().pop();
+    let idle = pool.borrow_mut().pop();
     let mut sender = match idle {
         Some(sender) => sender,
         None => {
@@ -153,21 +154,21 @@ async fn pass(
     };
     sender.ready().await?;
     let response = sender.send_request(request).await?;
-    kept.borrow_mut().push(sender);
+    pool.borrow_mut().push(sender);
     Ok(response)
 }
 
 #[divan::bench]
-fn through_the_gateway_public(bencher: Bencher) {
-    through_the_gateway(bencher, false);
+fn through_ludgate_public(bencher: Bencher) {
+    through_ludgate(bencher, false);
 }
 
 #[divan::bench]
-fn through_the_gateway_session(bencher: Bencher) {
-    through_the_gateway(bencher, true);
+fn through_ludgate_session(bencher: Bencher) {
+    through_ludgate(bencher, true);
 }
 
-fn through_the_gateway(bencher: Bencher, signed_in: bool) {
+fn through_ludgate(bencher: Bencher, signed_in: bool) {
     let runtime = runtime();
     let client = runtime.block_on(async {
         let app = app().await;

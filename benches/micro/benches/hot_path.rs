@@ -1,4 +1,4 @@
-//! From a parsed head to a permit: each step by itself, and all of them.
+//! The steps from a parsed head to an authorized request: each alone, and all together.
 
 use divan::{AllocProfiler, Bencher, black_box};
 use http::request::Parts;
@@ -56,7 +56,7 @@ impl World {
         self.sessions.store.find(presented.app.iter(), presented.sign_in.iter(), app, &VirtualHost::Site, self.clock.now())
     }
 
-    fn is_let_in(&self, arrival: &Arrival, destination: Destination) -> bool {
+    fn is_allowed(&self, arrival: &Arrival, destination: Destination) -> bool {
         let live = self.find(&destination).expect("a session");
         let principal = live.sign_in().principal().clone();
         let caller = Caller::Person { principal, credential: Credential::Cookie };
@@ -78,27 +78,27 @@ fn route(bencher: Bencher, apps: usize) {
 }
 
 #[divan::bench]
-fn cookies_to_session(bencher: Bencher) {
+fn look_up_session(bencher: Bencher) {
     let world = World::new(10);
     let destination = world.destination(&world.arrival());
     bencher.bench_local(|| black_box(world.find(&destination)));
 }
 
-/// What the gate adds to a plain proxy: cookies, session, access rule.
+/// The work of the gateway beyond a plain proxy: cookies, session, access rule.
 #[divan::bench]
 fn look_up_and_authorize(bencher: Bencher) {
     let world = World::new(10);
     let arrival = world.arrival();
     let destination = world.destination(&arrival);
-    bencher.bench_local(|| black_box(world.is_let_in(&arrival, destination.clone())));
+    bencher.bench_local(|| black_box(world.is_allowed(&arrival, destination.clone())));
 }
 
 #[divan::bench(args = [10, 100_000])]
-fn whole(bencher: Bencher, apps: usize) {
+fn all_steps(bencher: Bencher, apps: usize) {
     let world = World::new(apps);
     bencher.bench_local(|| {
         let arrival = world.arrival();
         let destination = world.destination(&arrival);
-        black_box(world.is_let_in(&arrival, destination))
+        black_box(world.is_allowed(&arrival, destination))
     });
 }

@@ -1,4 +1,4 @@
-//! The table of sessions: many threads at once, full, and while it is swept.
+//! The session store: look-ups from one and two threads, and new sessions at its capacity.
 
 use std::sync::{
     OnceLock,
@@ -14,7 +14,7 @@ use ludgate::{
         Sessions, live::Live,
     },
 };
-use micro::{person, sessions, sign_in_of, snapshot, somebody};
+use micro::{numbered_person, person, sessions, sign_in_of, snapshot};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -39,7 +39,7 @@ impl World {
         let snapshot = snapshot(10);
         let (sessions, clock, _) = sessions(bytes);
         let cookies = (0..MANY).map(|number| {
-            let (_, id, session) = sign_in_of(somebody(number), &sessions, &snapshot, "app-3");
+            let (_, id, session) = sign_in_of(numbered_person(number), &sessions, &snapshot, "app-3");
             (id, session)
         });
         let cookies = cookies.collect();
@@ -59,22 +59,22 @@ fn world() -> &'static World {
     WORLD.get_or_init(|| World::new(1 << 30))
 }
 
-/// Always the same session: that of a browser with a busy page.
+/// The same session each time, as of a browser with many requests.
 #[divan::bench(threads = [1, 2])]
 fn find_one(bencher: Bencher) {
     let world = world();
     bencher.bench(|| black_box(world.find(7)));
 }
 
-/// Another of 100,000 each time, so that nothing of it is in the processor's caches.
+/// Another of 100,000 sessions each time, so its data is not in the processor's caches.
 #[divan::bench(threads = [1, 2])]
 fn find_any(bencher: Bencher) {
     let world = world();
-    // A step that is coprime to the number goes through all of them.
+    // A step that is coprime to the number of sessions visits all of them.
     bencher.bench(|| black_box(world.find(world.next.fetch_add(7919, Relaxed))));
 }
 
-/// A cookie that is nobody's.
+/// A cookie of no session.
 #[divan::bench]
 fn find_none(bencher: Bencher) {
     let world = world();
@@ -86,7 +86,7 @@ fn find_none(bencher: Bencher) {
     });
 }
 
-/// A sign-in and a session where there is room for a tenth of them: each that comes ends another.
+/// A sign-in and a session in a full store: each new one evicts another.
 #[divan::bench]
 fn begin_at_capacity(bencher: Bencher) {
     let (snapshot, person) = (snapshot(10), person());

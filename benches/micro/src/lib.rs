@@ -1,4 +1,5 @@
-//! A gateway's parts, as the benches need them: ten apps, and somebody who is signed in.
+//! Parts of a gateway for the benchmarks: a configuration with apps, a session store,
+//! and signed-in users.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,7 +24,7 @@ use ludgate::{
     settings::{self, Settings},
 };
 
-/// A configuration with apps that lead to this address.
+/// A configuration whose apps all have this upstream.
 pub fn settings(apps: usize, upstream: &str) -> Settings {
     let mut text = String::from(
         "[listen]\naddress = \"127.0.0.1:0\"\n[admin]\naddress = \"127.0.0.1:0\"\n[log]\nrequests = false\n\
@@ -34,22 +35,22 @@ pub fn settings(apps: usize, upstream: &str) -> Settings {
         text += &format!("[[apps]]\nid = \"app-{number}\"\naccess = \"group:phusers\"\nupstream = \"{upstream}\"\n");
     }
     text += &format!("[[apps]]\nid = \"open\"\naccess = \"public\"\nupstream = \"{upstream}\"\n");
-    settings::parse(&text, Path::new("."), std::iter::empty()).unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    settings::parse(&text, Path::new("."), std::iter::empty()).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// Site and apps.
+/// A snapshot of the site with so many apps.
 pub fn snapshot(apps: usize) -> Snapshot {
     let settings = settings(apps, "http://127.0.0.1:9");
     Snapshot::new(settings.site, settings.apps)
 }
 
-/// Somebody in a few groups.
+/// A user in five groups.
 pub fn person() -> Arc<Principal> {
-    somebody(0)
+    numbered_person(0)
 }
 
-/// One of many, each with a subject of their own: one person has few sign-ins.
-pub fn somebody(number: usize) -> Arc<Principal> {
+/// One of many users with different subjects, because the sign-ins of one user are limited.
+pub fn numbered_person(number: usize) -> Arc<Principal> {
     let groups = ["friends", "phusers", "staff", "students", "users"];
     let claims = PersonClaims {
         subject: format!("0f8fad5b-d9cb-469f-a165-{number:012}"),
@@ -61,19 +62,19 @@ pub fn somebody(number: usize) -> Arc<Principal> {
     Arc::new(Principal::new(claims, &[]))
 }
 
-/// A store whose clock is moved by hand, with room for so many bytes of each kind.
+/// A session store with a manual clock. `bytes` limits sign-ins and app sessions separately.
 pub fn sessions(bytes: u64) -> (Sessions, Clock, ManualClock) {
     let (clock, manual_clock) = Clock::manual();
     let settings = session::SessionSettings { sign_in_bytes: bytes, app_session_bytes: bytes, ..session::SessionSettings::default() };
     (Sessions::new(settings, clock.clone(), PolicyChanges::new(), SessionMetrics::register(&Registry::new()).into()), clock, manual_clock)
 }
 
-/// Somebody who is signed in and has opened an app: the sign-in, and the values of both cookies.
+/// Signs a user in and opens an app. Returns the sign-in, and the values of both cookies.
 pub fn sign_in(sessions: &Sessions, snapshot: &Snapshot, app: &str) -> (Arc<SignIn>, String, String) {
     sign_in_of(person(), sessions, snapshot, app)
 }
 
-/// The same for whomever.
+/// The same for a given user.
 pub fn sign_in_of(
     person: Arc<Principal>,
     sessions: &Sessions,
@@ -86,7 +87,7 @@ pub fn sign_in_of(
     (sign_in, id.as_str().to_owned(), session.as_str().to_owned())
 }
 
-/// A request as a browser sends it from a page of an app.
+/// A request that a browser sends from a page of an app.
 pub fn request(site: &Site, path: &str, sign_in: &str, session: &str) -> Parts {
     let cookies = &site.cookies;
     let line = format!(

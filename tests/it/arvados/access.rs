@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use crate::support::{browser::From, cluster::Cluster};
+use crate::support::{browser::From, cluster::Cluster, process::program};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_but_readers() {
@@ -402,7 +402,7 @@ async fn explain_asks_the_api_about_a_container_as_the_gateway_would() {
             "decision  malformed (bad_host)",
         ),
     ] {
-        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_ludgate"));
+        let mut command = tokio::process::Command::new(program());
         command.args(["explain", "--config", &config, &cluster.url(&label, "/x")]);
         command.args(
             person

@@ -395,7 +395,10 @@ fn the_range_has_a_host_of_its_own_or_it_is_refused() {
         );
     }
     let nowhere = parse("url = \"https://hub.example.com\"", "").expect_err("refused");
-    assert!(nowhere.contains("has containers without an address"), "{nowhere}");
+    assert!(
+        nowhere.contains("has containers without an address"),
+        "{nowhere}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,8 @@ use std::{fs, path::Path, process::Command};
 
 use ludgate::settings::{self, reference};
 
+use crate::support::process::program;
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -14,7 +16,7 @@ fn parse(text: &str) -> Result<settings::Settings, settings::ConfigErrors> {
 }
 
 fn ludgate(arguments: &[&str]) -> std::process::Output {
-    Command::new(env!("CARGO_BIN_EXE_ludgate"))
+    Command::new(program())
         .args(arguments)
         .output()
         .expect("the binary runs")

@@ -15,6 +15,7 @@ use crate::support::{
     backend::Backend,
     kubernetes_api::{Asked, Fault, KubernetesApi, SLICES},
     message::{Message, PATIENCE},
+    process::program,
     raw::Raw,
     world::{World, free_port},
 };
@@ -137,7 +138,7 @@ impl Process {
         );
         let mut process = {
             write(folder.path(), port, admin, apps);
-            let mut child = Command::new(env!("CARGO_BIN_EXE_ludgate"))
+            let mut child = Command::new(program())
                 .args(["gateway", "--config"])
                 .arg(folder.path().join("ludgate.toml"))
                 .stdout(Stdio::null())

@@ -11,6 +11,7 @@ use crate::{
     forwarding::upstreams::handshake,
     support::{
         message::PATIENCE,
+        process::program,
         raw::Raw,
         unix_app::{Sockets, accepting},
         world::World,
@@ -249,7 +250,7 @@ async fn published_ports_have_sockets_of_their_own_and_operators_are_told_which(
     let file = sockets.path("ludgate.toml");
     std::fs::write(&file, app("web", &sockets.upstream("web"))).expect("written");
     let file = file.to_str().expect("a path");
-    let explained = Command::new(env!("CARGO_BIN_EXE_ludgate"))
+    let explained = Command::new(program())
         .args(["explain", "--config", file, "/apps/web/x"])
         .output()
         .expect("the binary runs");

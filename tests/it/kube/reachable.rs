@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::namespace::{Namespace, application};
-use crate::support::backend::Backend;
+use crate::support::{backend::Backend, process::program};
 
 const SOON: Duration = Duration::from_secs(1);
 
@@ -250,7 +250,7 @@ async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
     let site = "[site]\nurl = \"http://127.0.0.1:8080\"\n[identity]\nissuer = \"http://127.0.0.1:9700\"\nclient_id = \"ludgate\"\n";
     std::fs::write(&config, format!("{site}{}", namespace.toml())).expect("written");
     let explain = async |path: &str, more: &[&str]| {
-        let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_ludgate"))
+        let output = tokio::process::Command::new(program())
             .args(["explain", "--config"])
             .arg(&config)
             .arg(path)

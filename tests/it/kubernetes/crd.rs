@@ -3,6 +3,8 @@
 use ludgate::cluster::crd::{application::PhApplication, definitions, template::PhAppTemplate};
 use serde_json::{Value, json};
 
+use crate::support::process::program;
+
 fn schema_of(kind: &str) -> Value {
     let definition = definitions()
         .into_iter()
@@ -99,7 +101,7 @@ fn an_object_is_read_and_written_without_loss() {
 
 #[test]
 fn crd_print_writes_both_definitions_as_yaml_documents() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_ludgate"))
+    let output = std::process::Command::new(program())
         .args(["crd", "print"])
         .output()
         .expect("the binary runs");

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use crate::support::{
     backend::Backend,
     message::{PATIENCE, Reader},
-    process::Running,
+    process::{Running, program},
     raw::Raw,
     world::free_port,
 };
@@ -26,7 +26,7 @@ use crate::support::{
 fn process(folder: &Path, text: &str, socket: Option<&TcpListener>) -> Running {
     std::fs::write(folder.join("ludgate.toml"), text).expect("written");
     let mut command = match socket {
-        None => Command::new(env!("CARGO_BIN_EXE_ludgate")),
+        None => Command::new(program()),
         Some(socket) => {
             let mut shell = Command::new("sh");
             // Descriptor 3 is the first that is handed over; the shell becomes the process that is
@@ -34,7 +34,7 @@ fn process(folder: &Path, text: &str, socket: Option<&TcpListener>) -> Running {
             shell
                 .arg("-c")
                 .arg("exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec \"$0\" \"$@\"");
-            shell.arg(env!("CARGO_BIN_EXE_ludgate"));
+            shell.arg(program());
             shell.stdin(Stdio::from(OwnedFd::from(
                 socket.try_clone().expect("a descriptor"),
             )));

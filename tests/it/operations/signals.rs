@@ -18,7 +18,11 @@ use tokio::{
 };
 
 use crate::support::{
-    backend::Backend, message::PATIENCE, process::Running, until::in_time, world::free_port,
+    backend::Backend,
+    message::PATIENCE,
+    process::{Running, program},
+    until::in_time,
+    world::free_port,
 };
 
 fn start(folder: &tempfile::TempDir, port: u16, more: &str) -> Running {
@@ -31,7 +35,7 @@ fn start(folder: &tempfile::TempDir, port: u16, more: &str) -> Running {
 }
 
 fn command(folder: &tempfile::TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ludgate"));
+    let mut command = Command::new(program());
     command
         .args(["gateway", "--config"])
         .arg(folder.path().join("ludgate.toml"))

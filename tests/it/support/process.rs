@@ -1,11 +1,18 @@
 //! The real binary as a process of its own.
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command},
 };
 
 use super::message::PATIENCE;
+
+/// The program under test: the one that `LUDGATE_BIN` names, or the one that was built with the
+/// tests.
+pub fn program() -> PathBuf {
+    let built = env!("CARGO_BIN_EXE_ludgate");
+    std::env::var_os("LUDGATE_BIN").map_or_else(|| built.into(), PathBuf::from)
+}
 
 /// Ends the process it holds.
 pub struct Running(pub Child);
@@ -19,13 +26,7 @@ impl Drop for Running {
 
 /// Starts the real binary with a configuration and waits until it listens.
 pub async fn gateway(folder: &Path, text: &str, port: u16) -> Running {
-    start(
-        Command::new(env!("CARGO_BIN_EXE_ludgate")),
-        folder,
-        text,
-        port,
-    )
-    .await
+    start(Command::new(program()), folder, text, port).await
 }
 
 /// The same with these variables.
@@ -35,7 +36,7 @@ pub async fn gateway_with(
     text: &str,
     port: u16,
 ) -> Running {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ludgate"));
+    let mut command = Command::new(program());
     command.envs(variables.iter().copied());
     start(command, folder, text, port).await
 }
@@ -46,7 +47,7 @@ pub async fn gateway_with_files(files: usize, folder: &Path, text: &str, port: u
     shell
         .arg("-c")
         .arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
-    shell.arg(env!("CARGO_BIN_EXE_ludgate"));
+    shell.arg(program());
     start(shell, folder, text, port).await
 }
 

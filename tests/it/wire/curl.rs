@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
-use crate::support::{backend::Backend, process::gateway, world::free_port};
+use crate::support::{
+    backend::Backend,
+    process::{gateway, program},
+    world::free_port,
+};
 
 fn curl(arguments: &[&str]) -> (i32, String) {
     let output = Command::new("curl")
@@ -43,7 +47,7 @@ async fn curl_reaches_a_public_app_and_is_told_how_to_reach_the_others() {
     // A second gateway on the same port is a mistake, not a silent sharer.
     let folder_again = tempfile::tempdir().expect("a folder");
     std::fs::write(folder_again.path().join("l.toml"), &text).expect("written");
-    let second = Command::new(env!("CARGO_BIN_EXE_ludgate"))
+    let second = Command::new(program())
         .args(["gateway", "--config"])
         .arg(folder_again.path().join("l.toml"))
         .output();

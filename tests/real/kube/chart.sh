@@ -11,7 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cd "$here/../../.."
 
 if [[ -z ${KUBECONFIG:-} ]]; then
-  echo "there is no cluster: tests/real/kube/run.sh $0" >&2
+  echo "KUBECONFIG is not set; run: tests/real/kube/run.sh $0" >&2
   exit 2
 fi
 
@@ -27,7 +27,7 @@ if [[ ! -e $done ]]; then
   }
   rm -rf "$venv"
   python3 -m venv "$venv"
-  # Its Python part requires 3.12 and more packages; this script uses only its library.
+  # Its Python part requires Python 3.12 and more packages; the checks use only its shared library.
   "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: "$yaml"
   "$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary=:all: --no-deps \
     --ignore-requires-python "$helm"

@@ -1,9 +1,9 @@
-"""The values with which chart.py renders the chart, and what comes of them."""
+"""The sets of values with which chart.py renders the chart, and the expected results."""
 
 import copy
 import os
 
-# A namespace of our own, so that it can be run on a cluster that is in use.
+# A separate namespace, so that the checks can run on a cluster in use.
 NAMESPACE = f"ludgate-chart-{os.getpid()}"
 
 MINIMAL = {
@@ -14,7 +14,7 @@ SIGN_IN = {"issuer": "https://id.example.com/realms/hub", "clientID": "ludgate"}
 
 
 def merged(*sets):
-    """Values over values, as Helm does it."""
+    """Merges sets of values as Helm does; later sets take precedence."""
     result = {}
     for values in sets:
         for key, value in values.items():
@@ -67,14 +67,14 @@ IDENTITY = {"issuer": "https://id.example.com/realms/hub", "client_id": "ludgate
 SECRET_FILE = {"client_secret_file": "/etc/ludgate/client/client-secret"}
 WATCHED = {"kubernetes": {"namespace": NAMESPACE}}
 
-# Values, and all of the ludgate.toml that they make.
+# Values, and the complete ludgate.toml that the chart renders from them.
 SETS = {
     "minimal": (MINIMAL, LISTEN | SITE | WATCHED),
     "a public client": (with_config(**SIGN_IN), LISTEN | SITE | WATCHED | {"identity": IDENTITY}),
-    "a secret of the chart's": (
+    "a Secret of the chart": (
         with_config(**SIGN_IN, clientSecret='quote " and $'),
         LISTEN | SITE | WATCHED | {"identity": IDENTITY | SECRET_FILE}),
-    "everything of the client in a Secret": (
+    "client ID and secret in an existing Secret": (
         with_config(issuer=SIGN_IN["issuer"], existingSecret="hub-client"),
         LISTEN | SITE | WATCHED | {"identity": {"issuer": IDENTITY["issuer"]} | SECRET_FILE}),
     "apps of another namespace": (
@@ -113,7 +113,7 @@ SETS = {
     }),
 }
 
-# Values, and a part of what Helm says of them.
+# Values, and a part of Helm's error message.
 REFUSED = [
     ({}, "image.repository is needed"),
     ({"image": {"repository": "ludgate"}}, "config.site.url is needed"),
@@ -127,7 +127,7 @@ REFUSED = [
     (with_config(sessionStoreSecret="hub-store"), "config.sessionStoreSecret needs config.sessionKeysSecret"),
     (merged(MINIMAL, {"metrics": {"serviceMonitor": {"enabled": True}}}), "networkPolicy.adminFrom"),
     (merged(MINIMAL, {"gatewayApi": {"enabled": True}}), "gatewayApi.gatewayRef.name is needed"),
-    # A key that is not known.
+    # Unknown keys, and a value of the wrong type.
     (with_config(clientId="ludgate"), "clientId"),
     (merged(MINIMAL, {"replicas": 2}), "replicas"),
     (with_config(adminGroups=[7]), "adminGroups"),

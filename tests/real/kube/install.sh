@@ -38,7 +38,7 @@ whole() { [[ -x $1/etcd && -x $1/kube-apiserver && -x $1/kubectl ]]; }
 
 if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
   whole "$KUBEBUILDER_ASSETS" || {
-    echo "KUBEBUILDER_ASSETS: there is no etcd, kube-apiserver and kubectl in $KUBEBUILDER_ASSETS" >&2
+    echo "KUBEBUILDER_ASSETS: etcd, kube-apiserver or kubectl is missing in $KUBEBUILDER_ASSETS" >&2
     exit 1
   }
   echo "$KUBEBUILDER_ASSETS"
@@ -53,8 +53,8 @@ fi
 
 if ! have apt-get || ! { [[ $(id -u) == 0 ]] || have sudo; }; then
   {
-    echo "There is no Kubernetes API server for the tests, and it can be built by this script on Debian 12 only,"
-    echo "as root or with sudo. Name a folder with etcd, kube-apiserver and kubectl in KUBEBUILDER_ASSETS."
+    echo "The tests need a Kubernetes API server. This script can build it only on Debian 12, as root or with sudo."
+    echo "Otherwise set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl."
   } >&2
   exit 1
 fi
@@ -66,12 +66,12 @@ trap 'rm -rf "$work"' EXIT
 packages() {
   local lists=$work/apt
   mkdir -p "$lists/lists/partial"
-  # The mirror that the system's own sources name; apt verifies the signatures.
+  # The mirror in the system's own sources; apt verifies the signatures.
   local mirror
   mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Release: bookworm' 'Component: main' |
     sed -n 1p)
   [[ -n $mirror ]] || {
-    echo "the apt sources of this system name no mirror of Debian 12 (bookworm main)"
+    echo "the apt sources of this system contain no mirror of Debian 12 (bookworm main)"
     return 1
   }
   echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bookworm main" >"$lists/sources.list"

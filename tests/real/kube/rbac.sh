@@ -22,7 +22,7 @@ shipped() {
 rights() {
   kubectl -n "$2" auth can-i --list --no-headers --as="system:serviceaccount:$namespace:$1" \
     --as-group=system:serviceaccounts --as-group=system:authenticated |
-    # Columns: resources, URLs of no resource, names, verbs.
+    # Columns: resources, non-resource URLs, resource names, verbs.
     sed -E 's/^([^ ]+) +\[[^]]*\] +\[[^]]*\] +\[([^]]*)\]$/\1 \2/; /^ /d' | LC_ALL=C sort
 }
 
@@ -40,7 +40,7 @@ expect() {
 }
 
 # Checks one right, as the server authorizes the gateway's calls.
-asked() {
+expect_right() {
   local answer=$1 verb=$2 resource=$3 part got
   # kubectl treats the part after a slash as a name.
   part=${resource#"${resource%%/*}"}
@@ -57,23 +57,23 @@ phapplications.primehub.io get list watch'
 
 shipped gateway
 expect 'gateway.yaml' "$namespace" "$reads"
-expect 'gateway.yaml, in another namespace: nothing' "$other" ''
+expect 'gateway.yaml, in another namespace: no rights' "$other" ''
 for verb in get list watch create update patch delete deletecollection; do
   answer=no
   [[ $verb != get && $verb != list && $verb != watch ]] || answer=yes
-  asked "$answer" "$verb" phapplications.primehub.io
-  asked "$answer" "$verb" endpointslices.discovery.k8s.io
+  expect_right "$answer" "$verb" phapplications.primehub.io
+  expect_right "$answer" "$verb" endpointslices.discovery.k8s.io
   for resource in phapplications.primehub.io/status phapptemplates.primehub.io pods pods/log pods/exec secrets \
     configmaps services events serviceaccounts/token deployments.apps roles.rbac.authorization.k8s.io; do
-    asked no "$verb" "$resource"
+    expect_right no "$verb" "$resource"
   done
 done
 
 shipped logs
 expect 'gateway.yaml and logs.yaml' "$namespace" "$reads"$'\npods get\npods/log get'
-asked yes get pods
-asked yes get pods/log
-asked no list pods
-asked no watch pods
-asked no create pods/exec
+expect_right yes get pods
+expect_right yes get pods/log
+expect_right no list pods
+expect_right no watch pods
+expect_right no create pods/exec
 exit "$failed"

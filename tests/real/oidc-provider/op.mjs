@@ -1,28 +1,28 @@
 // A small but real OpenID provider for Ludgate's integration tests: `node op.mjs`.
 //
-// It listens on 127.0.0.1, keeps everything in memory, makes new keys at each start, and prints
-// one line to stdout when ready, {"issuer":"http://127.0.0.1:PORT"}; all else goes to stderr.
+// It listens on 127.0.0.1, keeps all data in memory, and generates new keys at each start. When
+// ready, it prints one line to stdout: {"issuer":"http://127.0.0.1:PORT"}. Logs go to stderr.
 //
 //   PORT                      default 0, any free port
 //   CLIENT_ID, CLIENT_SECRET  default ludgate, a-secret-for-tests-only-0123456789 (basic auth)
 //   REDIRECT_URI              required; a comma-separated list is allowed
-//   POST_LOGOUT_REDIRECT_URI  optional; likewise
+//   POST_LOGOUT_REDIRECT_URI  optional; a comma-separated list is allowed
 //   BACKCHANNEL_LOGOUT_URI    optional; with it, ID tokens carry a `sid`
 //   ACCESS_TOKEN_TTL          seconds, default 600
-//   ACCESS_TOKEN_FORMAT       jwt (default), or opaque: the library introspects no JWTs
+//   ACCESS_TOKEN_FORMAT       jwt (default), or opaque (needed for introspection)
 //   ID_TOKEN_ALG              RS256 (default) or ES256; JWT access tokens are always RS256
 //
 // To sign in without a browser, follow the redirects with a cookie jar, and add ?login=alice to
-// the address of the interaction page. POST /test/rotate-keys makes new signing keys; the old ones
-// stay published, unless ?drop is given.
+// the address of the interaction page. POST /test/rotate-keys generates new signing keys; the old
+// ones stay published, except with ?drop.
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 
 import Provider from 'oidc-provider';
-// Not a public part of the library (hence the pinned version): a store that outlives a Provider.
+// A store that outlives a Provider. Not part of the library's public API, so the version is pinned.
 import { createMemoryAdapter } from 'oidc-provider/lib/adapters/memory_adapter.js';
 
-console.info = console.error; // the library's notices; stdout is for the ready line alone
+console.info = console.error; // the library's notices go to stderr; stdout has only the ready line
 
 const fail = (message) => { console.error(`op.mjs: ${message}`); process.exit(2); };
 const env = (name, fallback, allowed = /^/) => {
@@ -47,7 +47,8 @@ const person = (name) => ({
   email: `${name}@example.test`, email_verified: true, groups: GROUPS[name],
 });
 
-// The one API that JWT access tokens are for. The library names it by a URI; the token says clientId.
+// The only resource (RFC 8707) of JWT access tokens. The library identifies it by this URI; the
+// tokens' audience is clientId.
 const RESOURCE = 'urn:ludgate:test';
 const RESOURCE_SCOPE = 'openid profile email groups offline_access';
 
@@ -58,7 +59,7 @@ const makeKeys = () => [
   ...generateKeyPairSync(type, options).privateKey.export({ format: 'jwk' }), alg, use: 'sig',
 }));
 
-// Consent without asking: all that is requested is granted before the library looks for consent.
+// Grants all requested scopes and claims, so that the library shows no consent page.
 async function loadExistingGrant({ oidc }) {
   const { Grant } = oidc.provider;
   const id = oidc.session.grantIdFor(oidc.client.clientId);
@@ -99,13 +100,13 @@ function makeProvider(issuer, keys) {
       email: ['email', 'email_verified'],
       groups: ['groups'],
     },
-    conformIdTokenClaims: false, // so that the claims of the scopes are in the ID token too
+    conformIdTokenClaims: false, // the ID token contains the claims of the scopes too
     findAccount: (_ctx, sub) => (
       Object.hasOwn(GROUPS, sub) ? { accountId: sub, claims: () => person(sub) } : undefined),
     extraTokenClaims: (_ctx, token) => ({ groups: GROUPS[token.accountId] }),
     loadExistingGrant,
-    pkce: { required: () => true }, // S256 is the only method the library has
-    issueRefreshToken: () => true, // offline_access is dropped from requests without prompt=consent
+    pkce: { required: () => true }, // the library supports only S256
+    issueRefreshToken: () => true, // the library ignores offline_access without prompt=consent
     rotateRefreshToken: true,
     ttl: {
       AccessToken: accessTokenTTL, AuthorizationCode: 60, IdToken: 3600, Interaction: 3600,
@@ -133,13 +134,13 @@ function makeProvider(issuer, keys) {
         }),
       },
     },
-    // The library's own dispatcher refuses loopback addresses, and so back-channel logout.
+    // The library's own dispatcher rejects loopback addresses; back-channel logout needs them.
     fetch: (url, { dispatcher, ...options }) => fetch(url, options),
     renderError: (ctx, out) => { ctx.body = `${out.error}: ${out.error_description}\n`; },
   });
 
-  // The library forgets the JWT access tokens it issues, and would refuse them at userinfo, where
-  // most providers take them. So keep a copy, under the token itself and without the audience.
+  // The library does not store JWT access tokens, so it would reject them at userinfo. Most
+  // providers accept them there. So store a copy by the token itself, without the audience.
   const { save } = provider.AccessToken.prototype;
   provider.AccessToken.prototype.save = async function saveWithCopy() {
     const value = await save.call(this);
@@ -160,11 +161,11 @@ function makeProvider(issuer, keys) {
   return provider;
 }
 
-// The interaction page: ?login=NAME signs that person in; without it, it offers the names.
+// The interaction page: ?login=NAME signs that user in; without it, the page links to all names.
 async function interact(provider, req, res, url) {
   const { prompt } = await provider.interactionDetails(req, res);
   const login = url.searchParams.get('login');
-  if (prompt.name === 'consent') { // only after prompt=consent, and already granted
+  if (prompt.name === 'consent') { // only with prompt=consent; already granted
     await provider.interactionFinished(req, res, { consent: {} });
   } else if (Object.hasOwn(GROUPS, login)) {
     await provider.interactionFinished(req, res, { login: { accountId: login } });

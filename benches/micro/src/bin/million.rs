@@ -1,5 +1,5 @@
-//! A million sessions: what each holds, and how long a look-up takes while a million that are over
-//! are swept.
+//! A million sessions: memory of each, and the latency of a look-up while a million expired
+//! sessions are swept.
 //!
 //!   million [SESSIONS]        prints a Markdown table; needs some GiB of memory
 
@@ -18,28 +18,29 @@ use ludgate::{
     model::{app::AppId, vhost::VirtualHost},
     session::{cookie::RecordKey, provider_tokens::ProviderTokens, Sessions},
 };
-use micro::{sessions, snapshot, somebody};
+use micro::{numbered_person, sessions, snapshot};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
 static ALLOCATOR: Jemalloc = Jemalloc;
 
-/// App sessions of one sign-in.
-const EACH: usize = 10;
-/// Of how many the look-ups are.
+/// App sessions per sign-in.
+const PER_SIGN_IN: usize = 10;
+/// Valid sessions that are looked up.
 const LIVE: usize = 100_000;
 
 fn main() {
     let many = env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1_000_000_usize);
-    let snapshot = snapshot(EACH);
+    let users = many / PER_SIGN_IN;
+    let snapshot = snapshot(PER_SIGN_IN);
     let (sessions, clock, manual_clock) = sessions(8 << 30);
     let sessions = Arc::new(sessions);
-    let apps: Vec<_> =
-        (0..EACH).map(|number| snapshot.find(&format!("app-{number}")).expect("an app").id().clone()).collect();
-    // Each has a person of its own, as each has signed in.
-    let nobody = resident();
-    let people: Vec<_> = (0..many / EACH).map(somebody).collect();
-    let empty = resident();
+    let find_app = |number| snapshot.find(&format!("app-{number}")).expect("an app").id().clone();
+    let apps: Vec<_> = (0..PER_SIGN_IN).map(find_app).collect();
+    // Each sign-in has its own user record.
+    let without_people = resident();
+    let people: Vec<_> = (0..users).map(numbered_person).collect();
+    let with_people = resident();
     let sign_ins: Vec<_> = people
         .into_iter()
         .map(|person| sessions.store.begin(person, ProviderTokens::default()).expect("random bytes").1)
@@ -55,10 +56,10 @@ fn main() {
     let full = resident();
     drop(sign_ins);
     println!("| | |\n|---|---|");
-    println!("| people, each in five groups | {} of {} bytes each |", many / EACH, (empty - nobody) / (many / EACH));
-    println!("| sign-ins | {} of {} bytes each |", many / EACH, (with_sign_ins - empty) / (many / EACH));
+    println!("| user records, each with five groups | {users} of {} bytes each |", (with_people - without_people) / users);
+    println!("| sign-ins, without user records | {users} of {} bytes each |", (with_sign_ins - with_people) / users);
     println!("| app sessions | {many} of {} bytes each |", (full - with_sign_ins) / many);
-    // All of them are over; those that begin now are looked up.
+    // All sessions expire. Only those created now are looked up.
     manual_clock.advance(Duration::from_secs(24 * 3600));
     let live = begin_live(&sessions, &apps);
     let find = |session: &str, id: &str, app: &AppId| {
@@ -68,7 +69,7 @@ fn main() {
     let hash = |session: &str, id: &str, _: &AppId| {
         [session, id].into_iter().all(|value| RecordKey::parse(value.as_bytes()).is_some())
     };
-    let quiet = look_up(&live, find, || true);
+    let without_sweep = look_up(&live, find, || true);
     let swept = Arc::new(AtomicBool::new(false));
     let sweep = {
         let (sessions, swept) = (sessions.clone(), swept.clone());
@@ -80,20 +81,20 @@ fn main() {
             began.elapsed()
         })
     };
-    // By turns: what the machine does by itself is seen where nothing is looked up.
+    // Look-ups and hashes alternate. The hashes alone show the noise of the machine.
     let turns = Cell::new(0);
     let turn = |session: &str, id: &str, app: &AppId| {
         turns.set(turns.get() + 1);
         if turns.get() % 2 == 0 { find(session, id, app) } else { hash(session, id, app) }
     };
-    let both = look_up(&live, turn, || !swept.load(Relaxed));
+    let during_sweep = look_up(&live, turn, || !swept.load(Relaxed));
     let took = sweep.join().expect("swept");
-    println!("| swept in | {took:.1?}, {} left |", sessions.store.count());
-    let every = |first: usize| both.iter().skip(first).step_by(2).copied().collect();
+    println!("| sweep | {took:.1?}, {} records left |", sessions.store.count());
+    let every = |first: usize| during_sweep.iter().skip(first).step_by(2).copied().collect();
     for (when, mut times) in [
-        ("look-up with nothing beside", quiet),
-        ("look-up while a million are swept", every(1)),
-        ("the hashes of a look-up by themselves, at the same time", every(0)),
+        ("look-up without a sweep", without_sweep),
+        ("look-up during the sweep", every(1)),
+        ("hashing the two cookies alone, during the sweep", every(0)),
     ] {
         times.sort_unstable();
         let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
@@ -111,16 +112,18 @@ type Cookies = (String, String, AppId);
 
 fn begin_live(sessions: &Sessions, apps: &[AppId]) -> Vec<Cookies> {
     let begin = |number: usize| {
-        let (id, sign_in) = sessions.store.begin(somebody(number), ProviderTokens::default()).expect("random bytes");
-        let app = apps[number % EACH].clone();
+        let person = numbered_person(number);
+        let (id, sign_in) =
+            sessions.store.begin(person, ProviderTokens::default()).expect("random bytes");
+        let app = apps[number % PER_SIGN_IN].clone();
         let (session, _) = sessions.store.mint(&sign_in, &app, &VirtualHost::Site).expect("random bytes");
         (id.as_str().to_owned(), session.as_str().to_owned(), app)
     };
     (0..LIVE).map(begin).collect()
 }
 
-/// Looks one up every few microseconds, for two seconds at most, for as long as it goes on;
-/// nanoseconds of each.
+/// Looks up one session every few microseconds while `goes_on`, for 20 seconds at most. Returns the
+/// duration of each look-up in nanoseconds.
 fn look_up(
     live: &[Cookies],
     find: impl Fn(&str, &str, &AppId) -> bool,
@@ -132,16 +135,16 @@ fn look_up(
             break;
         }
         let (id, session, app) = &live[number * 7919 % live.len()];
-        let asked = Instant::now();
+        let start = Instant::now();
         let found = find(session, id, app);
-        times.push(u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        times.push(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
         assert!(found, "a live session is found");
         thread::sleep(Duration::from_micros(1));
     }
     times
 }
 
-/// Bytes of memory that the process has.
+/// Resident memory of this process, in bytes.
 fn resident() -> usize {
     let status = fs::read_to_string("/proc/self/status").expect("procfs");
     let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("VmRSS");
