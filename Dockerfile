@@ -7,32 +7,39 @@ RUN find /crates -name '*.rs' -delete \
     && for package in /crates/*; do mkdir -p "$package/src" && echo '//! Empty.' > "$package/src/lib.rs"; done
 
 FROM rust:1.95-bookworm AS build
+# benches/train/run needs them: the load, and the profile in the format of the compiler.
+# Debian keeps one version of a package, so none is pinned.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends llvm-22 nghttp2-client \
+    && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 
 # Dependencies first, with an empty program: this layer is rebuilt only when Cargo.toml or Cargo.lock change.
 # --locked: the build fails rather than use other versions than the tested ones.
 COPY Cargo.toml Cargo.lock ./
 COPY --from=manifests /crates crates
+COPY benches/train benches/train
 # The lints refuse a crate without a header. Cargo.toml names the tests' file, so it must exist; nothing compiles it.
 RUN mkdir -p src tests/it \
     && echo '//! Empty.' > src/lib.rs \
     && echo '//! Empty.' > tests/it/main.rs \
     && printf '//! Empty.\nfn main() {}\n' > src/main.rs \
-    && cargo build --release --locked \
+    && benches/train/run instrumented \
     && rm -r src crates
 
 # The program embeds the pages in templates/.
 COPY templates templates
 COPY crates crates
 COPY src src
-# cargo compares modification times, and these files may be older than the empty ones above.
+# cargo compares modification times, and these files may be older than the empty ones above. The training is on loopback.
 RUN touch src/main.rs src/lib.rs crates/*/src/lib.rs \
-    && cargo build --release --locked
+    && benches/train/run
 
 # Contains the C library, its companions and CA certificates. It has no shell and no package manager, which limits an
 # intruder. The Debian release is the same as above, so that the C library matches.
 FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /build/target/release/ludgate /usr/local/bin/ludgate
+COPY --from=build /build/target/optimized/ludgate /usr/local/bin/ludgate
 # The licence must accompany the program.
 COPY LICENSE /usr/share/doc/ludgate/copyright
 

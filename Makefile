@@ -12,7 +12,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-kube test-apps test-long install fmt lint deny docs
+.PHONY: help demo optimized test test-kube test-apps test-long install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,6 +20,10 @@ help: ## list the targets
 demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops it
 	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about four minutes on two cores, most of them for libraries.'
 	cargo run --profile quick --no-default-features -- demo
+
+# Two release builds and a training of a minute. Figures and image use this program.
+optimized: ## release build optimised by a profile of its own load: target/optimized/ludgate
+	benches/train/run
 
 test: install ## check format and lints, and run the tests
 	cargo fmt --check
