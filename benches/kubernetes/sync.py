@@ -1,6 +1,7 @@
-"""Measures the first sync and single changes with many PhApplications; prints one line a figure, in milliseconds.
+"""Measures the first sync and single changes with many PhApplications.
 
-Needs KUBECONFIG of an admin and kubectl; Python's own library otherwise.
+Prints one line per figure, in milliseconds. Needs kubectl, and KUBECONFIG with an admin's
+credentials. Uses only Python's standard library.
 """
 
 import http.client
@@ -19,21 +20,21 @@ import urllib.parse
 
 PROGRAM, MANY = sys.argv[1], int(sys.argv[2])
 NAMESPACE = f"bench-{os.getpid()}"
-# Runs of each measurement; the middle one counts, the spread is printed.
+# Runs of each measurement. The median and the spread are printed.
 RUNS = 5
 PATH = f"/apis/primehub.io/v1alpha1/namespaces/{NAMESPACE}/phapplications"
 
 config = json.loads(subprocess.check_output(["kubectl", "config", "view", "--raw", "--minify", "-o", "json"]))
 server = urllib.parse.urlsplit(config["clusters"][0]["cluster"]["server"])
 token = config["users"][0]["user"]["token"]
-# The server is this script's own, or the one that its caller has chosen to trust.
-trust = ssl.create_default_context()
-trust.check_hostname = False
-trust.verify_mode = ssl.CERT_NONE
+# Certificates are not verified: the caller has started or chosen the server.
+tls = ssl.create_default_context()
+tls.check_hostname = False
+tls.verify_mode = ssl.CERT_NONE
 
 
 def api():
-    return http.client.HTTPSConnection(server.hostname, server.port, context=trust)
+    return http.client.HTTPSConnection(server.hostname, server.port, context=tls)
 
 
 def call(connection, method, path, body, kind="application/json"):
@@ -101,7 +102,7 @@ class Gateway:
             [PROGRAM, "gateway", "--config", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
-    def ask(self, port, path):
+    def get_status(self, port, path):
         connection = http.client.HTTPConnection("127.0.0.1", port)
         try:
             connection.request("GET", path)
@@ -112,8 +113,8 @@ class Gateway:
             connection.close()
 
     def until(self, port, path, status):
-        while self.ask(port, path) != status:
-            assert self.process.poll() is None, "the gateway ended"
+        while self.get_status(port, path) != status:
+            assert self.process.poll() is None, "the gateway exited"
             time.sleep(0.002)
 
     def resident(self):
@@ -131,11 +132,11 @@ def show(what, figures):
 
 
 subprocess.check_call(["kubectl", "create", "namespace", NAMESPACE], stdout=subprocess.DEVNULL)
-makers = [threading.Thread(target=create, args=(first, 16)) for first in range(16)]
-for maker in makers:
-    maker.start()
-for maker in makers:
-    maker.join()
+creators = [threading.Thread(target=create, args=(first, 16)) for first in range(16)]
+for creator in creators:
+    creator.start()
+for creator in creators:
+    creator.join()
 
 with tempfile.TemporaryDirectory() as folder:
     first_syncs = []
@@ -146,15 +147,15 @@ with tempfile.TemporaryDirectory() as folder:
         if run + 1 < RUNS:
             gateway.stop()
     show(f"first sync of {MANY} apps, from the start of the process", first_syncs)
-    print(f"resident memory then: {gateway.resident()} MiB")
+    print(f"resident memory after the first sync: {gateway.resident()} MiB")
     changes, connection = [], api()
     for run in range(RUNS):
-        # No pod is ready: who may reach it is told that it starts.
+        # No pod is ready. So users with access get 503, which says that the app is starting.
         for scope, status in (("public", 503), ("group", 401)):
             patch = {"spec": {"scope": scope}}
             begun = time.monotonic()
             call(connection, "PATCH", f"{PATH}/app-{run}", patch, "application/merge-patch+json")
             gateway.until(gateway.port, f"/apps/app-{run}/", status)
             changes.append((time.monotonic() - begun) * 1000)
-    show("a change of one app, from before the call until it is in force", changes)
+    show("a change of one app, from the API call until it takes effect", changes)
     gateway.stop()

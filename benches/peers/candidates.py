@@ -1,4 +1,4 @@
-"""Every proxy that is compared, as it is configured: plain, with connections to the app kept, one thread."""
+"""The compared proxies and their configurations: one thread, keep-alive connections to the app."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import people
 from machine import LOAD_CORE, PROXY_CORE, folder, port, start, until_open, write
 
-# Where `install` puts what Debian does not have.
-OURS = "target/peers"
+# `install` puts the programs in this folder that Debian does not have.
+PROGRAMS = "target/peers"
 MODULES = "/usr/lib/apache2/modules"
 
 
@@ -18,29 +18,29 @@ class Candidate:
     """One row of the table."""
 
     process: subprocess.Popen
-    number: int
+    port: int
     path: str = "/x"
     headers: dict = field(default_factory=dict)
 
 
 def found(name):
-    """A program, wherever it is; `None` when it is not."""
-    here = os.path.join(OURS, name)
-    return here if os.access(here, os.X_OK) else shutil.which(name)
+    """The path of a program; `None` if it is not installed."""
+    path = os.path.join(PROGRAMS, name)
+    return path if os.access(path, os.X_OK) else shutil.which(name)
 
 
 def nginx(name, core, server, more="", log=False):
-    at = folder.name
-    temporary = "".join(f"{kind}_temp_path {at}/{name}-{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    access = f"{at}/{name}-access.log" if log else "off"
-    config = write(f"{name}.conf", f"""daemon off; worker_processes 1; pid {at}/{name}.pid; error_log {at}/{name}.log;
+    directory = folder.name
+    temporary = "".join(f"{kind}_temp_path {directory}/{name}-{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    access = f"{directory}/{name}-access.log" if log else "off"
+    config = write(f"{name}.conf", f"""daemon off; worker_processes 1; pid {directory}/{name}.pid; error_log {directory}/{name}.log;
 events {{ worker_connections 25000; }}
 http {{ access_log {access}; keepalive_requests 100000000; {temporary} {more} server {{ {server} }} }}""")
     return start(core, "nginx", "-c", config)
 
 
 def app():
-    """The app behind all of them; its answer has 24 bytes."""
+    """The app behind all proxies: nginx with a short, fixed response."""
     number = port()
     nginx("app", LOAD_CORE, f'listen 127.0.0.1:{number} backlog=4096; location / {{ return 200 "ok, as an app says it\\n"; }}')
     until_open(number)
@@ -50,22 +50,22 @@ def app():
 PROXY = "proxy_http_version 1.1; proxy_set_header Connection ''; proxy_set_header Host $host; proxy_pass http://app;"
 
 
-def upstream(at):
-    return f"upstream app {{ server 127.0.0.1:{at}; keepalive 64; keepalive_requests 100000000; }}"
+def upstream(app_port):
+    return f"upstream app {{ server 127.0.0.1:{app_port}; keepalive 64; keepalive_requests 100000000; }}"
 
 
-def plain(name, at, log=False):
-    """What only forwards."""
+def plain(name, app_port, log=False):
+    """Starts a proxy that only forwards requests."""
     number = port()
     if name in ("relay", "bare"):
-        return Candidate(start(PROXY_CORE, f"target/release/{name}", f"127.0.0.1:{number}", f"127.0.0.1:{at}"), number)
+        return Candidate(start(PROXY_CORE, f"target/release/{name}", f"127.0.0.1:{number}", f"127.0.0.1:{app_port}"), number)
     if name == "nginx":
-        return Candidate(nginx("proxy", PROXY_CORE, f"listen 127.0.0.1:{number}; location / {{ {PROXY} }}", upstream(at), log), number)
+        return Candidate(nginx("proxy", PROXY_CORE, f"listen 127.0.0.1:{number}; location / {{ {PROXY} }}", upstream(app_port), log), number)
     if name == "nginx-auth":
-        # The question is answered by the app's server, on the core of the load: what it costs is not counted.
-        ask = "location = /ask { internal; proxy_pass_request_body off; proxy_set_header Content-Length ''; %s }" % PROXY
-        server = f"listen 127.0.0.1:{number}; {ask} location / {{ auth_request /ask; {PROXY} }}"
-        return Candidate(nginx("auth", PROXY_CORE, server, upstream(at), log), number)
+        # The app's server answers the subrequest on the load's core. This CPU time is not counted.
+        auth = "location = /ask { internal; proxy_pass_request_body off; proxy_set_header Content-Length ''; %s }" % PROXY
+        server = f"listen 127.0.0.1:{number}; {auth} location / {{ auth_request /ask; {PROXY} }}"
+        return Candidate(nginx("auth", PROXY_CORE, server, upstream(app_port), log), number)
     if name == "haproxy":
         config = write("haproxy.cfg", f"""global
   nbthread 1
@@ -78,20 +78,20 @@ defaults
   http-reuse always
 listen all
   bind 127.0.0.1:{number}
-  server app 127.0.0.1:{at}
+  server app 127.0.0.1:{app_port}
 """)
         return Candidate(start(PROXY_CORE, "haproxy", "-f", config), number)
     if name == "envoy":
-        return Candidate(start(PROXY_CORE, found("envoy"), "-c", envoy(number, at), "--concurrency", "1", "--use-dynamic-base-id"), number)
+        return Candidate(start(PROXY_CORE, found("envoy"), "-c", envoy(number, app_port), "--concurrency", "1", "--use-dynamic-base-id"), number)
     if name == "chp":
         command = [found("configurable-http-proxy"), "--ip", "127.0.0.1", "--port", str(number), "--api-port", str(port())]
-        return Candidate(start(PROXY_CORE, *command, "--default-target", f"http://127.0.0.1:{at}", "--log-level", "error"), number)
+        return Candidate(start(PROXY_CORE, *command, "--default-target", f"http://127.0.0.1:{app_port}", "--log-level", "error"), number)
     if name == "pingora":
-        return Candidate(start(PROXY_CORE, found("pingora-plain"), f"127.0.0.1:{number}", f"127.0.0.1:{at}"), number)
-    raise SystemExit(f"no peer is called {name}")
+        return Candidate(start(PROXY_CORE, found("pingora-plain"), f"127.0.0.1:{number}", f"127.0.0.1:{app_port}"), number)
+    raise SystemExit(f"unknown peer: {name}")
 
 
-def envoy(number, at):
+def envoy(number, app_port):
     return write("envoy.yaml", f"""static_resources:
   listeners:
   - address: {{socket_address: {{address: 127.0.0.1, port_value: {number}}}}}
@@ -116,12 +116,12 @@ def envoy(number, at):
       cluster_name: app
       endpoints:
       - lb_endpoints:
-        - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {at}}}}}}}
+        - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {app_port}}}}}}}
 """)
 
 
-def apache(at, issuer, number):
-    """Apache with mod_auth_openidc and the session of somebody who signed in."""
+def apache(app_port, issuer, number):
+    """Apache with mod_auth_openidc, and the session of a signed-in user."""
     wanted = ["mpm_event", "authn_core", "authz_core", "authz_user", "proxy", "proxy_http", "auth_openidc"]
     modules = "\n".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so" for name in wanted)
     config = write("apache.conf", f"""{modules}
@@ -149,7 +149,7 @@ OIDCPKCEMethod S256
 <Location />
   AuthType openid-connect
   Require valid-user
-  ProxyPass http://127.0.0.1:{at}/ keepalive=On
+  ProxyPass http://127.0.0.1:{app_port}/ keepalive=On
 </Location>
 """)
     os.chmod(folder.name, 0o755)
@@ -158,8 +158,8 @@ OIDCPKCEMethod S256
     return Candidate(process, number, "/x", people.signed_in(number, "/x"))
 
 
-def ludgate(at, issuer, number, log=False, more="", listen="", scheme="http", admin=0, under=()):
-    """The gateway; `under` runs it under another program."""
+def ludgate(app_port, issuer, number, log=False, more="", listen="", scheme="http", admin=0, wrapper=(), program=None):
+    """Starts Ludgate: `program`, or the one that LUDGATE names. `wrapper` is a command that runs it, for example valgrind."""
     identity = f"""[identity]
 issuer = "{issuer}"
 client_id = "ludgate"
@@ -168,7 +168,7 @@ client_secret = "{people.SECRET}"
     team = f"""[[apps]]
 id = "team"
 access = "group:phusers"
-upstream = "http://127.0.0.1:{at}"
+upstream = "http://127.0.0.1:{app_port}"
 """
     config = write(f"ludgate-{number}.toml", f"""[listen]
 address = "127.0.0.1:{number}"
@@ -186,7 +186,7 @@ connections_per_app = 25000
 [[apps]]
 id = "open"
 access = "public"
-upstream = "http://127.0.0.1:{at}"
+upstream = "http://127.0.0.1:{app_port}"
 {team if issuer else ""}{more}""")
-    program = os.environ.get("LUDGATE", "target/release/ludgate")
-    return start(PROXY_CORE, *under, program, "gateway", "--config", config)
+    program = program or os.environ.get("LUDGATE", "target/release/ludgate")
+    return start(PROXY_CORE, *wrapper, program, "gateway", "--config", config)

@@ -1,4 +1,4 @@
-"""Processes, ports, cores and loads of one measurement. Python's own library only."""
+"""Processes, ports, cores and load of a measurement. Uses only Python's standard library."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def until_open(number):
             if probe.connect_ex(("127.0.0.1", number)) == 0:
                 return
         time.sleep(0.02)
-    raise SystemExit(f"nothing listens on {number}")
+    raise SystemExit(f"no server listens on port {number}")
 
 
 def write(name, text):
@@ -63,7 +63,7 @@ def children(pid):
 
 
 def cpu(process):
-    """Seconds of user and of system time of the process and what it started."""
+    """User and system time in seconds, of the process and its descendants."""
     user = system = 0
     for pid in children(process.pid):
         with open(f"/proc/{pid}/stat") as file:
@@ -73,7 +73,7 @@ def cpu(process):
 
 
 def resident(process):
-    """KiB of memory that the process and what it started have."""
+    """Resident memory in KiB, of the process and its descendants."""
     total = 0
     for pid in children(process.pid):
         with open(f"/proc/{pid}/status") as file:
@@ -82,17 +82,17 @@ def resident(process):
 
 
 def load(number, path, headers, seconds, connections=CONNECTIONS, host="127.0.0.1"):
-    """Requests that were answered with 2xx; wrk says how many were not."""
+    """Runs wrk against the server and returns the number of requests. Exits if a request failed."""
     command = ["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{seconds}s"]
     for name, value in headers.items():
         command += ["-H", f"{name}: {value}"]
-    said = subprocess.check_output([*command, f"http://{host}:{number}{path}"], text=True)
-    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", said) or re.search(r"Socket errors: (.*)", said)
+    output = subprocess.check_output([*command, f"http://{host}:{number}{path}"], text=True)
+    bad = re.search(r"Non-2xx or 3xx responses: (\d+)", output) or re.search(r"Socket errors: (.*)", output)
     if bad:
-        raise SystemExit(f"not every request was answered: {bad.group(0)}\n{said}")
-    return int(re.search(r"(\d+) requests in", said).group(1))
+        raise SystemExit(f"failed requests: {bad.group(0)}\n{output}")
+    return int(re.search(r"(\d+) requests in", output).group(1))
 
 
 def spread(values, digits=1):
-    """The middle, with the least and the most."""
+    """The median, with minimum and maximum."""
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"

@@ -1,4 +1,4 @@
-"""Somebody who signs in with the OpenID provider that the tests use (Node.js, `make install`)."""
+"""Users who sign in with the OpenID provider of the tests (Node.js, `make install`)."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ SECRET = "a-secret-for-benches-only"
 
 
 def provider(*redirects):
-    """Starts the provider on the core of the load; gives back its issuer."""
+    """Starts the provider on the load's core. Returns its issuer."""
     environment = {**os.environ, "CLIENT_SECRET": SECRET, "REDIRECT_URI": ",".join(redirects), "ACCESS_TOKEN_TTL": "86400"}
     process = machine.start(
         machine.LOAD_CORE, "node", "op.mjs", cwd="tests/real/oidc-provider", env=environment, stdout=subprocess.PIPE, text=True
@@ -23,9 +23,9 @@ def provider(*redirects):
     return json.loads(process.stdout.readline())["issuer"]
 
 
-def ask(host, method, path, headers, body=None, scheme="http"):
+def send(host, method, path, headers, body=None, scheme="http"):
     if scheme == "https":
-        # The certificate is one of the measurement's own.
+        # The measurement uses a self-signed certificate.
         connection = http.client.HTTPSConnection(*host, timeout=60, context=ssl._create_unverified_context())
     else:
         connection = http.client.HTTPConnection(*host, timeout=60)
@@ -35,7 +35,7 @@ def ask(host, method, path, headers, body=None, scheme="http"):
 
 
 class Person:
-    """A browser that follows the sign-in: a cookie jar for each origin."""
+    """A browser that signs a user in. It has a cookie jar for each origin."""
 
     def __init__(self):
         self.jars = {}
@@ -45,7 +45,7 @@ class Person:
         jar = self.jars.setdefault(parts.netloc, {})
         cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
         path = urllib.parse.urlunsplit(("", "", parts.path, parts.query, ""))
-        answer, body = ask((parts.hostname, parts.port), "GET", path, {"Accept": "text/html", "Cookie": cookies}, None, parts.scheme)
+        answer, body = send((parts.hostname, parts.port), "GET", path, {"Accept": "text/html", "Cookie": cookies}, None, parts.scheme)
         for line in answer.headers.get_all("set-cookie") or []:
             name, value = line.split(";")[0].split("=", 1)
             jar[name] = value
@@ -60,16 +60,16 @@ class Person:
             url = urllib.parse.urljoin(url, location)
             if "/interaction/" in url and "login=" not in url:
                 url += "?login=alice"
-        raise SystemExit("the sign-in goes in circles")
+        raise SystemExit("the sign-in has too many redirects")
 
     def cookies(self, number):
-        """The Cookie header for somebody who signed in at this port."""
+        """The Cookie header for the origin with this port."""
         jar = self.jars[f"127.0.0.1:{number}"]
         return {"Cookie": "; ".join(f"{name}={value}" for name, value in jar.items() if value)}
 
 
 def signed_in(number, path, scheme="http"):
-    """The headers of somebody who has opened this path."""
+    """Signs in, opens this path, and returns the request headers."""
     person = Person()
     url, answer = person.follow(f"{scheme}://127.0.0.1:{number}{path}")
     assert answer.status == 200, (url, answer.status)
@@ -77,7 +77,7 @@ def signed_in(number, path, scheme="http"):
 
 
 def token(issuer, redirect):
-    """The headers of a program: an access token by a code flow of its own."""
+    """Gets an access token by an authorization code flow. Returns an API client's headers."""
     verifier = "a-verifier-of-at-least-forty-three-characters-0123456789"
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
     query = urllib.parse.urlencode({
@@ -97,5 +97,5 @@ def token(issuer, redirect):
     basic = base64.b64encode(f"ludgate:{SECRET}".encode()).decode()
     parts = urllib.parse.urlsplit(issuer)
     headers = {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"}
-    _, body = ask((parts.hostname, parts.port), "POST", "/token", headers, form)
+    _, body = send((parts.hostname, parts.port), "POST", "/token", headers, form)
     return {"Authorization": f"Bearer {json.loads(body)['access_token']}"}

@@ -1,4 +1,4 @@
-"""One GiB down and up: CPU of the proxy, and its memory."""
+"""Bodies of 1 GiB down and up: CPU and memory of the proxy."""
 
 import os
 import statistics
@@ -37,7 +37,7 @@ def curl(row, *more):
     command = ["taskset", "-c", machine.LOAD_CORE, "curl", "-sf", "-o", "/dev/null"]
     for name, value in row.headers.items():
         command += ["-H", f"{name}: {value}"]
-    subprocess.run([*command, "-H", "Expect:", *more, f"http://127.0.0.1:{row.number}{row.path}"], check=True)
+    subprocess.run([*command, "-H", "Expect:", *more, f"http://127.0.0.1:{row.port}{row.path}"], check=True)
 
 
 def main():
@@ -50,16 +50,16 @@ def main():
     machine.start(machine.LOAD_CORE, sys.executable, "-c", SINK, str(sink))
     machine.until_open(source)
     machine.until_open(sink)
-    print(f"{ROUNDS} transfers of 1 GiB taking turns\n\n| | | seconds of CPU a GiB (min–max) | ÷ nginx | MiB resident before, after |\n|---|---|---|---|---|")
+    print(f"{ROUNDS} transfers of 1 GiB in alternating rounds\n\n| | | seconds of CPU per GiB (min–max) | ÷ nginx | MiB resident before, after |\n|---|---|---|---|---|")
     for kind, app, more in (("down", source, ()), ("up", sink, ("-X", "PUT", "-T", big))):
         number = machine.port()
         server = f"listen 127.0.0.1:{number}; client_max_body_size 0; proxy_request_buffering off; proxy_buffering on; location / {{ {PROXY} proxy_max_temp_file_size 0; }}"
         plain = candidates.nginx(f"big-{kind}", machine.PROXY_CORE, server, candidates.upstream(app))
         machine.until_open(number)
-        gate = pair.gate(app, opens="team") if kind == "down" else pair.gate(candidates.app(), opens="team", more=f'[[apps]]\nid = "sink"\naccess = "group:phusers"\nupstream = "http://127.0.0.1:{sink}"\n')
+        gateway = pair.gateway(app, opens="team") if kind == "down" else pair.gateway(candidates.app(), opens="team", more=f'[[apps]]\nid = "sink"\naccess = "group:phusers"\nupstream = "http://127.0.0.1:{sink}"\n')
         if kind == "up":
-            gate.path = "/apps/sink/x"
-        rows = {"nginx": Candidate(plain, number), "**Ludgate**, group app, session": gate}
+            gateway.path = "/apps/sink/x"
+        rows = {"nginx": Candidate(plain, number), "**Ludgate**, group app, session": gateway}
         costs, memory = {name: [] for name in rows}, {name: machine.resident(row.process) for name, row in rows.items()}
         for _ in range(ROUNDS):
             for name, row in rows.items():

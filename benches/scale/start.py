@@ -1,4 +1,4 @@
-"""From the start of the process to its first answer; what it takes when nobody asks anything; how large it is."""
+"""Time until the first response, idle memory, and size of the binary."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ import machine
 ROUNDS = 20
 
 
-def first_answer(app, number):
+def first_response(app, number):
     began = time.monotonic()
     process = candidates.ludgate(app, None, number)
     while True:
@@ -28,15 +28,15 @@ def main():
     app = candidates.app()
     times, memory = [], []
     for _ in range(ROUNDS):
-        took, process = first_answer(app, machine.port())
+        took, process = first_response(app, machine.port())
         time.sleep(0.3)
         times.append(took)
         memory.append(machine.resident(process) / 1024)
         process.terminate()
         process.wait(20)
     size = os.path.getsize(os.environ.get("LUDGATE", "target/release/ludgate")) / (1 << 20)
-    print(f"| | |\n|---|---|\n| first answer | {machine.spread(times)} ms, of {ROUNDS} starts |")
-    print(f"| resident, idle | {machine.spread(memory)} MiB |\n| binary | {size:.1f} MiB |")
+    print(f"| | |\n|---|---|\n| first response | {machine.spread(times)} ms in {ROUNDS} starts |")
+    print(f"| idle memory | {machine.spread(memory)} MiB |\n| binary | {size:.1f} MiB |")
 
 
 try:

@@ -1,4 +1,7 @@
-"""Two data threads beside one: CPU per request when they share both cores with the load, and instructions per request."""
+"""CPU and instructions per request, of one data thread and of two.
+
+For the CPU time, gateway and load share both cores.
+"""
 
 import os
 import re
@@ -14,21 +17,21 @@ ROUNDS, SECONDS = 5, 4
 
 def load(row, seconds):
     command = ["wrk", "-t1", "-c32", f"-d{seconds}s", "-H", f"Cookie: {row.headers['Cookie']}"]
-    said = subprocess.check_output([*command, f"http://127.0.0.1:{row.number}{row.path}"], text=True)
-    return int(re.search(r"(\d+) requests in", said).group(1))
+    output = subprocess.check_output([*command, f"http://127.0.0.1:{row.port}{row.path}"], text=True)
+    return int(re.search(r"(\d+) requests in", output).group(1))
 
 
-def threads(cores, under=()):
-    """A gateway with as many data threads as cores, which may afterwards run on both."""
+def start_gateway(cores, wrapper=()):
+    """Starts one data thread per core in `cores`, then allows all threads both cores."""
     machine.PROXY_CORE = candidates.PROXY_CORE = cores
-    row = pair.gate(APP, under=under)
+    row = pair.gateway(APP, wrapper=wrapper)
     for task in os.listdir(f"/proc/{row.process.pid}/task"):
         os.sched_setaffinity(int(task), {0, 1})
     return row
 
 
 def instructions(cores):
-    row = threads(cores, ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={machine.folder.name}/cg-{cores[-1]}"))
+    row = start_gateway(cores, ("valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={machine.folder.name}/cg-{cores[-1]}"))
     pid = str(row.process.pid)
     load(row, 2)
     subprocess.run(["callgrind_control", "-i", "on", pid], check=True, capture_output=True)
@@ -43,7 +46,7 @@ def instructions(cores):
 
 
 def main():
-    rows = {"one": threads("0"), "two": threads("0,1")}
+    rows = {"one": start_gateway("0"), "two": start_gateway("0,1")}
     costs, rates = ({name: [] for name in rows} for _ in range(2))
     for row in rows.values():
         load(row, 1)
@@ -54,7 +57,7 @@ def main():
             costs[name].append((sum(machine.cpu(row.process)) - before) / done * 1e6)
             rates[name].append(done / SECONDS)
     counted = {name: instructions(cores) for name, cores in (("one", "0"), ("two", "0,1"))}
-    print("| data threads | µs of CPU a request (min–max) | ÷ one | requests/s | instructions a request | ÷ one |\n|---|---|---|---|---|---|")
+    print("| data threads | µs of CPU per request (min–max) | ÷ one | requests/s | instructions per request | ÷ one |\n|---|---|---|---|---|---|")
     for name, values in costs.items():
         ratio = statistics.median(one / two for one, two in zip(values, costs["one"]))
         print(f"| {name} | {machine.spread(values)} | {ratio:.2f} | {statistics.median(rates[name]):.0f} | {counted[name]:.0f} | {counted[name] / counted['one']:.2f} |")

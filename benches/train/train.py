@@ -16,6 +16,15 @@ from client import BROWSER, OWN_COOKIES, Client, h2load
 REQUESTS = 40_000
 
 
+started = []
+
+
+def start(*command, **more):
+    process = subprocess.Popen(command, **more)
+    started.append(process)
+    return process
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -54,7 +63,7 @@ class Gateway:
             )
         self.log = f"{config}.log"
         with open(self.log, "w") as log:
-            self.process = subprocess.Popen([program, "gateway", "--config", config], stdout=subprocess.DEVNULL, stderr=log)
+            self.process = start(program, "gateway", "--config", config, stdout=subprocess.DEVNULL, stderr=log)
         self.wait_until_ready()
 
     def wait_until_ready(self):
@@ -169,15 +178,16 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         sign_in_service, app = provider.Provider(folder), free_port()
         tls = provider.certificate(folder)
-        backend = subprocess.Popen([sys.executable, f"{sys.path[0]}/app.py", str(app)])
-        try:
-            wait_until_open(app)
-            bearer = sign_in_service.token("at+jwt")
-            for share, more in ((1, {"log": False}), (2, {}), (4, {"tls": tls})):
-                train(Gateway(program, folder, sign_in_service.issuer, app, **more), bearer, share)
-        finally:
-            backend.terminate()
-            backend.wait()
+        start(sys.executable, f"{sys.path[0]}/app.py", str(app))
+        wait_until_open(app)
+        bearer = sign_in_service.token("at+jwt")
+        for share, more in ((1, {"log": False}), (2, {}), (4, {"tls": tls})):
+            train(Gateway(program, folder, sign_in_service.issuer, app, **more), bearer, share)
 
 
-main()
+try:
+    main()
+finally:
+    for process in started:
+        process.kill()
+        process.wait()

@@ -1,4 +1,4 @@
-"""Ten GiB up and ten down, one stream each: how much memory the gateway has while they pass, and how fast they do."""
+"""10 GiB up and 10 GiB down, each through one stream: throughput, and memory of the gateway."""
 
 import socket
 import sys
@@ -17,10 +17,10 @@ def serve(listener):
             stream, _ = listener.accept()
         except OSError:
             return
-        threading.Thread(target=one, args=(stream,), daemon=True).start()
+        threading.Thread(target=serve_connection, args=(stream,), daemon=True).start()
 
 
-def one(stream):
+def serve_connection(stream):
     data = b""
     while b"\r\n\r\n" not in data:
         data += stream.recv(65536)
@@ -57,29 +57,29 @@ def transfer(gateways, up):
             answer = b""
             while part := stream.recv(65536):
                 answer += part
-            whole = answer.endswith(str(SIZE).encode())
+            complete = answer.endswith(str(SIZE).encode())
         else:
             stream.sendall(f"GET /apps/app/x HTTP/1.1\r\n{host}\r\n".encode())
             got, buffer = 0, bytearray(1 << 20)
             while read := stream.recv_into(buffer):
                 got += read
-            whole = got >= SIZE
+            complete = got >= SIZE
     seconds = time.monotonic() - begun
     stop.set()
     watcher.join()
-    return whole, seconds, peak[0]
+    return complete, seconds, peak[0]
 
 
 def main():
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
     gateways = Gateways(sys.argv[1], listener.getsockname()[1], '[limits]\nstop_grace = "0s"\n')
-    gateways.first()
+    gateways.start_first()
     before = gateways.resident()
     for up in (True, False):
-        whole, seconds, peak = transfer(gateways, up)
+        complete, seconds, peak = transfer(gateways, up)
         print(
-            f"bodies: 10 GiB {'up' if up else 'down'}: {'whole' if whole else 'NOT WHOLE'}, {SIZE / seconds / (1 << 30):.2f} GiB/s, "
+            f"bodies: 10 GiB {'up' if up else 'down'}: {'complete' if complete else 'INCOMPLETE'}, {SIZE / seconds / (1 << 30):.2f} GiB/s, "
             f"resident {before / 1048576:.1f} MiB before, {peak / 1048576:.1f} MiB at most"
         )
     gateways.stop()

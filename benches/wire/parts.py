@@ -1,6 +1,6 @@
-"""What the measurements share: a gateway on a socket that outlives it, an app, and clients that count what fails.
+"""Shared parts of the measurements: gateway processes, an app, and clients that count failures.
 
-Python's own library only; everything is on loopback, and nothing is ended that was not started here.
+Uses only Python's standard library and loopback addresses.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ def free_port():
 
 
 class Gateways:
-    """One process after the other, on one listening socket that is handed over (LISTEN_FDS), or each on its own and all on
-    one port (`takeover`)."""
+    """Consecutive gateway processes on one port. They inherit one listening socket (socket
+    activation, LISTEN_FDS), or each opens its own (`takeover`)."""
 
     def __init__(self, program, app_port, more="", takeover=False):
         self.program, self.more, self.app_port, self.takeover = program, more, app_port, takeover
@@ -49,16 +49,16 @@ class Gateways:
         with open(self.config, "w") as file:
             file.write(self.text(admin))
 
-        def descriptor():
-            # The first that is handed over is 3.
+        def pass_socket():
+            # Socket activation passes file descriptors from 3 on.
             if self.socket:
                 os.dup2(self.socket.fileno(), 3, inheritable=True)
 
-        handed_over = "LISTEN_PID=$$ LISTEN_FDS=1 " if self.socket else ""
-        shell = handed_over + 'exec "$0" gateway --config "$1"'
+        environment = "LISTEN_PID=$$ LISTEN_FDS=1 " if self.socket else ""
+        shell = environment + 'exec "$0" gateway --config "$1"'
         process = subprocess.Popen(
             ["sh", "-c", shell, self.program, self.config],
-            preexec_fn=descriptor, close_fds=False, stdout=subprocess.DEVNULL,
+            preexec_fn=pass_socket, close_fds=False, stdout=subprocess.DEVNULL,
         )
         until = time.monotonic() + 10
         while time.monotonic() < until:
@@ -68,13 +68,13 @@ class Gateways:
                     return process
             except OSError:
                 time.sleep(0.01)
-        raise SystemExit("the gateway does not become ready")
+        raise SystemExit("the gateway did not become ready")
 
-    def first(self):
+    def start_first(self):
         self.running = self.start()
 
     def replace(self):
-        """Starts the next, and tells the one before to stop; gives that back."""
+        """Starts the next process and sends SIGTERM to the old one. Returns the old one."""
         old, self.running = self.running, self.start()
         old.send_signal(signal.SIGTERM)
         return old
@@ -84,7 +84,7 @@ class Gateways:
         return next((float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name)), None)
 
     def resident(self):
-        """Bytes."""
+        """Resident memory in bytes."""
         with open(f"/proc/{self.running.pid}/statm") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
@@ -94,14 +94,14 @@ class Gateways:
 
 
 async def head(reader):
-    """The head of a message: first line, and header fields in lower case."""
+    """Reads the head of a message: first line, and header fields by lower-case name."""
     block = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     fields = dict(line.split(": ", 1) for line in block[1:] if ": " in line)
     return block[0], {name.lower(): value for name, value in fields.items()}
 
 
 async def app(reader, writer):
-    """Answers everything, and gives back the bytes of a WebSocket."""
+    """An app that answers every request with 200, and echoes on WebSockets."""
     try:
         while True:
             line, fields = await head(reader)
@@ -125,7 +125,8 @@ async def app(reader, writer):
 
 
 class Load:
-    """Requests at a steady rate over kept connections. One that gets no whole answer has failed: nothing is tried again."""
+    """Requests at a steady rate over keep-alive connections, without retries. A request without a
+    complete response counts as failed."""
 
     def __init__(self, port, rate, clients):
         self.port, self.rate, self.clients = port, rate, clients
@@ -162,8 +163,8 @@ class Load:
         await asyncio.gather(*(self.client(number) for number in range(self.clients)))
 
 
-class Socket:
-    """A WebSocket that says something every second, and opens another when it is told to go."""
+class WebSocket:
+    """A WebSocket client that sends a frame every second, and reconnects after a close."""
 
     def __init__(self, port):
         self.port, self.ended, self.broken, self.echoes, self.stopping = port, [], 0, 0, False
@@ -178,24 +179,24 @@ class Socket:
             writer.write(request)
             line, _ = await head(reader)
             assert " 101 " in line, line
-            speak = asyncio.create_task(self.speak(writer))
+            sender = asyncio.create_task(self.send_frames(writer))
             try:
-                await self.listen(reader)
+                await self.receive_frames(reader)
             finally:
-                speak.cancel()
+                sender.cancel()
                 writer.close()
 
-    async def speak(self, writer):
+    async def send_frames(self, writer):
         while True:
             writer.write(b"\x82\x84\0\0\0\0ping")
             await writer.drain()
             await asyncio.sleep(1)
 
-    async def listen(self, reader):
+    async def receive_frames(self, reader):
         while not self.stopping:
             try:
                 first, length = await reader.readexactly(2)
-                # An echo comes back as it was sent, with its mask; what the gateway says has none.
+                # Echoed frames still have their mask. The gateway's own frames have none.
                 payload = await reader.readexactly((length & 0x7F) + (4 if length & 0x80 else 0))
             except (asyncio.IncompleteReadError, ConnectionError):
                 self.broken += 1

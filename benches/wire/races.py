@@ -1,5 +1,8 @@
-"""An app that closes its connections 0-5 ms after an answer: 100,000 GETs over kept connections of clients, and POSTs that are
-never seen twice."""
+"""Requests to an app that closes its connections 0-5 ms after a response.
+
+100,000 GETs over keep-alive connections of clients, and 10,000 POSTs. The app may receive no POST
+twice.
+"""
 
 import asyncio
 import collections
@@ -10,7 +13,7 @@ import time
 from parts import Gateways, head
 
 GETS, POSTS, CLIENTS = 100_000, 10_000, 16
-seen = collections.Counter()
+received = collections.Counter()
 
 
 async def app(reader, writer):
@@ -19,7 +22,7 @@ async def app(reader, writer):
             line, fields = await head(reader)
             length = int(fields.get("content-length", 0))
             if length:
-                seen[await reader.readexactly(length)] += 1
+                received[await reader.readexactly(length)] += 1
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
             await writer.drain()
             if random.random() < 0.5:
@@ -53,15 +56,15 @@ async def client(port, kind, numbers, counts):
 async def main():
     server = await asyncio.start_server(app, "127.0.0.1", 0, backlog=1024)
     gateways = Gateways(sys.argv[1], server.sockets[0].getsockname()[1], '[limits]\nstop_grace = "0s"\n')
-    await asyncio.to_thread(gateways.first)
+    await asyncio.to_thread(gateways.start_first)
     counts = collections.Counter()
     for kind, many in (("GET", GETS), ("POST", POSTS)):
         begun = time.monotonic()
         await asyncio.gather(*(client(gateways.port, kind, range(first, many, CLIENTS), counts) for first in range(CLIENTS)))
-        told = {status: count for (of, status), count in sorted(counts.items()) if of == kind}
-        print(f"races: {many} {kind} in {time.monotonic() - begun:.0f} s, answers: {told}")
-    twice = sum(count > 1 for count in seen.values())
-    print(f"races: POSTs seen by the app: {len(seen)}, seen twice: {twice}; answered 200: {counts['POST', '200']}")
+        responses = {status: count for (method, status), count in sorted(counts.items()) if method == kind}
+        print(f"races: {many} {kind} in {time.monotonic() - begun:.0f} s, responses: {responses}")
+    twice = sum(count > 1 for count in received.values())
+    print(f"races: POSTs received by the app: {len(received)}, received twice: {twice}; responses with 200: {counts['POST', '200']}")
     await asyncio.to_thread(gateways.stop)
     server.close()
 

@@ -4,7 +4,7 @@ use std::{rc::Rc, sync::Arc};
 
 use crate::{
     authorize::Denied,
-    caller::{Identified, source::Evidence},
+    caller::{Identified, load_sessions, source::Evidence},
     catalog::snapshot::Snapshot,
     decide::Reason,
     gateway::Gateway,
@@ -62,15 +62,10 @@ impl<'r> EndpointCall<'r, '_> {
         if !sessions.replication.is_enabled() || self.is_foreign() {
             return Ok(());
         }
-        let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        match sessions
-            .replication
-            .load(apps, sign_ins, self.request.client)
-            .await
-        {
+        match load_sessions(sessions, cookies, self.request.client).await {
             Err(SessionLoadError::Unavailable) => Err(StoreUnavailable),
             // A client over its look-up limit may still sign in.
-            Ok(()) | Err(SessionLoadError::TooManyUnknown) => Ok(()),
+            Ok(_) | Err(SessionLoadError::TooManyUnknown) => Ok(()),
         }
     }
 

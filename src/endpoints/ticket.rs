@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use http::{HeaderValue, StatusCode, uri::PathAndQuery};
 
-use super::call::EndpointCall;
+use super::{app_session, call::EndpointCall, hide_existence::hide_existence};
 use crate::{
     authorize::{Denied, Permit},
     decide::{
@@ -144,7 +144,7 @@ async fn refuse_at(
     let reason = Some(LogReason::Refused(refusal.reason));
     let app = refusal.app.clone();
     // A sign-in at the provider has no token that shows what the person may learn of.
-    let refusal = hide_existence(call, refusal).await;
+    let refusal = hide_existence(&call.gateway.callers, refusal, None).await;
     let target = target.to_owned();
     let content = Content::RefusalAt {
         refusal,
@@ -157,14 +157,6 @@ async fn refuse_at(
         app,
         ..EndpointReply::new(content)
     }
-}
-
-async fn hide_existence(call: EndpointCall<'_, '_>, refusal: Refusal) -> Refusal {
-    let Some(app) = refusal.hideable() else {
-        return refusal;
-    };
-    let may_learn = call.gateway.callers.may_learn_of(app, None).await;
-    refusal.hidden_unless(may_learn)
 }
 
 /// The decision for this person at the target, by the rule for requests.
@@ -202,7 +194,7 @@ async fn authorize_at(
             | Decision::ForgetTenant { .. }
             | Decision::DropToken { .. }
             | Decision::ResendForm(_)
-            | Decision::Fault(..),
+            | Decision::Fault { .. },
         ) => Err(not_found()),
     }
 }
@@ -210,7 +202,6 @@ async fn authorize_at(
 /// On an app's host: takes the ticket, sets this origin's own cookie, and goes on to the target.
 pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
     let gateway = call.gateway;
-    let site = call.site();
     let vhost = &call.request.arrival.vhost;
     let cookies = call.request.cookies_or_none();
     let ticket = call.query("ticket").ok().flatten().unwrap_or_default();
@@ -239,21 +230,19 @@ pub(super) async fn enter(call: EndpointCall<'_, '_>) -> EndpointReply {
         }
     };
     let person = ticket.sign_in.principal().clone();
-    let minted = gateway
-        .sessions
-        .store
-        .mint(&ticket.sign_in, &ticket.app, vhost);
-    let Some((id, session)) = minted else {
+    let begun = app_session::begin(
+        &gateway.sessions,
+        call.request,
+        &ticket.sign_in,
+        &ticket.app,
+        "/",
+    )
+    .await;
+    let Some((_, line)) = begun else {
         return EndpointReply::refuse(Reason::Unverifiable).with_person(person);
     };
-    gateway
-        .sessions
-        .replication
-        .save_app_session(&session)
-        .await;
-    let name = site.cookies.app_at(vhost);
-    let line = cookie::set(&name, id.as_str(), "/", site.origin.secure);
-    EndpointReply::redirect(StatusCode::SEE_OTHER, site.url(vhost, &ticket.target))
-        .with_cookie(line)
+    let target = call.site().url(vhost, &ticket.target);
+    EndpointReply::redirect(StatusCode::SEE_OTHER, target)
+        .with_cookie(Some(line))
         .with_person(person)
 }

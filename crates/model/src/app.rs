@@ -4,6 +4,8 @@
 
 use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderValue;
 
 use super::{
@@ -243,6 +245,9 @@ pub struct App {
     pub upstream_origin: Box<str>,
     /// Label of its own host, where it has one.
     pub host: Option<HostLabel>,
+    /// The tenant as browsers remember it in a cookie: a hash that does not name it. `None`: the
+    /// app's address is never another app's.
+    pub tenant_hash: Option<Box<str>>,
     /// Requests and connections in use.
     pub load: Load,
     /// Whether the app serves its mount without a slash.
@@ -270,6 +275,10 @@ impl App {
             mount: "".into(),
             kind: AppKind::Hosted,
             host: None,
+            tenant_hash: spec
+                .upstream
+                .attested()
+                .map(|upstream| hash(upstream.tenant())),
             load: Load::default(),
             trailing_slash: TrailingSlash::default(),
             spec,
@@ -316,13 +325,7 @@ impl App {
 
     /// The upstream, where it proves itself over HTTP.
     pub fn attested(&self) -> Option<&Arc<dyn AttestedUpstream>> {
-        match &self.spec.upstream.scheme {
-            UpstreamScheme::Attested(upstream) => Some(upstream),
-            UpstreamScheme::Http
-            | UpstreamScheme::Https
-            | UpstreamScheme::Unix(_)
-            | UpstreamScheme::Pods(_) => None,
-        }
+        self.spec.upstream.attested()
     }
 
     /// The id from its spec.
@@ -334,6 +337,11 @@ impl App {
     pub fn title(&self) -> &str {
         self.spec.name.as_deref().unwrap_or(self.spec.id.as_str())
     }
+}
+
+fn hash(tenant: &str) -> Box<str> {
+    let hash = digest::digest(&digest::SHA256, tenant.as_bytes());
+    URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]).into()
 }
 
 #[cfg(test)]

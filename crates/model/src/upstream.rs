@@ -53,6 +53,17 @@ impl Upstream {
         }
     }
 
+    /// The upstream, where it proves itself over HTTP.
+    pub fn attested(&self) -> Option<&Arc<dyn AttestedUpstream>> {
+        match &self.scheme {
+            UpstreamScheme::Attested(upstream) => Some(upstream),
+            UpstreamScheme::Http
+            | UpstreamScheme::Https
+            | UpstreamScheme::Unix(_)
+            | UpstreamScheme::Pods(_) => None,
+        }
+    }
+
     /// The same host at another port; `None` for a unix socket.
     pub fn at_port(&self, port: u16) -> Option<Upstream> {
         match self.scheme {

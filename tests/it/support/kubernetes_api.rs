@@ -2,17 +2,15 @@
 //! says, and any request can be made to go wrong in a way that a real server cannot be asked for.
 
 mod serve;
+mod states_seen;
 mod store;
-mod witness;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
     path::PathBuf,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
-use ludgate::model::secret::Secret;
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
@@ -23,20 +21,22 @@ use tokio::{
 use self::store::Store;
 pub use self::{
     serve::{bookmark, error_event},
-    witness::Witness,
+    states_seen::StatesSeen,
 };
 use super::{
     message::PATIENCE,
-    world::{ADMIN_TOKEN, World, free_port},
+    raw::Raw,
+    until::until_async,
+    world::{ADMIN_TOKEN, World, free_port, with_operators},
 };
 
 pub const APPS: &str = "phapplications";
 pub const SLICES: &str = "endpointslices";
 /// The namespace that gateways of these tests read, unless they say otherwise.
 pub const HUB: &str = "hub";
-/// What a request is about.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum RequestKind {
     /// Which groups and versions there are.
     Discovery,
     /// The first page of a list.
@@ -44,7 +44,7 @@ pub enum Asked {
     /// A page that follows another.
     Page(&'static str),
     Watch(&'static str),
-    Else,
+    Other,
 }
 
 /// How a request goes wrong.
@@ -76,7 +76,7 @@ pub const ALWAYS: usize = usize::MAX;
 /// One request as it came.
 #[derive(Clone, Debug)]
 pub struct Call {
-    pub asked: Asked,
+    pub kind: RequestKind,
     pub target: String,
 }
 
@@ -88,7 +88,7 @@ struct Inner {
     port: u16,
     folder: tempfile::TempDir,
     store: Mutex<Store>,
-    faults: Mutex<Vec<(Asked, usize, Fault)>>,
+    faults: Mutex<Vec<(RequestKind, usize, Fault)>>,
     calls: Mutex<Vec<Call>>,
     /// Rings with every request.
     called: watch::Sender<()>,
@@ -138,28 +138,21 @@ impl KubernetesApi {
             "[kubernetes]\n{namespace}kubeconfig = \"{}\"\n{more}\n",
             kubeconfig.display()
         );
-        World::with(&section, |settings| {
-            settings.admin.token = Some(Secret::new(ADMIN_TOKEN))
-        })
-        .await
+        World::with(&section, with_operators).await
     }
 
     /// The same, when it has listed everything once and watches.
     pub async fn world(&self, more: &str) -> World {
-        let watches =
-            [Asked::Watch(APPS), Asked::Watch(SLICES)].map(|asked| (asked, self.count(asked) + 1));
+        let watches = [RequestKind::Watch(APPS), RequestKind::Watch(SLICES)]
+            .map(|kind| (kind, self.count(kind) + 1));
         let world = self.gateway(more).await;
         world.until(|snapshot| snapshot.is_complete()).await;
-        for (asked, count) in watches {
-            self.until_count(asked, count).await;
+        for (kind, count) in watches {
+            self.until_count(kind, count).await;
         }
         // The apps are published before the process calls itself ready.
-        let ready = async {
-            while world.admin("/readyz", "").await.status() != 200 {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ready).await.expect("ready");
+        let admin = world.running.admin;
+        until_async("the process is ready", async move || is_ready(admin).await).await;
         world
     }
 
@@ -210,12 +203,12 @@ impl KubernetesApi {
     }
 
     /// The next requests of this sort go wrong like this.
-    pub fn script(&self, asked: Asked, times: usize, fault: Fault) {
+    pub fn script(&self, kind: RequestKind, times: usize, fault: Fault) {
         self.0
             .faults
             .lock()
             .expect("no panic")
-            .push((asked, times, fault));
+            .push((kind, times, fault));
     }
 
     pub fn heal(&self) {
@@ -224,15 +217,15 @@ impl KubernetesApi {
 
     /// Every open watch ends, as each does some day; what comes of it is seen in the next.
     pub async fn end_watches(&self, plural: &'static str) {
-        let next = self.count(Asked::Watch(plural)) + 1;
+        let next = self.count(RequestKind::Watch(plural)) + 1;
         self.0.ended.send_replace(());
-        self.until_count(Asked::Watch(plural), next).await;
+        self.until_count(RequestKind::Watch(plural), next).await;
     }
 
     /// The open watch ends, and the next says at once that everything must be listed anew.
     pub async fn expire(&self, plural: &'static str) {
         let event = format!("{}\n", error_event(410));
-        self.script(Asked::Watch(plural), 1, Fault::SaysAndEnds(event));
+        self.script(RequestKind::Watch(plural), 1, Fault::SaysAndEnds(event));
         self.end_watches(plural).await;
     }
 
@@ -263,28 +256,32 @@ impl KubernetesApi {
         self.0.calls.lock().expect("no panic").clone()
     }
 
-    pub fn count(&self, asked: Asked) -> usize {
+    pub fn count(&self, kind: RequestKind) -> usize {
         self.0
             .calls
             .lock()
             .expect("no panic")
             .iter()
-            .filter(|call| call.asked == asked)
+            .filter(|call| call.kind == kind)
             .count()
     }
 
     /// Waits until so many requests of this sort came.
-    pub async fn until_count(&self, asked: Asked, count: usize) {
+    pub async fn until_count(&self, kind: RequestKind, count: usize) {
         let mut called = self.0.called.subscribe();
         let enough = async {
-            while self.count(asked) < count {
+            while self.count(kind) < count {
                 called.changed().await.expect("the API lives");
             }
         };
         let waited = tokio::time::timeout(PATIENCE, enough).await;
-        waited
-            .unwrap_or_else(|_| panic!("{asked:?} came {} times, not {count}", self.count(asked)));
+        waited.unwrap_or_else(|_| panic!("{kind:?} came {} times, not {count}", self.count(kind)));
     }
+}
+
+async fn is_ready(admin: SocketAddr) -> bool {
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
+    Raw::exchange(admin, request).await.status() == 200
 }
 
 /// An app as its author writes it; `more` is merged into its spec.
@@ -347,9 +344,6 @@ pub async fn problems(world: &World) -> Vec<(String, String, bool)> {
 
 /// A metric that has no labels.
 pub async fn metric(world: &World, name: &str) -> f64 {
-    let text = world.admin("/metrics", "").await.text();
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    value.unwrap_or_else(|| panic!("no {name} in {text}"))
+    let value = world.metric(name).await;
+    value.unwrap_or_else(|| panic!("no metric {name}"))
 }

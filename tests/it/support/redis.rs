@@ -7,7 +7,7 @@ use redis::{Cmd, FromRedisValue, aio::MultiplexedConnection, cmd};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use super::{message::PATIENCE, until::in_time};
+use super::until::until_async;
 
 pub struct RedisServer {
     folder: tempfile::TempDir,
@@ -63,14 +63,10 @@ impl RedisServer {
     }
 
     async fn until_up(&self) {
-        let up = async {
-            while self.connection().await.is_none() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, up)
-            .await
-            .expect("the server comes up");
+        until_async("the server comes up", async || {
+            self.connection().await.is_some()
+        })
+        .await;
     }
 
     async fn connection(&self) -> Option<MultiplexedConnection> {
@@ -94,28 +90,37 @@ impl RedisServer {
         self.run(cmd("KEYS").arg(format!("{beginning}*"))).await
     }
 
-    /// Waits until no client runs scripts any more; other commands, as of health checks, may go on.
-    pub async fn quiet(&self) {
-        let scripts = async || {
-            let stats: String = self.run(cmd("INFO").arg("commandstats")).await;
-            let line = stats
-                .lines()
-                .find(|line| line.starts_with("cmdstat_evalsha:"))
-                .map(str::to_owned);
-            line.and_then(|line| line.split(',').next().map(str::to_owned))
-        };
-        let quiet = async {
-            let mut before = scripts().await;
-            loop {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-                let now = scripts().await;
-                if now == before {
-                    return;
-                }
-                before = now;
-            }
-        };
-        in_time("Redis is quiet", quiet).await;
+    /// Waits until at least so many keys of ours begin so.
+    pub async fn until_keys(&self, beginning: &str, count: usize) {
+        until_async(&format!("{count} keys {beginning}"), async || {
+            self.keys(beginning).await.len() >= count
+        })
+        .await;
+    }
+
+    /// How often clients have run a command.
+    pub async fn calls(&self, command: &str) -> u64 {
+        let stats: String = self.run(cmd("INFO").arg("commandstats")).await;
+        let beginning = format!("cmdstat_{command}:calls=");
+        let line = stats
+            .lines()
+            .find_map(|line| line.strip_prefix(&*beginning));
+        line.and_then(|rest| rest.split(',').next()?.parse().ok())
+            .unwrap_or(0)
+    }
+
+    /// Waits until three looks in a row find no new script. Other commands, as of health checks,
+    /// may go on. Redis cannot tell what is still to come: first wait for the key or the counter
+    /// that shows that the writes have begun.
+    pub async fn until_settled(&self) {
+        let (mut last, mut unchanged) = (None, 0);
+        until_async("no new scripts run", async || {
+            let calls = Some(self.calls("evalsha").await);
+            unchanged = if calls == last { unchanged + 1 } else { 0 };
+            last = calls;
+            unchanged == 2
+        })
+        .await;
     }
 
     /// As if so much time had passed for it.

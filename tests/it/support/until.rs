@@ -1,10 +1,16 @@
 //! Waiting, always with a deadline.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
-use tokio::{task::yield_now, time::timeout};
+use tokio::{
+    task::yield_now,
+    time::{sleep, timeout},
+};
 
 use super::message::PATIENCE;
+
+/// Pause between two tries of a condition that needs I/O.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Polls until the condition holds, for conditions without a notification. Fails the test when that
 /// takes longer than [`PATIENCE`].
@@ -15,6 +21,28 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         }
     };
     in_time(what, held).await;
+}
+
+/// As [`until`], for a condition that needs I/O: pauses a few milliseconds between tries.
+///
+/// In a spawned task the closure must own what it uses (`async move`): a future that borrows from
+/// an async closure is not `Send`.
+pub async fn until_async(what: &str, holds: impl AsyncFnMut() -> bool) {
+    assert!(
+        holds_within(PATIENCE, holds).await,
+        "waited in vain: {what}"
+    );
+}
+
+/// Polls as [`until_async`] does. Returns whether the condition came to hold within the limit, for
+/// callers with a limit or a message of their own.
+pub async fn holds_within(limit: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
+    let held = async {
+        while !holds().await {
+            sleep(PAUSE).await;
+        }
+    };
+    timeout(limit, held).await.is_ok()
 }
 
 /// What comes within [`PATIENCE`]. Fails the test when nothing does.

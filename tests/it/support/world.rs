@@ -8,13 +8,15 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use ludgate::{
     catalog::snapshot::Snapshot,
     demo::provider::{DemoProvider, RegisteredClient},
-    model::clock::{Clock, ManualClock},
+    model::{
+        clock::{Clock, ManualClock},
+        secret::Secret,
+    },
     run::{self, Running, StartOptions},
     settings::{self, Settings},
 };
@@ -25,7 +27,7 @@ use super::{
     browser::Browser,
     message::{Message, PATIENCE},
     raw::Raw,
-    until::until,
+    until::{holds_within, until},
 };
 
 /// For operators, where a test gives them one.
@@ -208,19 +210,28 @@ impl World {
         self
     }
 
-    /// Waits until the metrics hold this: what a client sees may come before it is counted.
+    /// Waits until the metrics have this line, whole: a client may get its answer before that is
+    /// counted.
     pub async fn until_counted(&self, line: &str) {
-        let counted = async {
-            while !self.admin("/metrics", "").await.text().contains(line) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+        let mut metrics = String::new();
+        let is_counted = holds_within(PATIENCE, async || {
+            metrics = self.admin("/metrics", "").await.text();
+            metrics.lines().any(|found| found == line)
+        })
+        .await;
+        assert!(is_counted, "no line {line:?} in\n{metrics}");
+    }
+
+    /// The value of a metric, named with its labels; `None` until the gateway exports it.
+    pub async fn metric(&self, name: &str) -> Option<f64> {
+        let metrics = self.admin("/metrics", "").await.text();
+        let value_of = |line: &str| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .parse::<f64>()
+                .ok()
         };
-        if tokio::time::timeout(PATIENCE, counted).await.is_err() {
-            panic!(
-                "{line} is not in\n{}",
-                self.admin("/metrics", "").await.text()
-            );
-        }
+        metrics.lines().find_map(value_of)
     }
 
     /// Waits until the catalogue is as it should be.
@@ -311,6 +322,11 @@ async fn start(
         inherited: Default::default(),
     };
     run::start(settings, options).await.expect("a gateway")
+}
+
+/// Operators may list and revoke sessions.
+pub fn with_operators(settings: &mut Settings) {
+    settings.admin.token = Some(Secret::new(ADMIN_TOKEN));
 }
 
 pub fn client(host: &str) -> RegisteredClient {

@@ -35,7 +35,8 @@ fn main() {
     let snapshot = snapshot(PER_SIGN_IN);
     let (sessions, clock, manual_clock) = sessions(8 << 30);
     let sessions = Arc::new(sessions);
-    let find_app = |number| snapshot.find(&format!("app-{number}")).expect("an app").id().clone();
+    let find_app =
+        |number: usize| snapshot.find(&format!("app-{number}")).expect("an app").id().clone();
     let apps: Vec<_> = (0..PER_SIGN_IN).map(find_app).collect();
     // Each sign-in has its own user record.
     let without_people = resident();

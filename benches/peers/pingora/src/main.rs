@@ -1,4 +1,4 @@
-//! A plain proxy made of pingora, for `benches/peers`: one thread, nothing looked at.
+//! A plain proxy with pingora, for `benches/peers`: one thread, no inspection of requests.
 //!
 //!   pingora-plain 127.0.0.1:8081 127.0.0.1:9000
 

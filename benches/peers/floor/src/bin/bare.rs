@@ -1,5 +1,5 @@
-//! The floor under any proxy that is made of hyper: one thread, connections kept for the next
-//! request, nothing inspected and nothing changed. For `benches/peers`.
+//! The minimal cost of a proxy with hyper, for `benches/peers`: one thread, a connection pool, no
+//! inspection of requests.
 //!
 //!   bare 127.0.0.1:8081 127.0.0.1:9000
 
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 /// Connections to the app that wait for a request.
-type Kept = Rc<RefCell<Vec<client::SendRequest<Incoming>>>>;
+type IdleConnections = Rc<RefCell<Vec<client::SendRequest<Incoming>>>>;
 
 fn main() -> io::Result<()> {
     let usage = || io::Error::other("bare LISTEN APP");
@@ -28,13 +28,13 @@ fn main() -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let listener = TcpListener::bind(listen).await?;
-        let kept = Kept::default();
+        let pool = IdleConnections::default();
         loop {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            let kept = kept.clone();
+            let pool = pool.clone();
             tokio::task::spawn_local(async move {
-                let service = service_fn(move |request| forward(request, app, kept.clone()));
+                let service = service_fn(move |request| forward(request, app, pool.clone()));
                 server::Builder::new().auto_date_header(false).serve_connection(TokioIo::new(stream), service).await
             });
         }
@@ -44,10 +44,10 @@ fn main() -> io::Result<()> {
 async fn forward(
     mut request: Request<Incoming>,
     app: SocketAddr,
-    kept: Kept,
+    pool: IdleConnections,
 ) -> Result<Response<Incoming>, Box<dyn std::error::Error + Send + Sync>> {
     request.headers_mut().remove(header::CONNECTION);
-    let idle = kept.borrow_mut().pop();
+    let idle = pool.borrow_mut().pop();
     let mut sender = match idle {
         Some(sender) => sender,
         None => connect(app).await?,
@@ -55,7 +55,7 @@ async fn forward(
     sender.ready().await?;
     let mut response = sender.send_request(request).await?;
     response.headers_mut().remove(header::CONNECTION);
-    kept.borrow_mut().push(sender);
+    pool.borrow_mut().push(sender);
     Ok(response)
 }
 

@@ -1,5 +1,4 @@
-//! The floor under any proxy: copies bytes between two sockets without inspecting them. For
-//! `benches/peers`.
+//! The minimal cost of any proxy, for `benches/peers`: copies bytes between two sockets.
 //!
 //!   relay 127.0.0.1:8081 127.0.0.1:9000
 
@@ -16,7 +15,7 @@ use rustix::{
     event::epoll::{self, CreateFlags, EventData, EventFlags},
 };
 
-/// Bytes that are moved at once.
+/// Bytes per read.
 const BUFFER: usize = 16 * 1024;
 
 fn main() -> io::Result<()> {
@@ -27,7 +26,7 @@ fn main() -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let ready = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&ready, &listener, EventData::new_u64(u64::MAX), EventFlags::IN)?;
-    // Each end by its descriptor, with that of the other.
+    // By file descriptor: the stream, and the descriptor of its other side.
     let mut ends: HashMap<RawFd, (TcpStream, RawFd)> = HashMap::new();
     let (mut events, mut buffer) = (Vec::with_capacity(256), vec![0; BUFFER]);
     loop {
@@ -51,7 +50,7 @@ fn main() -> io::Result<()> {
             }
             let Ok(one) = RawFd::try_from(event.data.u64()) else { continue };
             let Some(other) = ends.get(&one).map(|(_, other)| *other) else { continue };
-            if !moved(&mut ends, one, other, &mut buffer) {
+            if !copy(&mut ends, one, other, &mut buffer) {
                 ends.remove(&one);
                 ends.remove(&other);
             }
@@ -59,8 +58,9 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Moves what is there; whether both ends go on. Requests and answers here fit into one write.
-fn moved(ends: &mut HashMap<RawFd, (TcpStream, RawFd)>, one: RawFd, other: RawFd, buffer: &mut [u8]) -> bool {
+/// Copies available bytes to the other side. Returns false if a side has closed or failed. Requests
+/// and responses of the benchmark fit into one write.
+fn copy(ends: &mut HashMap<RawFd, (TcpStream, RawFd)>, one: RawFd, other: RawFd, buffer: &mut [u8]) -> bool {
     let read = match ends.get_mut(&one).map(|(stream, _)| stream.read(buffer)) {
         Some(Ok(read @ 1..)) => read,
         Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return true,

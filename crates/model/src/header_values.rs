@@ -1,0 +1,100 @@
+//! Values of header fields as bytes: of fields that may occur once, and of comma-separated lists.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// How often a field occurs. Two recipients may read different values of one that is repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrence<'h> {
+    /// Not at all.
+    Absent,
+    /// Once, with this value.
+    Once(&'h [u8]),
+    /// More than once.
+    Repeated,
+}
+
+/// How often a field occurs.
+pub fn occurrence<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Occurrence<'h> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Occurrence::Absent,
+        (Some(value), None) => Occurrence::Once(value.as_bytes()),
+        (Some(_), Some(_)) => Occurrence::Repeated,
+    }
+}
+
+/// The value of a field that occurs exactly once.
+pub fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// The members of a list, over all lines of the field (RFC 9110 section 5.6.1). Empty members
+/// count, and quotes protect no comma: no list that is read here has quoted strings.
+pub fn list<'h>(
+    headers: &'h HeaderMap,
+    name: &HeaderName,
+) -> impl Iterator<Item = &'h [u8]> + use<'h> {
+    headers.get_all(name).iter().flat_map(members)
+}
+
+/// The members of a list in one line.
+pub fn members(line: &HeaderValue) -> impl Iterator<Item = &[u8]> {
+    line.as_bytes()
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::header;
+
+    use super::*;
+
+    fn headers(lines: &[&'static str]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header::VIA, HeaderValue::from_static(line));
+        }
+        headers.append(header::HOST, HeaderValue::from_static("gw.test"));
+        headers
+    }
+
+    #[test]
+    fn a_repeated_field_has_no_single_value() {
+        for (lines, expected) in [
+            (&[][..], Occurrence::Absent),
+            (&[""], Occurrence::Once(b"")),
+            (&["a"], Occurrence::Once(b"a")),
+            (&["a", "a"], Occurrence::Repeated),
+            (&["a", "b", "c"], Occurrence::Repeated),
+        ] {
+            let headers = headers(lines);
+            assert_eq!(occurrence(&headers, &header::VIA), expected, "{lines:?}");
+            let value = match expected {
+                Occurrence::Once(value) => Some(value),
+                Occurrence::Absent | Occurrence::Repeated => None,
+            };
+            assert_eq!(
+                single(&headers, &header::VIA).map(HeaderValue::as_bytes),
+                value,
+                "{lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_list_has_the_members_of_all_lines_without_blanks() {
+        for (lines, expected) in [
+            (&[][..], &[][..]),
+            (&["a"], &["a"]),
+            (&[" a ,\tb", "c"], &["a", "b", "c"]),
+            (&["a,,b,", ""], &["a", "", "b", "", ""]),
+        ] {
+            let members: Vec<_> = list(&headers(lines), &header::VIA)
+                .map(|member| String::from_utf8_lossy(member).into_owned())
+                .collect();
+            assert_eq!(members, expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The session of a sign-in at an app, and its cookie.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+
+use crate::{
+    incoming::IncomingRequest,
+    model::app::AppId,
+    session::{
+        Sessions, cookie,
+        record::{AppSession, SignIn},
+    },
+};
+
+/// Begins the session of a sign-in at an app, at the request's virtual host. Its cookie is for this
+/// path. `None` when the system has no random bytes.
+pub async fn begin(
+    sessions: &Sessions,
+    request: &IncomingRequest<'_>,
+    sign_in: &Arc<SignIn>,
+    app: &AppId,
+    path: &str,
+) -> Option<(Arc<AppSession>, HeaderValue)> {
+    let vhost = &request.arrival.vhost;
+    let (id, session) = sessions.store.mint(sign_in, app, vhost)?;
+    sessions.replication.save_app_session(&session).await;
+    let site = request.site();
+    let name = site.cookies.app_at(vhost);
+    let line = cookie::set(&name, id.as_str(), path, site.origin.secure)?;
+    Some((session, line))
+}
