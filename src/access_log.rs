@@ -18,7 +18,7 @@ use crate::{
     gateway::metrics::GatewayMetrics,
     model::{
         app::App, arrival::RequestClass, client::Client, clock::system_wall_millis,
-        principal::Principal,
+        principal::Principal, text::is_directional,
     },
     ops::line_sink::LineSink,
     streams::RevocationReason,
@@ -237,8 +237,8 @@ impl Drop for Entry {
     }
 }
 
-/// Adds a field, escaped: control characters, quotes, and the characters that turn the text
-/// direction.
+/// Adds a field, escaped: control characters, quotes, and characters that are invisible or change
+/// the text direction.
 fn field(line: &mut String, name: &str, value: &str) {
     if value.is_empty() {
         return;
@@ -255,7 +255,7 @@ fn field(line: &mut String, name: &str, value: &str) {
                 line.push('\\');
                 line.push(character);
             }
-            c if c.is_control() || is_directional(c) => {
+            c if c.is_control() || is_directional(c) || is_invisible(c) => {
                 let _ = write!(line, "\\u{:04x}", c as u32);
             }
             c => line.push(c),
@@ -264,8 +264,12 @@ fn field(line: &mut String, name: &str, value: &str) {
     line.push('"');
 }
 
-fn is_directional(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// Characters of no width, and the separators that some viewers show as line breaks.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{200b}'..='\u{200d}' | '\u{2028}' | '\u{2029}' | '\u{feff}'
+    )
 }
 
 #[cfg(test)]
@@ -275,11 +279,12 @@ mod tests {
     #[test]
     fn no_text_can_break_out_of_its_field() {
         let mut line = String::from("{\"a\":1");
-        field(&mut line, "path", "/a\"b\\c\r\n\u{1b}[31m\u{202e}\0");
+        let path = "/a\"b\\c\r\n\u{1b}[31m\u{202e}\u{61c}\u{200b}\0";
+        field(&mut line, "path", path);
         line.push('}');
         let parsed: serde_json::Value = serde_json::from_str(&line).expect("one JSON object");
-        assert_eq!(parsed["path"], "/a\"b\\c\r\n\u{1b}[31m\u{202e}\0");
-        assert!(!line.contains(['\r', '\n', '\u{1b}', '\u{202e}']));
+        assert_eq!(parsed["path"], path);
+        assert!(!line.contains(['\r', '\n', '\u{1b}', '\u{202e}', '\u{61c}', '\u{200b}']));
     }
 
     #[test]

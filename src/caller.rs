@@ -14,20 +14,24 @@ use std::sync::Arc;
 use http::HeaderValue;
 
 use crate::{
-    identity::{oidc::Oidc, rechecks::Rechecks},
+    identity::rechecks::Rechecks,
     incoming::{IncomingRequest, Malformed, cookies::Presented},
     model::{
         access::Access,
         app::App,
         arrival::{Provenance, RequestClass},
         caller::{Caller, Credential},
+        client::Client,
         clock::Clock,
         principal::Principal,
         secret::Secret,
     },
     session::{
-        Sessions, cookie::RecordKey, live::Live, record::SignIn,
-        replication::error::SessionLoadError,
+        Sessions,
+        cookie::RecordKey,
+        live::Live,
+        record::SignIn,
+        replication::{CookieLoad, error::SessionLoadError},
     },
 };
 use bearer::BearerTokens;
@@ -133,6 +137,21 @@ impl Callers {
         request: &IncomingRequest<'_>,
         app: &Arc<App>,
     ) -> Result<Option<Live>, SessionLoadError> {
+        let found = self.find_or_load(cookies, request, app).await;
+        self.sessions.store.metrics().lookup(match &found {
+            Ok(Some(Live::App(_))) => "app",
+            Ok(Some(Live::SignIn(_))) => "sign_in",
+            Ok(None) | Err(_) => "none",
+        });
+        found
+    }
+
+    async fn find_or_load(
+        &self,
+        cookies: &Presented<'_>,
+        request: &IncomingRequest<'_>,
+        app: &Arc<App>,
+    ) -> Result<Option<Live>, SessionLoadError> {
         let vhost = &request.arrival.vhost;
         let now = self.clock.now();
         let find = || {
@@ -145,15 +164,11 @@ impl Callers {
         if matches!(found, Some(Live::App(_))) || !self.sessions.replication.is_enabled() {
             return Ok(found);
         }
-        let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        let loaded = self
-            .sessions
-            .replication
-            .load(apps, sign_ins, request.client)
-            .await;
-        match (find(), loaded) {
-            (None, Err(error)) => Err(error),
-            (found, _) => Ok(found),
+        match load_sessions(&self.sessions, cookies, request.client).await {
+            Ok(CookieLoad::Loaded) => Ok(find()),
+            Ok(CookieLoad::InMemory) if found.is_none() => Ok(find()),
+            Ok(CookieLoad::InMemory | CookieLoad::Nothing) => Ok(found),
+            Err(error) => found.map(Some).ok_or(error),
         }
     }
 
@@ -283,11 +298,6 @@ impl Callers {
         &self.sources
     }
 
-    /// The client of the identity provider behind the bearer tokens.
-    pub fn oidc(&self) -> Option<&Arc<Oidc>> {
-        self.bearer.as_ref().map(|bearer| bearer.oidc())
-    }
-
     fn source_of(&self, sign_in: &SignIn) -> Option<&Arc<dyn CredentialSource>> {
         // Nearly every sign-in is the provider's own.
         if !sign_in.tokens.is_for_token() {
@@ -295,4 +305,17 @@ impl Callers {
         }
         self.sources.iter().find(|source| source.began(sign_in))
     }
+}
+
+/// Loads the sessions of these cookies into memory, where replicas share them.
+///
+/// # Errors
+/// When one of them is not in memory and cannot be looked up.
+pub async fn load_sessions(
+    sessions: &Sessions,
+    cookies: &Presented<'_>,
+    client: Client,
+) -> Result<CookieLoad, SessionLoadError> {
+    let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
+    sessions.replication.load(apps, sign_ins, client).await
 }

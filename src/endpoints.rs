@@ -1,7 +1,9 @@
 //! Our own endpoints: sign-in, sign-out and the caller's identity on the site; tickets on the hosts
 //! of apps. Each returns a value; `respond` renders it.
 
+pub mod app_session;
 mod call;
+pub mod hide_existence;
 pub mod logout;
 pub mod logs;
 pub mod renew;
@@ -21,6 +23,7 @@ use crate::{
 };
 pub use call::EndpointCall;
 use call::person_of;
+pub use hide_existence::hide_existence;
 
 /// Answers a request to an endpoint.
 pub async fn answer(call: EndpointCall<'_, '_>, endpoint: Endpoint, body: Source) -> EndpointReply {

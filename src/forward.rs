@@ -51,7 +51,7 @@ use crate::{
     },
     session::usage::Usage,
 };
-use app_websocket::Handshake;
+use app_websocket::{Handshake, Switched};
 use body::{Download, Source, Upload, UploadPolicy, UploadProgress, UploadState};
 use body_rate::BodyRate;
 use fault::Fault;
@@ -69,21 +69,14 @@ pub enum Forwarded {
     /// An answer of the app, to be relayed.
     Answer(Response<Download>),
     /// The app switched protocols; the tunnel begins when the client has its 101.
-    Switched {
-        /// The 101, for the client.
-        head: Response<()>,
-        /// The app's side.
-        upstream: hyper::upgrade::OnUpgrade,
-        /// Its place on the connection, until the tunnel ends.
-        pooled: PooledConnection,
-    },
+    Switched(Switched),
 }
 
 impl Forwarded {
     fn head_mut(&mut self) -> (StatusCode, &mut HeaderMap) {
         match self {
             Forwarded::Answer(response) => (response.status(), response.headers_mut()),
-            Forwarded::Switched { head, .. } => (head.status(), head.headers_mut()),
+            Forwarded::Switched(Switched { head, .. }) => (head.status(), head.headers_mut()),
         }
     }
 }
@@ -188,15 +181,7 @@ impl Forwarder {
         let app = outgoing.permit.app();
         let (key, holder) = (outgoing.pool_key(), outgoing.holder());
         match app_websocket::handshake(&self.pool, app, key, holder, request).await? {
-            Handshake::Switched {
-                head,
-                upstream,
-                pooled,
-            } => Ok(Forwarded::Switched {
-                head,
-                upstream,
-                pooled,
-            }),
+            Handshake::Switched(switched) => Ok(Forwarded::Switched(switched)),
             Handshake::Declined(response, pooled) => {
                 let usage = outgoing.usage.clone();
                 let sent = (response, pooled);

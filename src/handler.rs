@@ -21,15 +21,16 @@ use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use crate::{
     access_log::{AccessLog, Entry, RequestStart, TRACEPARENT, Transfer},
-    decide::{self, Decision},
+    caller::Identified,
+    decide::{self, Decision, Target},
     forward::{Forwarder, pool::Pool},
     gateway::Gateway,
-    incoming::{self},
+    incoming::{self, IncomingRequest},
     respond::{self, body::ReplyBody},
     streams::Streams,
 };
 use connection::HttpExchange;
-use progress::{ClientSide, Concluded, Context, Progress, Reply};
+use progress::{AnswerFacts, ClientSide, Concluded, Context, Progress, Reply};
 use request_id::RequestIds;
 
 /// The state of one data thread. Nothing in it is shared or locked.
@@ -74,10 +75,8 @@ impl Handler {
         context: &Context<'h>,
         side: &mut Option<ClientSide>,
         progress: &mut Progress<'h>,
-    ) -> Result<Reply, Decision> {
-        let Context {
-            snapshot, exchange, ..
-        } = context;
+    ) -> Result<Concluded, Decision> {
+        let snapshot = context.snapshot;
         let Progress {
             request,
             app,
@@ -93,14 +92,31 @@ impl Handler {
             .look_up(&mut request.arrival, snapshot, client)
             .await;
         let target = decide::locate(request, snapshot, &lookup)?;
-        let app = app.insert(target.destination.app.clone());
-        answer.tenant_cookie = target.tenant.first().cloned();
-        let memo = &exchange.connection.session_memo;
-        let caller = caller.insert(self.gateway.callers.identify(request, app, memo).await?);
-        answer.person = caller.caller.principal().cloned();
+        *app = Some(target.destination.app.clone());
+        let caller = self
+            .identify(&target, request, context, caller, answer)
+            .await?;
         let permit = decide::authorize(target, caller, &request.arrival, snapshot.site())?;
         self.relay(permit, request, caller, side.take(), context, answer)
             .await
+    }
+
+    /// Identifies the caller of a request to this target. The answer gets the tenant's cookie and
+    /// the person.
+    async fn identify<'c>(
+        &self,
+        target: &Target,
+        request: &IncomingRequest<'_>,
+        context: &Context<'_>,
+        caller: &'c mut Option<Identified>,
+        answer: &mut AnswerFacts,
+    ) -> Result<&'c mut Identified, Decision> {
+        answer.tenant_cookie = target.tenant.first().cloned();
+        let app = &target.destination.app;
+        let memo = &context.exchange.connection.session_memo;
+        let identified = self.gateway.callers.identify(request, app, memo).await?;
+        answer.person = identified.caller.principal().cloned();
+        Ok(caller.insert(identified))
     }
 
     /// Answers a request: handles it, renders what came of it, and logs it.
@@ -112,7 +128,6 @@ impl Handler {
         let start = RequestStart::now(self.gateway.metrics.clone());
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
-        exchange.note_method(&parts);
         let normalized = incoming::http2::settle(&mut parts, connection.head_fields);
         let host = parts.headers.get(header::HOST).cloned();
         let snapshot = self.gateway.catalog.load();
@@ -135,7 +150,7 @@ impl Handler {
             Err(malformed) => Err(malformed.into()),
         };
         let concluded = match handled {
-            Ok(reply) => Concluded::relayed(reply, progress.answer.grounds),
+            Ok(concluded) => concluded,
             Err(decision) => match progress.request.take() {
                 None => self.conclude_malformed(&decision, &context),
                 Some(mut request) => {

@@ -22,6 +22,7 @@ use http::{HeaderMap, Method, header, request::Parts, uri::PathAndQuery};
 use crate::model::{
     arrival::{Arrival, Origin, RequestClass},
     grpc::GrpcCall,
+    header_values::{Occurrence, list, occurrence},
     site::Site,
 };
 use header_presence::HeaderPresence;
@@ -35,12 +36,7 @@ const MAX_TARGET: usize = 8 * 1024;
 
 /// Whether one of the gateways on its way was this one (RFC 9110 section 7.6.3).
 fn passed_here(headers: &HeaderMap, site: &Site) -> bool {
-    let hops = headers
-        .get_all(header::VIA)
-        .iter()
-        .flat_map(|line| line.as_bytes().split(|b| *b == b','));
-    hops.map(<[u8]>::trim_ascii)
-        .any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
+    list(headers, &header::VIA).any(|hop| hop.eq_ignore_ascii_case(site.via.as_bytes()))
 }
 
 /// Parses a request head; `ends`: no body follows it.
@@ -65,13 +61,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     } else {
         framing::unsaid(parts.version, ends)
     };
-    if names.authorization
-        && headers
-            .get_all(header::AUTHORIZATION)
-            .iter()
-            .nth(1)
-            .is_some()
-    {
+    if names.authorization && occurrence(headers, &header::AUTHORIZATION) == Occurrence::Repeated {
         return Err(Malformed::Authorization);
     }
     if names.via && passed_here(headers, site) {

@@ -14,31 +14,16 @@ use http::{HeaderValue, Response, StatusCode, header};
 
 use crate::{
     decide::{Refusal, labels::SignInProblem},
-    forward::fault::Fault,
-    model::{app::App, vhost::VirtualHost},
+    model::vhost::VirtualHost,
     saved_form::page::SavedFormPage,
 };
 pub use audience::Audience;
 use body::ReplyBody;
 use endpoint::{Content, EndpointReply};
-use error_response::{Problem, render};
+use error_response::{CHALLENGE, Problem, RETRY_AFTER, add_hints, render};
 pub use http_response::{append_cookies, capitalised, redirect};
 use http_response::{clear_site_data, empty, json, page, raw, script};
-
-/// The answer to a refused request.
-pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Response<ReplyBody> {
-    refusal::refusal(refused, audience, id)
-}
-
-/// The answer when the app gave none.
-pub fn fault(
-    fault: Fault,
-    app: &App,
-    audience: Audience<'_>,
-    id: &HeaderValue,
-) -> Response<ReplyBody> {
-    refusal::fault(fault, app, audience, id)
-}
+pub use refusal::{fault, refuse};
 
 /// Back to the same address, after the browser cleared what the last tenant stored.
 pub fn forget_tenant(address: &str, expired: Vec<HeaderValue>) -> Response<ReplyBody> {
@@ -102,13 +87,8 @@ pub fn saved_form(
 ) -> Response<ReplyBody> {
     let address = audience.vhost.unwrap_or(VirtualHost::Site);
     let mut response = page(form.render(audience.site, &address, audience.target, id));
-    let headers = response.headers_mut();
-    if form.status == StatusCode::UNAUTHORIZED {
-        headers.insert(header::WWW_AUTHENTICATE, refusal::challenge());
-    }
-    if form.status.is_server_error() {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-    }
+    let retry_after = form.status.is_server_error().then_some(RETRY_AFTER);
+    add_hints(response.headers_mut(), form.status, CHALLENGE, retry_after);
     response
 }
 
@@ -118,20 +98,16 @@ pub fn form_not_saved(
     audience: Audience<'_>,
     id: &HeaderValue,
 ) -> Response<ReplyBody> {
-    let problem = Problem {
-        status: StatusCode::UNAUTHORIZED,
-        reason: refused.reason.as_str(),
-        title: "Please sign in",
-        sentence: "You were signed out because nothing was used for a while. Your form could not \
-                   be saved: files, and forms of more than 64 KiB, cannot. Your browser may still \
-                   have it: go back, sign in in another tab, and send it again.",
-        retry_after: None,
-        action: None,
-    };
-    let mut response = render(problem, refused.app.as_deref(), audience, id);
-    let headers = response.headers_mut();
-    headers.insert(header::WWW_AUTHENTICATE, refusal::challenge());
-    response
+    let sentence = "You were signed out because nothing was used for a while. Your form could not \
+                    be saved: files, and forms of more than 64 KiB, cannot. Your browser may still \
+                    have it: go back, sign in in another tab, and send it again.";
+    let problem = Problem::new(
+        StatusCode::UNAUTHORIZED,
+        refused.reason.as_str(),
+        "Please sign in",
+        sentence,
+    );
+    render(problem, refused.app.as_deref(), audience, id)
 }
 
 fn sign_in_problem(
@@ -152,20 +128,16 @@ fn sign_in_problem(
             "Signing in is not possible now",
         ),
     };
-    let problem = Problem {
-        status,
-        reason: problem.as_str(),
-        title,
-        sentence,
-        retry_after: None,
-        action: Some(("Sign in again", retry)),
+    // The address may be a callback, which works once.
+    let audience = Audience {
+        may_reload: false,
+        ..audience
     };
-    let mut response = render(problem, None, audience, id);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        let retry_after = HeaderValue::from_static("5");
-        response
-            .headers_mut()
-            .insert(header::RETRY_AFTER, retry_after);
-    }
-    response
+    let is_unavailable = status == StatusCode::SERVICE_UNAVAILABLE;
+    let problem = Problem {
+        retry_after: is_unavailable.then_some(RETRY_AFTER),
+        action: Some(("Sign in again", retry)),
+        ..Problem::new(status, problem.as_str(), title, sentence)
+    };
+    render(problem, None, audience, id)
 }

@@ -14,6 +14,7 @@ use http_body_util::{Either, Full};
 
 use crate::{
     body_budget::{BodyBudget, Collected, Reserved},
+    caller::load_sessions,
     decide::{Reason, Refusal, locate::MAX_SEALED_FORM},
     forward::{body::Source, fault::Fault},
     incoming::{IncomingRequest, form::form_value},
@@ -201,15 +202,9 @@ impl SavedForms<'_> {
         if let Some(subject) = known() {
             return Ok(Owner::Person(subject));
         }
-        let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
-        match self
-            .sessions
-            .replication
-            .load(apps, sign_ins, request.client)
-            .await
-        {
+        match load_sessions(self.sessions, cookies, request.client).await {
             Err(SessionLoadError::Unavailable) => Err(Reason::Unverifiable),
-            Ok(()) | Err(SessionLoadError::TooManyUnknown) => {
+            Ok(_) | Err(SessionLoadError::TooManyUnknown) => {
                 Ok(known().map_or(Owner::Unknown, Owner::Person))
             }
         }

@@ -27,8 +27,8 @@ pub struct AppStream {
     usage: Option<Usage>,
     principal: Option<Arc<Principal>>,
     token_expires: Option<i64>,
-    /// The token of a stream that has no session.
-    token: Option<Secret>,
+    /// The token in `Authorization` that proved the person.
+    header_token: Option<Secret>,
 }
 
 impl AppStream {
@@ -40,16 +40,16 @@ impl AppStream {
         vhost: VirtualHost,
         usage: Option<Usage>,
         token_expires: Option<i64>,
-        source_token: Option<Secret>,
+        header_token: Option<Secret>,
     ) -> Rc<AppStream> {
         Rc::new(AppStream {
             gateway,
             app: permit.app().clone(),
             vhost,
-            token: source_token.filter(|_| usage.is_none()),
             usage,
             principal: permit.principal().cloned(),
             token_expires,
+            header_token,
         })
     }
 
@@ -80,7 +80,7 @@ impl StreamPolicy for AppStream {
         }
         let app = gateway.catalog.still_published(&self.app, &self.vhost);
         let app = app.ok_or(RevocationReason::AppGone)?;
-        match (&self.usage, &self.token) {
+        match (&self.usage, &self.header_token) {
             (Some(usage), _) => self.check_session(usage, &app),
             (None, Some(token)) => {
                 let person = gateway.callers.person_of_token(token);

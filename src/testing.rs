@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::{
-    catalog::{Catalog, snapshot::Snapshot},
+    catalog::snapshot::Snapshot,
     gateway::Gateway,
     model::{clock::Moment, principal::Principal},
     run::Running,
@@ -26,10 +26,6 @@ pub struct FoundSignIn {
     gateway: Arc<Gateway>,
 }
 
-/// The published apps; clones share them.
-#[derive(Clone)]
-pub struct PublishedApps(Catalog);
-
 impl Running {
     /// The internals, for tests.
     pub fn internals(&self) -> Internals {
@@ -37,24 +33,7 @@ impl Running {
     }
 }
 
-impl PublishedApps {
-    /// The apps as requests see them now.
-    pub fn load(&self) -> Arc<Snapshot> {
-        self.0.load()
-    }
-
-    /// Replaces all apps, as a reload does.
-    pub fn publish(&self, next: Snapshot) {
-        self.0.publish(next);
-    }
-}
-
 impl Internals {
-    /// The published apps.
-    pub fn apps(&self) -> PublishedApps {
-        PublishedApps(self.0.catalog.clone())
-    }
-
     /// The apps as requests see them now.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.0.catalog.load()
@@ -111,7 +90,7 @@ impl Internals {
         })
     }
 
-    /// Removes expired sessions from memory, as the gateway does every few seconds.
+    /// Removes expired sessions from memory, as the gateway does every minute.
     pub async fn sweep_sessions(&self) {
         self.0.sessions.sweep().await;
     }

@@ -45,7 +45,7 @@ impl Which {
 /// `GET /sessions?subject=…`.
 pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
     let Some(Which::Subject(subject)) = Which::parse(uri) else {
-        return what_is_meant();
+        return usage_error();
     };
     if gateway
         .sessions
@@ -54,7 +54,7 @@ pub(super) async fn list(gateway: &Gateway, uri: &Uri) -> Reply {
         .await
         .is_err()
     {
-        return store_is_away();
+        return store_unavailable();
     }
     let now = gateway.clock.now();
     let list: Vec<_> = gateway
@@ -103,23 +103,24 @@ pub(super) async fn end(gateway: &Gateway, uri: &Uri) -> Reply {
             end(subject, &|sign_in| sign_in.key().short() == *session)
         }
         Some(Which::App(app)) => sessions.revoker.revoke_app(app).await,
-        None => return what_is_meant(),
+        None => return usage_error(),
     };
     let query = uri.query().unwrap_or_default();
     tracing::info!(target: "audit", event = "revoked", query, ended);
     if known.is_err() {
-        store_is_away()
+        store_unavailable()
     } else {
         admin::json(&json!({ "ended": ended }))
     }
 }
 
-fn store_is_away() -> Reply {
-    let what = "the session store cannot be asked now; what is in the memory of this process was looked at alone\n";
+fn store_unavailable() -> Reply {
+    let what = "The session store is unavailable. Only the sessions in the memory of this process were searched.\n";
     text(StatusCode::SERVICE_UNAVAILABLE, what)
 }
 
-fn what_is_meant() -> Reply {
-    let known = "say which: ?subject=…, ?subject=…&session=… (the first eight digits), or for DELETE ?app=…\n";
+fn usage_error() -> Reply {
+    let known =
+        "Expected ?subject=…, ?subject=…&session=… (first eight digits), or for DELETE ?app=….\n";
     text(StatusCode::BAD_REQUEST, known)
 }

@@ -17,8 +17,8 @@ pub struct Identified {
     pub live: Option<Live>,
     /// When the token behind the caller expires, in seconds since 1970.
     pub token_expires: Option<i64>,
-    /// The caller's token of a credential source, to see what they may see there.
-    pub source_token: Option<Secret>,
+    /// The token of a credential source in `Authorization`, which begins no session.
+    pub header_token: Option<Secret>,
     /// The Authorization header is a credential of ours, and is not forwarded.
     pub authorization_is_ours: bool,
     /// The cookie that proved the caller may have been set by any page below the apps' domain.
@@ -37,7 +37,7 @@ impl Identified {
             caller,
             live: None,
             token_expires: None,
-            source_token: None,
+            header_token: None,
             authorization_is_ours: false,
             by_shared_cookie: false,
         }
@@ -50,11 +50,17 @@ impl Identified {
             principal: sign_in.principal().clone(),
             credential,
         };
-        let source_token = sign_in.tokens.source_token.clone();
         Identified {
             live: Some(live),
-            source_token,
             ..Identified::without_session(caller)
+        }
+    }
+
+    /// The caller's token of a credential source, to see what they may see there.
+    pub fn source_token(&self) -> Option<&Secret> {
+        match &self.live {
+            Some(live) => live.sign_in().tokens.source_token.as_ref(),
+            None => self.header_token.as_ref(),
         }
     }
 }

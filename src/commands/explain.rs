@@ -259,7 +259,7 @@ fn answer(decision: &Decision) -> String {
             format!("{status} to the same address without the token, with a session")
         }
         Decision::ResendForm(_) => "the saved form, sent to the app".to_owned(),
-        Decision::Fault(fault, _) => format!("{status}: {fault}"),
+        Decision::Fault { fault, .. } => format!("{status}: {fault}"),
     }
 }
 

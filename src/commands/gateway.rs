@@ -49,7 +49,7 @@ pub fn run(args: &GatewayArgs) -> u8 {
         Ok(()) => DONE,
         Err(error) => {
             eprintln!("{error:#}");
-            let in_use = matches!(
+            let is_bad_configuration = matches!(
                 error.downcast_ref::<StartError>(),
                 Some(
                     StartError::Listen(ListenError::InUse(_) | ListenError::Unclaimed(_))
@@ -57,7 +57,11 @@ pub fn run(args: &GatewayArgs) -> u8 {
                         | StartError::Kubernetes(_)
                 )
             );
-            if in_use { BAD_CONFIGURATION } else { FAILED }
+            if is_bad_configuration {
+                BAD_CONFIGURATION
+            } else {
+                FAILED
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{
     target::Target,
 };
 use crate::{
-    authorize::{Denied, Permit},
+    authorize::{Denied, Grounds, Permit},
     forward::fault::Fault,
     incoming::Malformed,
     model::app::App,
@@ -53,8 +53,15 @@ pub enum Decision {
     SaveForm(Refusal),
     /// A saved form is sent again; it goes to the app once its sender is verified.
     ResendForm(Box<Target>),
-    /// The app did not answer.
-    Fault(Fault, Arc<App>),
+    /// The request was permitted, and the app did not answer.
+    Fault {
+        /// Why it did not.
+        fault: Fault,
+        /// The app.
+        app: Arc<App>,
+        /// Why the request was permitted.
+        grounds: Grounds,
+    },
 }
 
 /// A redirect to an address of ours.
@@ -107,7 +114,7 @@ impl Decision {
     pub fn app(&self) -> Option<&Arc<App>> {
         match self {
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => refusal.app.as_ref(),
-            Decision::ForgetTenant { app, .. } | Decision::Fault(_, app) => Some(app),
+            Decision::ForgetTenant { app, .. } | Decision::Fault { app, .. } => Some(app),
             Decision::DropToken { permit, .. } => Some(permit.app()),
             Decision::ResendForm(target) => Some(&target.destination.app),
             Decision::Endpoint(_)
@@ -126,7 +133,7 @@ impl Decision {
             }
             Decision::SignIn { .. } => DecisionLabel::SignIn,
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => refusal.label(),
-            Decision::ResendForm(_) | Decision::Fault(..) => DecisionLabel::Allow,
+            Decision::ResendForm(_) | Decision::Fault { .. } => DecisionLabel::Allow,
         }
     }
 
@@ -142,7 +149,8 @@ impl Decision {
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
                 LogReason::Refused(refusal.reason)
             }
-            Decision::ResendForm(_) | Decision::Fault(..) => LogReason::SavedForm,
+            Decision::ResendForm(_) => LogReason::SavedForm,
+            Decision::Fault { grounds, .. } => LogReason::Grounds(*grounds),
         }
     }
 
@@ -160,7 +168,7 @@ impl Decision {
             Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
                 Some(refusal.reason.status())
             }
-            Decision::Fault(fault, _) => Some(fault.status()),
+            Decision::Fault { fault, .. } => Some(fault.status()),
         }
     }
 }

@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderValue, Method};
 
 use crate::{
-    incoming::{IncomingRequest, cookies::strip_blanks},
+    incoming::{
+        IncomingRequest,
+        cookies::{Candidates, strip_blanks},
+    },
     model::{
         app::App,
         arrival::{Arrival, RequestClass},
@@ -42,25 +43,27 @@ pub enum TenantCookie {
 impl TenantCookie {
     /// Compares what the browser presents with the app that is at its address now.
     pub fn compare(request: &IncomingRequest<'_>, app: &App) -> TenantCookie {
+        let Some(current) = &app.tenant_hash else {
+            return TenantCookie::Unchanged;
+        };
         let vhost = &request.arrival.vhost;
         let may_change = match vhost {
             VirtualHost::Site => false,
             VirtualHost::Port(_) => true,
             VirtualHost::Host(label) => matches!(parse_label(label), HostTarget::Name(_)),
         };
-        let Some(tenant) = app.tenant().filter(|_| may_change) else {
+        if !may_change {
             return TenantCookie::Unchanged;
-        };
-        let hash = digest::digest(&digest::SHA256, tenant.as_bytes());
-        let current = URL_SAFE_NO_PAD.encode(&hash.as_ref()[..16]);
-        let presented = request.cookies_or_none().tenant;
-        if presented.iter().any(|known| known == current.as_bytes()) {
+        }
+        let presented = request.cookies().ok().map(|cookies| &cookies.tenant);
+        let is_known = |known: &Candidates<'_>| known.iter().any(|hash| hash == current.as_bytes());
+        if presented.is_some_and(is_known) {
             return TenantCookie::Unchanged;
         }
         let site = request.site();
         let name = site.cookies.tenant_at(vhost);
-        match cookie::remember(&name, &current, REMEMBERED, site.origin.secure) {
-            Some(line) if presented.is_empty() => TenantCookie::First(line),
+        match cookie::remember(&name, current, REMEMBERED, site.origin.secure) {
+            Some(line) if presented.is_none_or(Candidates::is_empty) => TenantCookie::First(line),
             Some(line) => TenantCookie::Changed(line),
             None => TenantCookie::Unchanged,
         }

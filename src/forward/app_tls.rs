@@ -4,7 +4,7 @@
 //! All configured conditions must hold. rustls verifies signatures, chains and names; this file
 //! only decides which of them apply.
 
-use std::{error::Error as StdError, io, sync::Arc};
+use std::{error::Error as StdError, sync::Arc};
 
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError,
@@ -20,8 +20,13 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use crate::model::upstream_tls::{ClientCertificate, KeyPin, UpstreamTls};
-use crate::ops::tls_client::{NoCertificate, roots};
+use crate::{
+    model::{
+        error_cause::find_cause,
+        upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
+    },
+    ops::tls_client::{NoCertificate, roots},
+};
 
 /// The TLS configuration of an app cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -183,14 +188,15 @@ pub enum UpstreamTlsFailure {
 impl UpstreamTlsFailure {
     /// The cause in an error of rustls, at any depth of this error.
     pub fn from_error(error: &(dyn StdError + 'static)) -> UpstreamTlsFailure {
-        tls_error(error).map_or(UpstreamTlsFailure::Handshake, UpstreamTlsFailure::classify)
+        find_cause::<Error>(error)
+            .map_or(UpstreamTlsFailure::Handshake, UpstreamTlsFailure::classify)
     }
 
     /// Whether an error on an open connection means that the app refuses our certificate: in TLS
     /// 1.3 an app verifies it only after the handshake is complete for us (RFC 8446 section
     /// 4.4.2.4).
     pub fn is_of_our_certificate(error: &(dyn StdError + 'static)) -> bool {
-        tls_error(error).is_some_and(|error| {
+        find_cause::<Error>(error).is_some_and(|error| {
             UpstreamTlsFailure::classify(error) == UpstreamTlsFailure::OurCertificate
         })
     }
@@ -243,24 +249,4 @@ fn is_about_a_certificate(alert: AlertDescription) -> bool {
             | AlertDescription::UnknownCA
             | AlertDescription::AccessDenied
     )
-}
-
-/// The error of rustls within another one.
-fn tls_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e Error> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<Error>() {
-            return Some(found);
-        }
-        // The source of an `io::Error` is that of its inner error, so the inner error itself is
-        // taken first.
-        next = match error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-        {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::{body::Incoming, ext, upgrade::OnUpgrade};
+use hyper::{body::Incoming, ext};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
     pool::{Pool, key::PoolKey},
     pooled::{PooledConnection, SendError},
     sender::RequestSender,
+    tunnel::TunnelUpstream,
     upload::{Upload, UploadState},
 };
 use crate::model::{app::App, concurrency_limit::Holder};
@@ -18,16 +19,17 @@ use crate::model::{app::App, concurrency_limit::Holder};
 /// The app's response to a handshake.
 pub enum Handshake {
     /// The app switched protocols.
-    Switched {
-        /// The 101, for the client.
-        head: Response<()>,
-        /// The app's side of the tunnel.
-        upstream: OnUpgrade,
-        /// The connection to the app, until the tunnel ends.
-        pooled: PooledConnection,
-    },
+    Switched(Switched),
     /// Any other response, to be relayed.
     Declined(Response<Incoming>, PooledConnection),
+}
+
+/// A WebSocket that the app accepted.
+pub struct Switched {
+    /// The 101, for the client.
+    pub head: Response<()>,
+    /// The app's side of the tunnel.
+    pub upstream: TunnelUpstream,
 }
 
 /// Asks the app to switch protocols. A valid 101 accepts, and so does any 200 on HTTP/2.
@@ -89,11 +91,11 @@ pub async fn handshake(
     } else if !is_valid_switch(response.headers(), &accept) {
         return Err(Fault::BadAnswer);
     }
-    Ok(Handshake::Switched {
-        upstream: hyper::upgrade::on(&mut response),
+    let upgrade = hyper::upgrade::on(&mut response);
+    Ok(Handshake::Switched(Switched {
         head: response.map(|_| ()),
-        pooled,
-    })
+        upstream: TunnelUpstream { upgrade, pooled },
+    }))
 }
 
 /// Turns the 200 of HTTP/2 into the 101 that clients of HTTP/1.1 expect.

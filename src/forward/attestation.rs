@@ -5,7 +5,10 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::fault::Fault;
-use crate::model::attested::{Attestation, AttestedUpstream};
+use crate::model::{
+    attested::{Attestation, AttestedUpstream},
+    header_values::single,
+};
 
 /// The proof on one connection.
 #[derive(Debug)]
@@ -39,13 +42,8 @@ impl ConnectionProof {
     /// [`Fault::WrongProof`]: the peer is not the upstream, and nothing of its response is relayed.
     pub fn check(&self, headers: &mut HeaderMap) -> Result<(), Fault> {
         let (name, expected) = &self.attestation.theirs;
-        let is_valid = {
-            let mut given = headers.get_all(name).iter();
-            matches!(
-                (given.next(), given.next()),
-                (Some(one), None) if expected.matches(one.as_bytes())
-            )
-        };
+        let is_valid =
+            single(headers, name).is_some_and(|given| expected.matches(given.as_bytes()));
         headers.remove(name);
         headers.remove(&self.attestation.ours.0);
         for (name, _) in self.upstream.headers() {

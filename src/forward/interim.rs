@@ -1,6 +1,8 @@
 //! Bounds the interim responses (1xx) of an app. hyper drops any number of them, and they are cheap
 //! to send: without a bound an app could keep us reading until its deadline.
 
+use crate::model::error_cause::find_cause;
+
 /// Most interim responses to one request. One `100 Continue` and a few `103 Early Hints` are usual.
 pub const MAX_INTERIM: u32 = 100;
 
@@ -12,17 +14,7 @@ pub struct TooManyInterim;
 impl TooManyInterim {
     /// Whether it is the cause of another error.
     pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            let inner = error
-                .downcast_ref::<std::io::Error>()
-                .and_then(std::io::Error::get_ref);
-            if inner.is_some_and(|inner| inner.is::<TooManyInterim>()) {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
+        find_cause::<TooManyInterim>(error).is_some()
     }
 }
 

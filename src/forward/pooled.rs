@@ -27,7 +27,7 @@ use super::{
     upload::{Upload, UploadProgress, UploadState},
     upstream_connection::UpstreamConnection,
 };
-use crate::model::app::App;
+use crate::model::{app::App, error_cause::find_cause};
 
 /// A connection for one request. Released, it may be used again.
 pub struct PooledConnection {
@@ -63,7 +63,8 @@ impl PooledConnection {
     /// as long. An upload that stalls for as long ends too, as the client's fault.
     ///
     /// # Errors
-    /// [`Fault::DiedUnanswered`] only if the connection was used before and not one byte came back.
+    /// [`Fault::DiedUnanswered`] only on a connection that was used before: on HTTP/1.1 if not one
+    /// byte came back; on HTTP/2 if the app refused the stream, or the connection ended.
     pub fn send<'u>(
         mut self,
         mut request: Request<Upload>,
@@ -217,14 +218,7 @@ impl PooledConnection {
 /// Whether the app says that it did not handle the request: it refused the stream, or sent GOAWAY
 /// before (RFC 9113 sections 8.7 and 6.8).
 fn was_not_handled(error: &hyper::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<h2::Error>() {
-            return error.reason() == Some(h2::Reason::REFUSED_STREAM)
-                || error.is_go_away()
-                || error.is_io();
-        }
-        cause = error.source();
-    }
-    false
+    find_cause::<h2::Error>(error).is_some_and(|error| {
+        error.reason() == Some(h2::Reason::REFUSED_STREAM) || error.is_go_away() || error.is_io()
+    })
 }

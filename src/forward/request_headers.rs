@@ -14,6 +14,7 @@ use crate::{
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
+        header_values::list,
         site::WebOrigin,
     },
     peer::X_FORWARDED_FOR,
@@ -118,11 +119,7 @@ struct Nominated(Vec<HeaderName>);
 
 impl Nominated {
     fn by(headers: &HeaderMap) -> Nominated {
-        let names = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-            .map(<[u8]>::trim_ascii)
+        let names = list(headers, &header::CONNECTION)
             .filter(|token| {
                 !token.eq_ignore_ascii_case(b"close")
                     && !token.eq_ignore_ascii_case(b"keep-alive")

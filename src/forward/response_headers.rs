@@ -7,6 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use super::set_cookie;
 use crate::model::{
     app::{App, AppKind},
+    header_values::{Occurrence, list, occurrence, single},
     site::Site,
 };
 
@@ -35,35 +36,25 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
 /// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or
 /// one length in canonical decimal, or none. Says whether that was possible.
 pub fn settle_framing(headers: &mut HeaderMap) -> bool {
-    let mut values = headers.get_all(header::CONTENT_LENGTH).iter();
-    if matches!((values.next(), values.next()), (Some(value), None) if is_canonical(value)) {
+    if single(headers, &header::CONTENT_LENGTH).is_some_and(is_canonical) {
         return !headers.contains_key(header::TRANSFER_ENCODING);
     }
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    let chunked = match (codings.next(), codings.next()) {
-        (None, _) => false,
-        (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => true,
-        (Some(_), _) => return false,
+    let chunked = match occurrence(headers, &header::TRANSFER_ENCODING) {
+        Occurrence::Absent => false,
+        Occurrence::Once(coding) if coding.eq_ignore_ascii_case(b"chunked") => true,
+        Occurrence::Once(_) | Occurrence::Repeated => return false,
     };
-    let mut lengths = headers
-        .get_all(header::CONTENT_LENGTH)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(|digits| {
-            std::str::from_utf8(digits.trim_ascii())
-                .ok()?
-                .parse::<u64>()
-                .ok()
-        });
-    let Some(first) = lengths.next() else {
-        return true;
+    let length = {
+        let mut lengths = list(headers, &header::CONTENT_LENGTH)
+            .map(|digits| std::str::from_utf8(digits).ok()?.parse::<u64>().ok());
+        let Some(first) = lengths.next() else {
+            return true;
+        };
+        first.filter(|_| lengths.all(|other| other == first))
     };
-    let (Some(length), true) = (first, lengths.all(|other| other == first)) else {
+    let (Some(length), false) = (length, chunked) else {
         return false;
     };
-    if chunked {
-        return false;
-    }
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     true
 }
@@ -122,11 +113,7 @@ impl Found {
 
 /// What the app itself says to be a matter of its connection, and that it does.
 fn strip_nominated(headers: &mut HeaderMap) {
-    let nominated: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
-        .map(<[u8]>::trim_ascii)
+    let nominated: Vec<HeaderName> = list(headers, &header::CONNECTION)
         // Most say no more than this, which is no name of a field, or is stripped anyway.
         .filter(|token| {
             !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"close")
@@ -192,13 +179,7 @@ fn clear_own_data_only(headers: &mut HeaderMap) {
     let kept: Vec<&'static str> = ["\"cache\"", "\"storage\"", "\"executionContexts\""]
         .into_iter()
         .filter(|directive| {
-            headers.get_all(&name).iter().any(|value| {
-                value
-                    .as_bytes()
-                    .split(|byte| *byte == b',')
-                    .map(<[u8]>::trim_ascii)
-                    .any(|given| given == directive.as_bytes() || given == b"\"*\"")
-            })
+            list(headers, &name).any(|given| given == directive.as_bytes() || given == b"\"*\"")
         })
         .collect();
     headers.remove(&name);
@@ -246,19 +227,18 @@ fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
     let plain = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'/' | b'-' | b'_' | b'.' | b'~')
     };
-    let stays = |scope: &HeaderValue| {
-        let below = scope.as_bytes().strip_prefix(app.mount.as_bytes());
+    let stays = |scope: &[u8]| {
+        let below = scope.strip_prefix(app.mount.as_bytes());
         below.is_some_and(|rest| {
             rest.starts_with(b"/")
                 && rest.iter().all(plain)
                 && !rest.windows(2).any(|two| two == b"..")
         })
     };
-    let mut scopes = headers.get_all(SERVICE_WORKER_ALLOWED).iter();
-    let fine = match (scopes.next(), scopes.next()) {
-        (None, _) => true,
-        (Some(scope), None) => stays(scope),
-        (Some(_), Some(_)) => false,
+    let fine = match occurrence(headers, &SERVICE_WORKER_ALLOWED) {
+        Occurrence::Absent => true,
+        Occurrence::Once(scope) => stays(scope),
+        Occurrence::Repeated => false,
     };
     if !fine {
         headers.remove(SERVICE_WORKER_ALLOWED);

@@ -9,10 +9,7 @@ use hyper::upgrade::OnUpgrade;
 use super::connection::HttpExchange;
 use crate::{
     access_log::Entry,
-    forward::{
-        pooled::PooledConnection,
-        tunnel::{TunnelUpstream, tunnel},
-    },
+    forward::tunnel::{TunnelUpstream, tunnel},
     respond::body::ReplyBody,
     session::usage::Usage,
     streams::{Revocation, StreamPolicy, Streams},
@@ -25,9 +22,7 @@ pub struct Tunnel {
     /// The client's side.
     pub client: OnUpgrade,
     /// The app's side.
-    pub upstream: OnUpgrade,
-    /// Its share of the connection to the app.
-    pub pooled: PooledConnection,
+    pub upstream: TunnelUpstream,
     /// The session, kept alive by what the person sends.
     pub usage: Option<Usage>,
     /// Checked while it is open.
@@ -45,7 +40,6 @@ impl Tunnel {
             head,
             client,
             upstream,
-            pooled,
             usage,
             policy,
             streams,
@@ -60,10 +54,6 @@ impl Tunnel {
         tokio::task::spawn_local(async move {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), policy);
-            let upstream = TunnelUpstream {
-                upgrade: upstream,
-                pooled,
-            };
             let carried = tunnel(client, upstream, usage, &revocation, drain, idle).await;
             entry.transfer.bytes += carried.down;
             entry.transfer.revoked = revocation.reason();

@@ -1,13 +1,8 @@
 //! The state of one client connection, and of one request and its answer on it.
 
-use std::{
-    cell::{Cell, RefCell},
-    net::SocketAddr,
-    rc::Rc,
-    sync::Arc,
-};
+use std::{cell::RefCell, net::SocketAddr, rc::Rc, sync::Arc};
 
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header, request, response};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, response};
 
 use crate::{
     caller::session_memo::SessionMemo,
@@ -123,25 +118,21 @@ pub struct HttpExchange {
     /// Ends the exchange before its time, and counts what the client reads.
     pub exchange: Rc<Exchange>,
     /// CONNECT, as for a WebSocket over HTTP/2 (RFC 8441): any success status accepts it.
-    is_connect: Cell<bool>,
+    is_connect: bool,
     /// Keeps the connection from counting as idle.
     busy: ActiveRequest,
 }
 
 impl HttpExchange {
-    /// The next exchange on a connection.
-    pub fn new(connection: Rc<ClientConnection>) -> HttpExchange {
+    /// The next exchange on a connection. `is_connect`: whether its method, before HTTP/2 is
+    /// normalized, is CONNECT.
+    pub fn new(connection: Rc<ClientConnection>, is_connect: bool) -> HttpExchange {
         HttpExchange {
             exchange: connection.exchanges.next(),
             busy: connection.activity.request(),
-            is_connect: Cell::new(false),
+            is_connect,
             connection,
         }
-    }
-
-    /// Notes the method, before HTTP/2 is normalized.
-    pub fn note_method(&self, parts: &request::Parts) {
-        self.is_connect.set(parts.method == Method::CONNECT);
     }
 
     /// Whether it shares its connection with others (HTTP/2).
@@ -170,7 +161,7 @@ impl HttpExchange {
             response.headers_mut().remove(header::CONNECTION);
             self.exchange.offered();
             // Any success would accept a WebSocket that the app has not accepted.
-            if self.is_connect.get() && response.status().is_success() {
+            if self.is_connect && response.status().is_success() {
                 *response.status_mut() = StatusCode::BAD_GATEWAY;
             }
         } else if self.connection.activity.is_leaving() {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     authorize::Permit,
+    caller::Identified,
     decide::{
         Decision, Refusal,
         labels::{DecisionLabel, LogReason, Outcome},
@@ -41,7 +42,9 @@ impl Handler {
                 Box::pin(self.resend(*target, request, side, context, progress)).await
             }
             Decision::Refuse(refusal) => {
-                let shown = self.hide_existence(refusal, progress).await;
+                let token = progress.caller.as_ref().and_then(Identified::source_token);
+                let callers = &self.gateway.callers;
+                let shown = endpoints::hide_existence(callers, refusal, token).await;
                 Concluded::new(refuse(&shown, request, progress), labels)
             }
             Decision::Redirect(redirect) => {
@@ -71,14 +74,12 @@ impl Handler {
                 self.save_form(refusal, request, body_of(side), labels, progress)
                     .await
             }
-            Decision::Fault(fault, app) => {
+            Decision::Fault { fault, app, .. } => {
                 let audience = Audience::new(request, progress.answer.person.as_deref());
-                let grounds = progress.answer.grounds;
-                let reason = grounds.map_or(labels.1, LogReason::Grounds);
                 let response = respond::fault(fault, &app, audience, &request.id);
                 Concluded {
                     outcome: Some(Outcome::Fault(fault)),
-                    ..Concluded::new(response, (labels.0, reason))
+                    ..Concluded::new(response, labels)
                 }
             }
         }
@@ -106,7 +107,7 @@ impl Handler {
             | Decision::ForgetTenant { .. }
             | Decision::DropToken { .. }
             | Decision::ResendForm(_)
-            | Decision::Fault(..) => respond::redirect(StatusCode::FOUND, "/"),
+            | Decision::Fault { .. } => respond::redirect(StatusCode::FOUND, "/"),
         };
         Concluded::new(response, (decision.label(), decision.reason()))
     }
@@ -123,18 +124,6 @@ impl Handler {
             streams: &self.streams,
             revocation: &context.exchange.exchange.revocation,
         }
-    }
-
-    /// The refusal as the client sees it: a person who may not learn of an app gets 404. The log
-    /// keeps the reason.
-    async fn hide_existence(&self, refusal: Refusal, progress: &Progress<'_>) -> Refusal {
-        let Some(app) = refusal.hideable() else {
-            return refusal;
-        };
-        let caller = progress.caller.as_ref();
-        let token = caller.and_then(|caller| caller.source_token.as_ref());
-        let may_learn = self.gateway.callers.may_learn_of(app, token).await;
-        refusal.hidden_unless(may_learn)
     }
 
     /// To the same address without the token, with a session in its place. A session that this

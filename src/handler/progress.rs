@@ -49,8 +49,6 @@ pub(super) struct AnswerFacts {
     pub(super) cookies: Vec<HeaderValue>,
     /// The time until the head of the app's answer.
     pub(super) upstream: Option<Duration>,
-    /// Why the request was permitted.
-    pub(super) grounds: Option<Grounds>,
 }
 
 /// The client's side of one request: its body, and its connection once it is upgraded.
@@ -109,11 +107,11 @@ impl Concluded {
     }
 
     /// An answer of the app.
-    pub(super) fn relayed(reply: Reply, grounds: Option<Grounds>) -> Concluded {
+    pub(super) fn relayed(reply: Reply, grounds: Grounds) -> Concluded {
         Concluded {
             reply,
             decision: DecisionLabel::Allow,
-            reason: grounds.map_or(LogReason::SavedForm, LogReason::Grounds),
+            reason: LogReason::Grounds(grounds),
             outcome: None,
         }
     }
@@ -123,11 +121,5 @@ impl Concluded {
             Reply::Answer(response) => response.status(),
             Reply::Tunnel(_) => StatusCode::SWITCHING_PROTOCOLS,
         }
-    }
-}
-
-impl From<Response<ReplyBody>> for Reply {
-    fn from(response: Response<ReplyBody>) -> Reply {
-        Reply::Answer(response)
     }
 }

@@ -8,17 +8,18 @@ use hyper::upgrade::OnUpgrade;
 use super::{
     Handler,
     client_tunnel::Tunnel,
-    progress::{AnswerFacts, ClientSide, Context, Reply},
+    progress::{AnswerFacts, ClientSide, Concluded, Context, Reply},
 };
 use crate::{
     authorize::Permit,
     caller::Identified,
     decide::Decision,
-    forward::{Forwarded, Outgoing, body::Source, fault::Fault},
+    endpoints::app_session,
+    forward::{Forwarded, Outgoing, app_websocket::Switched, body::Source, fault::Fault},
     incoming::IncomingRequest,
     model::arrival::Provenance,
     respond::body::{ReplyBody, Watch},
-    session::{cookie, live::Live, usage::Usage},
+    session::{live::Live, usage::Usage},
     stream_policy::AppStream,
 };
 
@@ -35,14 +36,18 @@ impl Handler {
         side: Option<ClientSide>,
         context: &Context<'_>,
         answer: &mut AnswerFacts,
-    ) -> Result<Reply, Decision> {
+    ) -> Result<Concluded, Decision> {
         let app = permit.app();
-        let fault = |fault| Decision::Fault(fault, app.clone());
+        let grounds = permit.grounds();
+        let fault = |fault| Decision::Fault {
+            fault,
+            app: app.clone(),
+            grounds,
+        };
         // The client's side is taken once, here or by the decision that ended the request before.
         let Some(ClientSide { body, upgrade }) = side else {
             return Err(fault(Fault::Unsendable));
         };
-        answer.grounds = Some(permit.grounds());
         let started = Instant::now();
         let usage = self
             .use_session(&permit, request, caller, started, answer)
@@ -54,7 +59,7 @@ impl Handler {
             request.arrival.vhost,
             usage.clone(),
             caller.token_expires,
-            caller.source_token.take(),
+            caller.header_token.take(),
         );
         // A long upload is a stream before any answer comes.
         let revocation = &context.exchange.exchange.revocation;
@@ -63,20 +68,19 @@ impl Handler {
         let _uploading = is_long.then(register);
         let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
         let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
-        match (forwarded, upgrade) {
+        let reply = match (forwarded, upgrade) {
             (Forwarded::Answer(response), _) => {
                 let watch = Watch::new(&self.streams, revocation, policy);
-                let relayed = |download| ReplyBody::relayed(download, Some(watch));
-                Ok(Reply::Answer(response.map(relayed)))
+                Reply::Answer(response.map(|download| ReplyBody::relayed(download, watch)))
             }
-            (switched @ Forwarded::Switched { .. }, Some(client)) => {
-                let tunnel = self.tunnel(switched, client, usage, policy, context);
-                tunnel.map(Reply::Tunnel).map_err(fault)
+            (Forwarded::Switched(switched), Some(client)) => {
+                Reply::Tunnel(self.tunnel(switched, client, usage, policy, context))
             }
             // hyper offers an upgrade on every HTTP/1.1 request that asks for one. Without it no
             // tunnel is possible, and the app's side closes with its handle.
-            (Forwarded::Switched { .. }, None) => Err(fault(Fault::BadAnswer)),
-        }
+            (Forwarded::Switched(_), None) => return Err(fault(Fault::BadAnswer)),
+        };
+        Ok(Concluded::relayed(reply, grounds))
     }
 
     fn outgoing<'r, 'h>(
@@ -118,32 +122,23 @@ impl Handler {
 
     fn tunnel(
         &self,
-        switched: Forwarded,
+        switched: Switched,
         client: OnUpgrade,
         usage: Option<Usage>,
         policy: Rc<AppStream>,
         context: &Context<'_>,
-    ) -> Result<Box<Tunnel>, Fault> {
-        let Forwarded::Switched {
-            head,
-            upstream,
-            pooled,
-        } = switched
-        else {
-            return Err(Fault::BadAnswer);
-        };
-        let (mut head, ()) = head.into_parts();
+    ) -> Box<Tunnel> {
+        let (mut head, ()) = switched.head.into_parts();
         context.exchange.accept_websocket(&mut head);
-        Ok(Box::new(Tunnel {
+        Box::new(Tunnel {
             head: Response::from_parts(head, ReplyBody::whole("")),
             client,
-            upstream,
-            pooled,
+            upstream: switched.upstream,
             usage,
             policy,
             streams: self.streams.clone(),
             idle: self.gateway.forward.stream_idle,
-        }))
+        })
     }
 
     /// Marks the session as used. A sign-in's first permitted request at an app begins the app's
@@ -192,14 +187,11 @@ impl Handler {
         if request.arrival.provenance == Provenance::Foreign {
             return None;
         }
-        let vhost = &request.arrival.vhost;
         let sessions = &self.gateway.sessions;
-        let (id, session) = sessions.store.mint(sign_in, permit.app().id(), vhost)?;
-        sessions.replication.save_app_session(&session).await;
-        let site = request.site();
-        let name = site.cookies.app_at(vhost);
-        let path = format!("{}/", permit.app().mount);
-        let line = cookie::set(&name, id.as_str(), &path, site.origin.secure)?;
+        let app = permit.app();
+        let path = format!("{}/", app.mount);
+        let (session, line) =
+            app_session::begin(sessions, request, sign_in, app.id(), &path).await?;
         Some((Live::App(session), line))
     }
 }

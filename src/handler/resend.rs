@@ -11,7 +11,8 @@ use super::{
 use crate::{
     decide::{self, Decision, Target, labels::Outcome},
     incoming::IncomingRequest,
-    saved_form::{NotSent, Opened, SavedForm, page::SavedFormPage},
+    model::app::App,
+    saved_form::{NotSent, Opened, SavedForm, SavedForms, page::SavedFormPage},
 };
 
 /// Why the request ended before an app's answer could be relayed.
@@ -37,6 +38,44 @@ impl From<NotSent> for Ended {
     }
 }
 
+/// A form that was opened, and the rules for sending it.
+struct OpenForm<'g> {
+    forms: SavedForms<'g>,
+    form: Box<SavedForm>,
+}
+
+impl OpenForm<'_> {
+    /// If the app redirects the form with its body, or was not reached, the person gets it again.
+    async fn keep_unless_accepted(
+        self,
+        sent: Result<Concluded, Decision>,
+        app: &App,
+        request: &IncomingRequest<'_>,
+    ) -> Result<Concluded, Ended> {
+        let OpenForm { forms, form } = self;
+        let decision = match sent {
+            Ok(concluded) => {
+                let Some(location) = moved_to(&concluded.reply) else {
+                    return Ok(concluded);
+                };
+                let location = location.as_ref().and_then(|value| value.to_str().ok());
+                return Err(forms.redirected(*form, location, app, request).into());
+            }
+            Err(decision) => decision,
+        };
+        let Decision::Fault { fault, .. } = decision else {
+            return Err(decision.into());
+        };
+        match form.keep_after_fault(fault, app) {
+            Some(page) => {
+                forms.allow_again(&form).await;
+                Err(Ended::Page(page, Some(Outcome::Fault(fault))))
+            }
+            None => Err(decision.into()),
+        }
+    }
+}
+
 impl Handler {
     /// Handles a marked request.
     pub(super) async fn resend(
@@ -51,7 +90,7 @@ impl Handler {
             .resend_form(target, request, side, context, progress)
             .await
         {
-            Ok(reply) => Concluded::relayed(reply, progress.answer.grounds),
+            Ok(concluded) => concluded,
             Err(Ended::Page(page, outcome)) => saved_form_page(&page, request, outcome),
             Err(Ended::Decision(decision)) => {
                 Box::pin(self.conclude(decision, request, None, context, progress)).await
@@ -67,50 +106,29 @@ impl Handler {
         side: Option<ClientSide>,
         context: &Context<'_>,
         progress: &mut Progress<'_>,
-    ) -> Result<Reply, Ended> {
-        let (form, side) = self.open_form(request, side).await?;
+    ) -> Result<Concluded, Ended> {
+        let (open, side) = self.open_form(request, side).await?;
         let target = decide::check_tenant(target, &request.arrival)?;
         let app = target.destination.app.clone();
-        let answer = &mut progress.answer;
-        answer.tenant_cookie = target.tenant.first().cloned();
-        let memo = &context.exchange.connection.session_memo;
-        let identified = self.gateway.callers.identify(request, &app, memo).await;
-        let caller = progress.caller.insert(identified.map_err(Decision::from)?);
-        answer.person = caller.caller.principal().cloned();
-        if let Some(form) = &form {
-            form.check_sender(&caller.caller, &app)?;
+        let Progress { caller, answer, .. } = progress;
+        let caller = self
+            .identify(&target, request, context, caller, answer)
+            .await?;
+        if let Some(open) = &open {
+            open.form.check_sender(&caller.caller, &app)?;
         }
         let site = context.snapshot.site();
         let permit = decide::authorize(target, caller, &request.arrival, site)
-            .map_err(|decision| keep_form(form.as_deref(), decision))?;
-        let Some(form) = form else {
-            return Ok(self
-                .relay(permit, request, caller, side, context, answer)
-                .await?);
-        };
-        let Some(forms) = self.saved_forms() else {
-            return Err(Decision::from(decide::Reason::BadForm).into());
-        };
-        forms.spend(&form, &app).await?;
-        match self
+            .map_err(|decision| keep_form(open.as_ref(), decision))?;
+        if let Some(open) = &open {
+            open.forms.spend(&open.form, &app).await?;
+        }
+        let sent = self
             .relay(permit, request, caller, side, context, answer)
-            .await
-        {
-            Ok(reply) => match moved_to(&reply) {
-                None => Ok(reply),
-                Some(location) => {
-                    let location = location.as_ref().and_then(|value| value.to_str().ok());
-                    Err(forms.redirected(*form, location, &app, request).into())
-                }
-            },
-            Err(Decision::Fault(fault, app)) => match form.keep_after_fault(fault, &app) {
-                Some(page) => {
-                    forms.allow_again(&form).await;
-                    Err(Ended::Page(page, Some(Outcome::Fault(fault))))
-                }
-                None => Err(Decision::Fault(fault, app).into()),
-            },
-            Err(decision) => Err(decision.into()),
+            .await;
+        match open {
+            Some(open) => open.keep_unless_accepted(sent, &app, request).await,
+            None => Ok(sent?),
         }
     }
 
@@ -119,22 +137,25 @@ impl Handler {
         &self,
         request: &mut IncomingRequest<'_>,
         side: Option<ClientSide>,
-    ) -> Result<(Option<Box<SavedForm>>, Option<ClientSide>), Decision> {
+    ) -> Result<(Option<OpenForm<'_>>, Option<ClientSide>), Decision> {
         let (Some(forms), Some(side)) = (self.saved_forms(), side) else {
             return Ok((None, None));
         };
         let ClientSide { body, upgrade } = side;
         Ok(match forms.open(request, body).await? {
-            Opened::Form(form, body) => (Some(form), Some(ClientSide { body, upgrade })),
+            Opened::Form(form, body) => {
+                let open = OpenForm { forms, form };
+                (Some(open), Some(ClientSide { body, upgrade }))
+            }
             Opened::Other(body) => (None, Some(ClientSide { body, upgrade })),
         })
     }
 }
 
 /// After a refusal that may pass, the person gets the form again.
-fn keep_form(form: Option<&SavedForm>, decision: Decision) -> Ended {
-    let page = match (&decision, form) {
-        (Decision::Refuse(refusal), Some(form)) => form.keep_after(refusal),
+fn keep_form(open: Option<&OpenForm<'_>>, decision: Decision) -> Ended {
+    let page = match (&decision, open) {
+        (Decision::Refuse(refusal), Some(open)) => open.form.keep_after(refusal),
         (_, _) => None,
     };
     match page {

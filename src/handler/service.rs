@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, pin::Pin, rc::Rc};
 
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use hyper::body::Incoming;
 
 use super::{
@@ -51,7 +51,8 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<ReplyBody>, Infallible>>>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let exchange = HttpExchange::new(self.connection.clone());
+        let is_connect = request.method() == Method::CONNECT;
+        let exchange = HttpExchange::new(self.connection.clone(), is_connect);
         let handler = self.handler.clone();
         Box::pin(async move { Ok(handler.serve(request, exchange).await) })
     }

@@ -3,26 +3,28 @@
 use http::{HeaderMap, Version, header};
 
 use super::malformed::Malformed;
-use crate::model::arrival::Framing;
+use crate::model::{
+    arrival::Framing,
+    header_values::{Occurrence, occurrence},
+};
 
 /// Reads the framing headers; hyper has merged equal lengths and dropped a length beside `chunked`.
 /// On HTTP/2 a body may come without any (RFC 9113 section 8.1); `ends` says that there is none.
 pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing, Malformed> {
     expectation(headers)?;
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    match (codings.next(), codings.next()) {
-        (None, _) => match length(headers)? {
+    match occurrence(headers, &header::TRANSFER_ENCODING) {
+        Occurrence::Absent => match length(headers)? {
             Framing::None => Ok(unsaid(version, ends)),
             framing @ (Framing::Length(_) | Framing::Chunked) => Ok(framing),
         },
-        (Some(coding), None)
-            if coding.as_bytes().eq_ignore_ascii_case(b"chunked")
+        Occurrence::Once(coding)
+            if coding.eq_ignore_ascii_case(b"chunked")
                 && version == Version::HTTP_11
                 && !headers.contains_key(header::CONTENT_LENGTH) =>
         {
             Ok(Framing::Chunked)
         }
-        (Some(_), _) => Err(Malformed::Framing),
+        Occurrence::Once(_) | Occurrence::Repeated => Err(Malformed::Framing),
     }
 }
 
@@ -55,11 +57,10 @@ fn length(headers: &HeaderMap) -> Result<Framing, Malformed> {
 }
 
 fn expectation(headers: &HeaderMap) -> Result<(), Malformed> {
-    let mut values = headers.get_all(header::EXPECT).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Ok(()),
-        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(()),
-        (Some(_), _) => Err(Malformed::Expectation),
+    match occurrence(headers, &header::EXPECT) {
+        Occurrence::Absent => Ok(()),
+        Occurrence::Once(value) if value.eq_ignore_ascii_case(b"100-continue") => Ok(()),
+        Occurrence::Once(_) | Occurrence::Repeated => Err(Malformed::Expectation),
     }
 }
 

@@ -6,6 +6,7 @@ use http::{header, request::Parts};
 
 use super::malformed::Malformed;
 use crate::model::{
+    header_values::single,
     site::{Site, WebOrigin},
     vhost::{self, HostLabel, VirtualHost},
 };
@@ -13,10 +14,7 @@ use crate::model::{
 /// Checks the Host header and the authority of an absolute-form target, and says which of our
 /// origins the request arrived at.
 pub fn check(parts: &Parts, site: &Site) -> Result<VirtualHost, Malformed> {
-    let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return Err(Malformed::Host);
-    };
+    let host = single(&parts.headers, &header::HOST).ok_or(Malformed::Host)?;
     let host = host.as_bytes();
     let verdict = vhost(host, site);
     match parts.uri.authority() {

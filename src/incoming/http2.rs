@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, Version, header, request::Parts};
 use hyper::ext::Protocol;
 
 use super::{cookies::strip_blanks, malformed::Malformed};
+use crate::model::header_values::{Occurrence, occurrence};
 
 /// Settles the head, of at most so many fields; one of HTTP/1.1 stays as it is.
 ///
@@ -61,13 +62,7 @@ pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
 }
 
 fn join_cookies(parts: &mut Parts) {
-    if parts
-        .headers
-        .get_all(header::COOKIE)
-        .iter()
-        .nth(1)
-        .is_none()
-    {
+    if occurrence(&parts.headers, &header::COOKIE) != Occurrence::Repeated {
         return;
     }
     let crumbs: Vec<&[u8]> = parts

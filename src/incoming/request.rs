@@ -8,7 +8,7 @@ use super::{
     cookies::{self, Pair, Presented},
     malformed::Malformed,
 };
-use crate::model::{arrival::Arrival, client::Client, site::Site};
+use crate::model::{arrival::Arrival, client::Client, header_values::single, site::Site};
 
 /// A request head that was parsed, and what its stages need beside it.
 pub struct IncomingRequest<'h> {
@@ -75,11 +75,7 @@ impl<'h> IncomingRequest<'h> {
 
     /// The Cookie header, where it is a single line.
     pub fn cookie_line(&self) -> Option<&'h [u8]> {
-        let mut lines = self.headers.get_all(header::COOKIE).iter();
-        match (lines.next(), lines.next()) {
-            (Some(line), None) => Some(line.as_bytes()),
-            (None | Some(_), _) => None,
-        }
+        single(self.headers, &header::COOKIE).map(HeaderValue::as_bytes)
     }
 
     /// The Authorization header; `parse` refuses a second one.
@@ -89,8 +85,7 @@ impl<'h> IncomingRequest<'h> {
 
     /// Whether the body is a plain url-encoded form.
     pub fn is_url_encoded(&self) -> bool {
-        let mut types = self.headers.get_all(header::CONTENT_TYPE).iter();
-        let (Some(kind), None) = (types.next(), types.next()) else {
+        let Some(kind) = single(self.headers, &header::CONTENT_TYPE) else {
             return false;
         };
         let kind = kind.to_str().unwrap_or_default();

@@ -3,12 +3,11 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header, request::Parts};
 
-use super::{
-    header_presence::HeaderPresence,
-    malformed::Malformed,
-    request_origin::{FetchMetadata, Sent},
+use super::{header_presence::HeaderPresence, malformed::Malformed, request_origin::FetchMetadata};
+use crate::model::{
+    arrival::{Framing, RequestClass},
+    header_values::{Occurrence, list, members, single},
 };
-use crate::model::arrival::{Framing, RequestClass};
 
 /// The class of a request.
 ///
@@ -35,37 +34,40 @@ pub fn classify(
         });
     }
     Ok(match (fetch.mode, fetch.dest) {
-        (Sent::Once(b"navigate"), Sent::Once(b"document")) => RequestClass::Navigation,
-        (Sent::Once(b"navigate"), Sent::Once(b"iframe" | b"frame" | b"embed" | b"object")) => {
-            RequestClass::Frame
+        (Occurrence::Once(b"navigate"), Occurrence::Once(b"document")) => RequestClass::Navigation,
+        (
+            Occurrence::Once(b"navigate"),
+            Occurrence::Once(b"iframe" | b"frame" | b"embed" | b"object"),
+        ) => RequestClass::Frame,
+        (Occurrence::Absent | Occurrence::Once(_) | Occurrence::Repeated, _) => {
+            RequestClass::Program
         }
-        (Sent::No | Sent::Once(_) | Sent::Often, _) => RequestClass::Program,
     })
 }
 
 /// Whether a browser says that a form of a page of the same origin is sent, whose answer will be
 /// the next page.
 pub fn sends_form(parts: &Parts, fetch: &FetchMetadata<'_>) -> bool {
-    let is_page = (fetch.mode, fetch.dest) == (Sent::Once(b"navigate"), Sent::Once(b"document"));
-    parts.method == Method::POST && is_page && fetch.site == Sent::Once(b"same-origin")
+    parts.method == Method::POST
+        && fetch.mode == Occurrence::Once(b"navigate")
+        && fetch.dest == Occurrence::Once(b"document")
+        && fetch.site == Occurrence::Once(b"same-origin")
 }
 
 /// Whether the Accept header asks for a page first: `text/html` named, and nothing named before or
 /// above it.
 pub fn prefers_html(headers: &HeaderMap) -> bool {
     let mut best: Option<(u32, bool)> = None;
-    for line in headers.get_all(header::ACCEPT) {
-        for range in line.as_bytes().split(|byte| *byte == b',') {
-            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-            let media = parts.next().unwrap_or_default();
-            if media.is_empty() || media.ends_with(b"/*") {
-                continue;
-            }
-            let quality = parts.find_map(quality).unwrap_or(1000);
-            let html = media.eq_ignore_ascii_case(b"text/html");
-            if best.is_none_or(|(top, _)| quality > top) {
-                best = Some((quality, html));
-            }
+    for range in list(headers, &header::ACCEPT) {
+        let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let media = parts.next().unwrap_or_default();
+        if media.is_empty() || media.ends_with(b"/*") {
+            continue;
+        }
+        let quality = parts.find_map(quality).unwrap_or(1000);
+        let html = media.eq_ignore_ascii_case(b"text/html");
+        if best.is_none_or(|(top, _)| quality > top) {
+            best = Some((quality, html));
         }
     }
     best.is_some_and(|(quality, html)| html && quality > 0)
@@ -88,36 +90,19 @@ fn asks_for_websocket(headers: &HeaderMap) -> bool {
     let Some(upgrade) = headers.get(header::UPGRADE) else {
         return false;
     };
-    has_token(upgrade, b"websocket")
-        && headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .any(|value| has_token(value, b"upgrade"))
-}
-
-/// Whether a comma-separated list holds the token, in any case.
-pub fn has_token(value: &HeaderValue, token: &[u8]) -> bool {
-    value
-        .as_bytes()
-        .split(|byte| *byte == b',')
-        .any(|part| part.trim_ascii().eq_ignore_ascii_case(token))
+    members(upgrade).any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+        && list(headers, &header::CONNECTION).any(|name| name.eq_ignore_ascii_case(b"upgrade"))
 }
 
 /// RFC 6455 section 4.1: GET, version 13, a key of 16 bytes, and here also no body.
 fn handshake(parts: &Parts, framing: Framing) -> Result<(), Malformed> {
-    let one = |name: HeaderName| {
-        let mut values = parts.headers.get_all(name).iter();
-        match (values.next(), values.next()) {
-            (Some(value), None) => Some(value.as_bytes()),
-            (None | Some(_), _) => None,
-        }
-    };
-    let key = one(header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
+    let one = |name: &HeaderName| single(&parts.headers, name).map(HeaderValue::as_bytes);
+    let key = one(&header::SEC_WEBSOCKET_KEY).and_then(|key| STANDARD.decode(key).ok());
     let fine = parts.method == Method::GET
         && matches!(framing, Framing::None | Framing::Length(0))
-        && one(header::SEC_WEBSOCKET_VERSION) == Some(b"13")
+        && one(&header::SEC_WEBSOCKET_VERSION) == Some(b"13")
         && key.is_some_and(|key| key.len() == 16)
-        && one(header::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
+        && one(&header::UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case(b"websocket"));
     if fine {
         Ok(())
     } else {

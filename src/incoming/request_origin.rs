@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, header};
 use super::header_presence::HeaderPresence;
 use crate::model::{
     arrival::{Origin, Provenance, RequestClass},
+    header_values::{Occurrence, occurrence},
     site::Site,
     vhost::VirtualHost,
 };
@@ -17,17 +18,9 @@ const SEC_FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 /// The three Sec-Fetch headers; a doubled one is nothing a browser sends and counts as unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchMetadata<'h> {
-    pub(super) site: Sent<'h>,
-    pub(super) mode: Sent<'h>,
-    pub(super) dest: Sent<'h>,
-}
-
-/// How often a header was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent<'h> {
-    No,
-    Once(&'h [u8]),
-    Often,
+    pub(super) site: Occurrence<'h>,
+    pub(super) mode: Occurrence<'h>,
+    pub(super) dest: Occurrence<'h>,
 }
 
 impl<'h> FetchMetadata<'h> {
@@ -35,38 +28,29 @@ impl<'h> FetchMetadata<'h> {
     pub fn read(headers: &'h HeaderMap, names: HeaderPresence) -> FetchMetadata<'h> {
         if !names.fetch {
             return FetchMetadata {
-                site: Sent::No,
-                mode: Sent::No,
-                dest: Sent::No,
+                site: Occurrence::Absent,
+                mode: Occurrence::Absent,
+                dest: Occurrence::Absent,
             };
         }
-        let sent = |name: HeaderName| {
-            let mut values = headers.get_all(name).iter();
-            match (values.next(), values.next()) {
-                (None, _) => Sent::No,
-                (Some(value), None) => Sent::Once(value.as_bytes()),
-                (Some(_), Some(_)) => Sent::Often,
-            }
-        };
         FetchMetadata {
-            site: sent(SEC_FETCH_SITE),
-            mode: sent(SEC_FETCH_MODE),
-            dest: sent(SEC_FETCH_DEST),
+            site: occurrence(headers, &SEC_FETCH_SITE),
+            mode: occurrence(headers, &SEC_FETCH_MODE),
+            dest: occurrence(headers, &SEC_FETCH_DEST),
         }
     }
 
     pub(super) fn is_absent(&self) -> bool {
-        (self.site, self.mode, self.dest) == (Sent::No, Sent::No, Sent::No)
+        [self.site, self.mode, self.dest] == [Occurrence::Absent; 3]
     }
 }
 
 /// What the Origin header says about where the request was started.
 pub fn origin(headers: &HeaderMap, vhost: &VirtualHost, site: &Site) -> Origin {
-    let mut values = headers.get_all(header::ORIGIN).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Origin::Absent,
-        (Some(value), None) if site.is_origin(vhost, value.as_bytes()) => Origin::Own,
-        (Some(_), _) => Origin::Foreign,
+    match occurrence(headers, &header::ORIGIN) {
+        Occurrence::Absent => Origin::Absent,
+        Occurrence::Once(value) if site.is_origin(vhost, value) => Origin::Own,
+        Occurrence::Once(_) | Occurrence::Repeated => Origin::Foreign,
     }
 }
 
@@ -76,11 +60,13 @@ pub fn provenance(class: RequestClass, fetch: &FetchMetadata<'_>, origin: Origin
     match (fetch.site, origin) {
         // The browser's own word, which no page can forge. `Origin: null` beside it is what a form
         // sends from a page that asks for no referrer.
-        (Sent::Once(b"same-origin" | b"none"), _) => Provenance::Own,
-        (Sent::No, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
-        (Sent::No | Sent::Once(_) | Sent::Often, _) if is_navigation && !fetch.is_absent() => {
+        (Occurrence::Once(b"same-origin" | b"none"), _) => Provenance::Own,
+        (Occurrence::Absent, Origin::Own | Origin::Absent) if fetch.is_absent() => Provenance::Own,
+        (Occurrence::Absent | Occurrence::Once(_) | Occurrence::Repeated, _)
+            if is_navigation && !fetch.is_absent() =>
+        {
             Provenance::Own
         }
-        (Sent::No | Sent::Once(_) | Sent::Often, _) => Provenance::Foreign,
+        (Occurrence::Absent | Occurrence::Once(_) | Occurrence::Repeated, _) => Provenance::Foreign,
     }
 }

@@ -36,14 +36,8 @@ pub struct ReplyBody {
 
 enum Content {
     Whole(Option<Bytes>),
-    Relayed {
-        download: Download,
-        watch: Option<Watch>,
-    },
-    Log {
-        log: Box<PodLog>,
-        watch: Watch,
-    },
+    Relayed { download: Download, watch: Watch },
+    Log { log: Box<PodLog>, watch: Watch },
 }
 
 /// The largest piece of an answer on an HTTP/2 stream, in bytes: the default frame size.
@@ -73,7 +67,7 @@ impl ReplyBody {
     }
 
     /// The app's body.
-    pub fn relayed(download: Download, watch: Option<Watch>) -> ReplyBody {
+    pub fn relayed(download: Download, watch: Watch) -> ReplyBody {
         ReplyBody::new(Content::Relayed { download, watch })
     }
 
@@ -154,11 +148,10 @@ impl Drop for ReplyBody {
     fn drop(&mut self) {
         // A revoked connection drops its answer; the access log says why.
         let watch = match &self.content {
-            Content::Relayed { watch, .. } => watch.as_ref(),
-            Content::Log { watch, .. } => Some(watch),
-            Content::Whole(_) => None,
+            Content::Relayed { watch, .. } | Content::Log { watch, .. } => watch,
+            Content::Whole(_) => return,
         };
-        if let (Some(watch), Some(entry)) = (watch, &mut self.entry) {
+        if let Some(entry) = &mut self.entry {
             entry.transfer.revoked = watch.revocation.reason();
         }
     }
@@ -184,9 +177,7 @@ impl Body for ReplyBody {
             Content::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Content::Relayed { download, watch } => {
                 let polled = Pin::new(&mut *download).poll_frame(cx);
-                if let Some(watch) = watch
-                    && (polled.is_pending() || download.received() > LASTING_BYTES)
-                {
+                if polled.is_pending() || download.received() > LASTING_BYTES {
                     watch.register();
                 }
                 polled.map_err(Into::into)

@@ -1,7 +1,7 @@
 //! What went wrong, as a page for people, problem+json (RFC 9457) for programs, or trailers for
 //! gRPC.
 
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 
 use super::{
@@ -18,6 +18,13 @@ use crate::{
     pages::{self, Action, Page, Policy, RefusalPage, needed},
 };
 
+/// The challenges of a 401 (RFC 6750 section 3): without a credential, and with a bad one.
+pub(super) const CHALLENGE: &str = "Bearer realm=\"ludgate\"";
+pub(super) const INVALID_TOKEN: &str = "Bearer realm=\"ludgate\", error=\"invalid_token\"";
+
+/// Most states that pass are over after so many seconds.
+pub(super) const RETRY_AFTER: u8 = 5;
+
 /// What went wrong, for every format.
 pub(super) struct Problem<'p> {
     /// The status.
@@ -28,11 +35,33 @@ pub(super) struct Problem<'p> {
     pub(super) title: &'p str,
     /// One sentence.
     pub(super) sentence: &'p str,
-    /// The page loads again after so many seconds, where that cannot do something twice. `None`:
-    /// waiting does not help.
+    /// Another attempt may succeed after so many seconds: `Retry-After`, and the page loads again
+    /// where that cannot do something twice. `None`: waiting does not help.
     pub(super) retry_after: Option<u8>,
     /// The text and address of the page's button, where the status alone does not give them.
     pub(super) action: Option<(&'static str, String)>,
+    /// The challenge of a 401.
+    pub(super) challenge: &'static str,
+}
+
+impl<'p> Problem<'p> {
+    /// A problem that time does not solve.
+    pub(super) fn new(
+        status: StatusCode,
+        reason: &'static str,
+        title: &'p str,
+        sentence: &'p str,
+    ) -> Problem<'p> {
+        Problem {
+            status,
+            reason,
+            title,
+            sentence,
+            retry_after: None,
+            action: None,
+            challenge: CHALLENGE,
+        }
+    }
 }
 
 /// Renders the problem for its audience; `id` is the request id.
@@ -47,6 +76,9 @@ pub(super) fn render(
     let message = app
         .filter(is_away)
         .and_then(|app| app.spec.message.as_deref());
+    let status = problem.status;
+    let challenge = problem.challenge;
+    let retry_after = problem.retry_after;
     let mut response = if audience.grpc {
         grpc_status(problem.status, problem.sentence)
     } else if audience.wants_html {
@@ -54,8 +86,27 @@ pub(super) fn render(
     } else {
         problem_json(&problem, message, audience, id)
     };
-    response.headers_mut().insert(X_REQUEST_ID, id.clone());
+    let headers = response.headers_mut();
+    headers.insert(X_REQUEST_ID, id.clone());
+    add_hints(headers, status, challenge, retry_after);
     response
+}
+
+/// Adds the headers by which a program may succeed: with a credential, or later.
+pub(super) fn add_hints(
+    headers: &mut HeaderMap,
+    status: StatusCode,
+    challenge: &'static str,
+    retry_after: Option<u8>,
+) {
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static(challenge);
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    if let Some(seconds) = retry_after {
+        let seconds = HeaderValue::from(u16::from(seconds));
+        headers.insert(header::RETRY_AFTER, seconds);
+    }
 }
 
 fn html(

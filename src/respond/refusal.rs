@@ -1,11 +1,11 @@
-//! Refusals and faults: which title, which headers, and when to try again.
+//! Refusals and faults: which title, and when to try again.
 
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{
     audience::Audience,
     body::ReplyBody,
-    error_response::{Problem, render},
+    error_response::{CHALLENGE, INVALID_TOKEN, Problem, RETRY_AFTER, render},
     http_response::capitalised,
 };
 use crate::{
@@ -15,33 +15,35 @@ use crate::{
     model::app::App,
 };
 
-/// A page about a state that may end soon loads again after so many seconds.
-const RELOAD_AFTER: u8 = 5;
-
 /// The answer to a refused request.
-pub(super) fn refusal(
-    refusal: &Refusal,
-    audience: Audience<'_>,
-    id: &HeaderValue,
-) -> Response<ReplyBody> {
-    let reason = refusal.reason;
+pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Response<ReplyBody> {
+    let reason = refused.reason;
     let cannot_sign_in = reason == Reason::Denied(Denied::Anonymous) && !audience.site.signs_in;
     let sentence = if cannot_sign_in {
         "This app needs a token; interactive sign-in is not configured.".to_owned()
     } else {
         reason.sentence()
     };
-    let problem = Problem {
-        status: reason.status(),
-        reason: reason.as_str(),
-        title: title(reason),
-        sentence: &sentence,
-        retry_after: retry_after(reason),
-        action: None,
+    // A reload would count as one more sign-in.
+    let may_reload = audience.may_reload && reason != Reason::TooOften;
+    let audience = Audience {
+        may_reload,
+        ..audience
     };
-    let mut response = render(problem, refusal.app.as_deref(), audience, id);
-    if let Some((name, value)) = extra_header(reason) {
-        response.headers_mut().insert(name, value);
+    let challenge = if reason == Reason::BadToken {
+        INVALID_TOKEN
+    } else {
+        CHALLENGE
+    };
+    let problem = Problem {
+        retry_after: retry_after(reason),
+        challenge,
+        ..Problem::new(reason.status(), reason.as_str(), title(reason), &sentence)
+    };
+    let mut response = render(problem, refused.app.as_deref(), audience, id);
+    // The bytes that follow may be part of what was misunderstood.
+    if matches!(reason, Reason::Malformed(_)) {
+        close_connection(&mut response);
     }
     response
 }
@@ -67,47 +69,13 @@ fn title(reason: Reason) -> &'static str {
     }
 }
 
-/// The challenge of a 401 (RFC 6750 section 3).
-pub(super) fn challenge() -> HeaderValue {
-    HeaderValue::from_static("Bearer realm=\"ludgate\"")
-}
-
-fn extra_header(reason: Reason) -> Option<(header::HeaderName, HeaderValue)> {
-    match reason {
-        Reason::Denied(Denied::Anonymous) => Some((header::WWW_AUTHENTICATE, challenge())),
-        Reason::BadToken => {
-            let invalid = "Bearer realm=\"ludgate\", error=\"invalid_token\"";
-            Some((header::WWW_AUTHENTICATE, HeaderValue::from_static(invalid)))
-        }
-        Reason::Unverifiable
-        | Reason::CatalogUnavailable
-        | Reason::Busy
-        | Reason::TooOften
-        | Reason::Starting
-        | Reason::Stopping
-        | Reason::Stopped
-        | Reason::Failed => Some((header::RETRY_AFTER, HeaderValue::from_static("5"))),
-        // The bytes that follow may be part of what was misunderstood.
-        Reason::Malformed(_) => Some((header::CONNECTION, HeaderValue::from_static("close"))),
-        Reason::UnknownApp
-        | Reason::NotFound
-        | Reason::MethodNotAllowed
-        | Reason::ForeignOrigin
-        | Reason::BadForm
-        | Reason::BadQuery
-        | Reason::Unassigned
-        | Reason::OtherTenant
-        | Reason::Ended
-        | Reason::BadTicket
-        | Reason::Denied(Denied::NotInGroup | Denied::NotOwner | Denied::UnknownAccess) => None,
-    }
-}
-
-/// After how many seconds the page loads again.
+/// After how many seconds another attempt may succeed.
 fn retry_after(reason: Reason) -> Option<u8> {
     match reason {
         Reason::Starting => Some(3),
-        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy => Some(RELOAD_AFTER),
+        Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy | Reason::TooOften => {
+            Some(RETRY_AFTER)
+        }
         Reason::Stopping | Reason::Stopped | Reason::Failed => Some(10),
         Reason::Malformed(_)
         | Reason::UnknownApp
@@ -117,7 +85,6 @@ fn retry_after(reason: Reason) -> Option<u8> {
         | Reason::BadForm
         | Reason::BadQuery
         | Reason::BadToken
-        | Reason::TooOften
         | Reason::Unassigned
         | Reason::OtherTenant
         | Reason::Ended
@@ -127,7 +94,7 @@ fn retry_after(reason: Reason) -> Option<u8> {
 }
 
 /// The answer when the app gave none.
-pub(super) fn fault(
+pub fn fault(
     fault: Fault,
     app: &App,
     audience: Audience<'_>,
@@ -154,20 +121,17 @@ pub(super) fn fault(
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT
     );
     let problem = Problem {
-        status: fault.status(),
-        reason: fault.reason(),
-        title,
-        sentence: &sentence,
-        retry_after: may_pass.then_some(RELOAD_AFTER),
-        action: None,
+        retry_after: may_pass.then_some(RETRY_AFTER),
+        ..Problem::new(fault.status(), fault.reason(), title, &sentence)
     };
     let mut response = render(problem, Some(app), audience, id);
-    let headers = response.headers_mut();
-    if fault == Fault::Busy {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    }
     if fault.must_close() {
-        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        close_connection(&mut response);
     }
     response
+}
+
+fn close_connection(response: &mut Response<ReplyBody>) {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(header::CONNECTION, close);
 }

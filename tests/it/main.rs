@@ -98,7 +98,7 @@ mod websockets {
 /// Several gateways that share a Redis.
 mod replicas {
     mod restored;
-    pub(super) mod shared;
+    mod shared;
     mod store_access;
     mod store_away;
     mod under_load;

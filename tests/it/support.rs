@@ -18,6 +18,7 @@ pub mod origins;
 pub mod process;
 pub mod raw;
 pub mod redis;
+pub mod replicas;
 pub mod secure;
 pub mod tls_app;
 pub mod unix_app;

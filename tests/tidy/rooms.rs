@@ -12,7 +12,10 @@ use crate::{
 /// never from its own step or above. Between packages Cargo enforces the same.
 const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
-    &["model", "ops", "cluster", "identity", "session"],
+    &["model"],
+    &["ops", "cluster"],
+    &["session"],
+    &["identity"],
     &["streams", "proxy_protocol", "read_filter"],
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],

@@ -12,6 +12,7 @@ use crate::{
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},
+        text::is_directional,
         vhost::HostLabel,
     },
     route::host::{HostTarget, parse_label},
@@ -275,11 +276,9 @@ fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
 /// A text for pages and logs: without control characters and bidirectional overrides, and cut to
 /// `most` bytes.
 fn shown(text: &str, most: usize) -> String {
-    let turns = |character: char| matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let clean = text
-        .trim()
-        .chars()
-        .filter(|character| (!character.is_control() || *character == '\n') && !turns(*character));
+    let clean = text.trim().chars().filter(|character| {
+        (!character.is_control() || *character == '\n') && !is_directional(*character)
+    });
     let mut short = String::new();
     for character in clean {
         if short.len() + character.len_utf8() > most {

@@ -71,7 +71,7 @@ impl ArvadosCredentials {
         };
         Some(Identified {
             authorization_is_ours: true,
-            source_token: Some(token),
+            header_token: Some(token),
             ..Identified::without_session(caller)
         })
     }

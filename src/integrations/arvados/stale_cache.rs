@@ -61,7 +61,7 @@ struct Answer<V> {
 
 impl<K, V> fmt::Debug for StaleCache<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kept({:?})", self.policy)
+        write!(f, "StaleCache({:?})", self.policy)
     }
 }
 

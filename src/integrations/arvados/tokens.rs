@@ -245,14 +245,14 @@ impl ArvadosTokens {
     pub async fn can_read(&self, token: &Secret, container: Uuid) -> bool {
         let key = (RecordKey::from_token(token.expose()), container);
         let client = self.api.as_user(token.clone());
-        let fetch_person = || async move {
+        let fetch = || async move {
             client
                 .can_read(&container)
                 .await
                 .map(Some)
                 .map_err(|_| Unavailable)
         };
-        matches!(self.readers.get(key, fetch_person).await, Ok(Some(readable)) if *readable)
+        matches!(self.readers.get(key, fetch).await, Ok(Some(readable)) if *readable)
     }
 
     /// The uuid of a user who just signed in at the identity provider, if the API server accepts

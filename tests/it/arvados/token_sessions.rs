@@ -5,7 +5,7 @@ use crate::support::{
     arvados::Fault,
     browser::From,
     cluster::{Cluster, encoded},
-    message::PATIENCE,
+    until::{until, until_async},
 };
 use base64::{Engine, engine::general_purpose::URL_SAFE};
 use serde_json::json;
@@ -67,35 +67,30 @@ async fn a_session_of_a_token_ends_soon_after_the_token_and_survives_an_api_that
     let cookie = format!("Cookie: arvados_api_token={}\r\n", cluster.alice.token_v2);
     assert_eq!(alice.get(&url, From::Fetch, &cookie).await.status(), 200);
     let verified = || cluster.arvados.calls_to("/arvados/v1/users/current");
-    let until = |count: usize| async move {
-        let seen = async {
-            while verified() < count {
-                tokio::task::yield_now().await
-            }
-        };
-        tokio::time::timeout(PATIENCE, seen)
-            .await
-            .expect("verified again");
+    let until_verified = async |times: usize| {
+        until("the token is verified again", || verified() >= times).await;
     };
     // Every five minutes, in the background, once however many ask.
     cluster.world.manual_clock.advance(Duration::from_secs(300));
     for _ in 0..5 {
         assert_eq!(alice.fetch(&url).await.status(), 200);
     }
-    until(2).await;
+    until_verified(2).await;
     assert_eq!(verified(), 2);
     // The API does not answer: the session goes on.
     cluster.arvados.fail(Some(Fault::Status(503)));
     cluster.world.manual_clock.advance(Duration::from_secs(300));
     assert_eq!(alice.fetch(&url).await.status(), 200);
-    until(3).await;
+    until_verified(3).await;
     assert_eq!(alice.fetch(&url).await.status(), 200);
     // The token is over: so is the session.
     cluster.arvados.fail(None);
     cluster.arvados.revoke(&cluster.alice.token_v2);
     cluster.world.manual_clock.advance(Duration::from_secs(300));
-    let over = async { while alice.fetch(&url).await.status() != 401 {} };
-    tokio::time::timeout(PATIENCE, over).await.expect("over");
+    until_async("the session ends", async || {
+        alice.fetch(&url).await.status() == 401
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

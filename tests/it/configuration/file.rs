@@ -1,11 +1,9 @@
-//! Configuration: every mistake at once, generated files fresh, examples that parse, commands that
-//! say so.
+//! Configuration: all mistakes are reported at once, generated files are fresh, examples parse.
 
 use std::{fs, path::Path, process::Command};
 
-use ludgate::settings::{self, reference};
-
 use crate::support::process::program;
+use ludgate::settings::{self, reference};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

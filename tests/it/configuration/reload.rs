@@ -13,7 +13,7 @@ use ludgate::{catalog::snapshot::Snapshot, model::access::Access, settings};
 
 use crate::support::{
     backend::Backend,
-    kubernetes_api::{Asked, Fault, KubernetesApi, SLICES},
+    kubernetes_api::{Fault, KubernetesApi, RequestKind, SLICES},
     message::{Message, PATIENCE},
     process::program,
     raw::Raw,
@@ -97,7 +97,7 @@ async fn apps_of_the_file_change_beside_those_of_a_cluster_and_come_before_them(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_of_the_file_is_narrowed_also_while_the_cluster_has_not_told_its_apps() {
     let api = KubernetesApi::start().await;
-    api.script(Asked::List(SLICES), 1, Fault::Hang);
+    api.script(RequestKind::List(SLICES), 1, Fault::Hang);
     let world = api.gateway("").await;
     let text = "[[apps]]\nid = \"pub\"\naccess = \"public\"\nupstream = \"http://127.0.0.1:9\"\n";
     let mut apps = settings::parse(text, Path::new("."), std::iter::empty())

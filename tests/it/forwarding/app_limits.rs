@@ -3,7 +3,11 @@
 
 use crate::{
     forwarding::upstreams::handshake,
-    support::{browser::From, message::PATIENCE, world::World},
+    support::{
+        browser::From,
+        until::{until, until_async},
+        world::World,
+    },
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -23,21 +27,17 @@ async fn one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
         ))
         .await;
         waiting.push(raw);
-        let reached = async {
-            while world.backend("pub").count() < count {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, reached)
-            .await
-            .expect("it is asked");
+        until("the app gets the request", || {
+            world.backend("pub").count() >= count
+        })
+        .await;
     }
     let refused = world
         .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
         .await;
     assert_eq!(
         (refused.status(), refused.header("retry-after").as_deref()),
-        (503, Some("1"))
+        (503, Some("5"))
     );
     assert_eq!(
         (
@@ -57,17 +57,11 @@ async fn one_more_than_may_wait_for_an_app_is_503_and_other_apps_go_on() {
     assert_eq!(page.status(), 503, "{}", page.text());
     // One that waits gives up: there is room for one.
     waiting.pop();
-    let room = async {
-        while browser
-            .send("GET", "/apps/pub/x", From::Program, "", b"")
-            .await
-            .status()
-            != 200
-        {}
-    };
-    tokio::time::timeout(PATIENCE, room)
-        .await
-        .expect("room for one");
+    until_async("there is room for one request", async || {
+        let answer = browser.send("GET", "/apps/pub/x", From::Program, "", b"");
+        answer.await.status() == 200
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -95,17 +89,11 @@ async fn streams_count_as_connections_and_not_as_waiting() {
     assert_eq!(refused.status(), 503);
     assert!(streams[0].carries().await, "those that are there go on");
     streams.pop();
-    let room = async {
-        while world
-            .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
-            .await
-            .status()
-            != 200
-        {}
-    };
-    tokio::time::timeout(PATIENCE, room)
-        .await
-        .expect("room for one");
+    until_async("there is room for one request", async || {
+        let answer = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n");
+        answer.await.status() == 200
+    })
+    .await;
     drop(streams);
     world.check_oracles().await;
 }

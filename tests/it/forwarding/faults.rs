@@ -23,6 +23,7 @@ async fn an_app_that_is_not_there_is_502_for_people_and_programs() {
         "{}",
         page.text()
     );
+    assert_eq!(page.header("retry-after").as_deref(), Some("5"));
     let form = world
         .browser()
         .send("POST", "/apps/dead/", From::Navigation, "", b"a=b")

@@ -12,7 +12,9 @@ use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinSet, time::MissedTickBehavior};
 
 use crate::support::{
-    kubernetes_api::{APPS, Asked, Fault, KubernetesApi, SLICES, Witness, decision, metric},
+    kubernetes_api::{
+        APPS, Fault, KubernetesApi, RequestKind, SLICES, StatesSeen, decision, metric,
+    },
     message::PATIENCE,
     world::{APPS as OWN, World},
 };
@@ -36,15 +38,15 @@ fn fill(api: &KubernetesApi, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_published_before_both_kinds_were_listed_whole_once() {
-    for late in [Asked::List(SLICES), Asked::List(APPS)] {
+    for late in [RequestKind::List(SLICES), RequestKind::List(APPS)] {
         let api = KubernetesApi::start().await;
         fill(&api, SOME);
         let permits = Arc::new(Semaphore::new(0));
         api.script(late, 1, Fault::Hold(permits.clone()));
         let world = api.gateway("").await;
         api.until_count(late, 1).await;
-        if late == Asked::List(SLICES) {
-            api.until_count(Asked::Watch(APPS), 1).await;
+        if late == RequestKind::List(SLICES) {
+            api.until_count(RequestKind::Watch(APPS), 1).await;
         }
         for app in ["app-0", "app-599", "nothing"] {
             assert_eq!(
@@ -85,37 +87,42 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
     let faults = [
         (
             "expired after a page",
-            Asked::Page(APPS),
+            RequestKind::Page(APPS),
             2,
             Fault::Status(410),
         ),
-        ("cut after a page", Asked::Page(APPS), 2, Fault::Reset),
-        ("cut in the first page", Asked::List(APPS), 2, Fault::Reset),
+        ("cut after a page", RequestKind::Page(APPS), 2, Fault::Reset),
+        (
+            "cut in the first page",
+            RequestKind::List(APPS),
+            2,
+            Fault::Reset,
+        ),
         (
             "standing still after a page",
-            Asked::Page(APPS),
+            RequestKind::Page(APPS),
             1,
             Fault::Hang,
         ),
         (
             "standing still in a page",
-            Asked::List(APPS),
+            RequestKind::List(APPS),
             1,
             Fault::HangInside,
         ),
-        ("forbidden", Asked::List(APPS), 2, Fault::Status(403)),
-        ("unknown", Asked::List(APPS), 2, Fault::Status(404)),
-        ("broken", Asked::Page(APPS), 2, Fault::Status(500)),
+        ("forbidden", RequestKind::List(APPS), 2, Fault::Status(403)),
+        ("unknown", RequestKind::List(APPS), 2, Fault::Status(404)),
+        ("broken", RequestKind::Page(APPS), 2, Fault::Status(500)),
         (
             "too many requests",
-            Asked::List(APPS),
+            RequestKind::List(APPS),
             2,
             Fault::Status(429),
         ),
-        ("away", Asked::List(APPS), 2, Fault::Status(503)),
+        ("away", RequestKind::List(APPS), 2, Fault::Status(503)),
     ];
     let mut tests = JoinSet::new();
-    for (what, asked, times, fault) in faults {
+    for (what, kind, times, fault) in faults {
         tests.spawn(async move {
             let api = KubernetesApi::start().await;
             fill(&api, SOME);
@@ -124,12 +131,12 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
             let world = api.world("watch = \"1s\"").await;
             assert_eq!(decision(&world, "flip").await, "503 starting");
             let whole = world.running.internals().snapshot().len();
-            let witness = Witness::start(&world, |snapshot| {
+            let states = StatesSeen::start(&world, |snapshot| {
                 let flip = snapshot.find("flip").map(|app| app.spec.access.kind());
                 (snapshot.len(), flip.unwrap_or("gone"))
             });
-            api.script(asked, times, fault);
-            let lists = api.count(Asked::List(APPS));
+            api.script(kind, times, fault);
+            let lists = api.count(RequestKind::List(APPS));
             // What is written while no watch is open can only come with a list.
             api.expire(APPS).await;
             api.app("flip", "group", json!({}));
@@ -141,11 +148,11 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
                 })
                 .await;
             assert!(
-                api.count(Asked::List(APPS)) > lists + times,
+                api.count(RequestKind::List(APPS)) > lists + times,
                 "{what}: the fault was met"
             );
             assert_eq!(decision(&world, "flip").await, "401 anonymous");
-            let seen = witness.ends();
+            let seen = states.finish(|(_, access)| *access == "group").await;
             assert!(
                 seen.iter()
                     .all(|(count, access)| *count == whole && *access != "gone"),
@@ -162,10 +169,10 @@ async fn five_hundred_requests_a_second_are_right_while_ten_thousand_apps_are_li
     fill(&api, MANY);
     let world = Arc::new(api.world("").await);
     let permits = Arc::new(Semaphore::new(0));
-    api.script(Asked::List(APPS), 1, Fault::Hold(permits.clone()));
-    api.script(Asked::Page(APPS), MANY, Fault::Hold(permits.clone()));
+    api.script(RequestKind::List(APPS), 1, Fault::Hold(permits.clone()));
+    api.script(RequestKind::Page(APPS), MANY, Fault::Hold(permits.clone()));
     api.expire(APPS).await;
-    let lists = Asked::List(APPS);
+    let lists = RequestKind::List(APPS);
     api.until_count(lists, 2).await;
     let pages = MANY.div_ceil(500);
     let (wrong, mut asking) = (Arc::new(AtomicUsize::new(0)), JoinSet::new());
@@ -201,9 +208,9 @@ async fn five_hundred_requests_a_second_are_right_while_ten_thousand_apps_are_li
         .expect("everybody is answered");
     let answered = began.elapsed();
     assert_eq!(wrong.load(Ordering::Relaxed), 0, "wrong answers of {asked}");
-    api.until_count(Asked::Watch(APPS), 3).await;
+    api.until_count(RequestKind::Watch(APPS), 3).await;
     assert_eq!(
-        api.count(Asked::Page(APPS)),
+        api.count(RequestKind::Page(APPS)),
         pages - 1,
         "the list went to its end"
     );
@@ -220,17 +227,20 @@ async fn a_version_that_is_forgotten_is_told_in_two_ways_and_nothing_is_lost_in_
         api.app("goes", "public", json!({}));
         api.app("flip", "public", json!({}));
         let world: World = api.world("").await;
-        let (lists, watches) = (api.count(Asked::List(APPS)), api.count(Asked::Watch(APPS)));
+        let (lists, watches) = (
+            api.count(RequestKind::List(APPS)),
+            api.count(RequestKind::Watch(APPS)),
+        );
         api.away().await;
         api.delete(APPS, "hub", "goes");
         api.app("flip", "group", json!({}));
         api.app("comes", "primehub", json!({}));
         api.compact();
         if as_status {
-            api.script(Asked::Watch(APPS), 1, Fault::Status(410));
+            api.script(RequestKind::Watch(APPS), 1, Fault::Status(410));
         }
         api.back().await;
-        api.until_count(Asked::Watch(APPS), watches + 2).await;
+        api.until_count(RequestKind::Watch(APPS), watches + 2).await;
         world
             .until(|snapshot| snapshot.find("comes").is_some())
             .await;
@@ -247,6 +257,6 @@ async fn a_version_that_is_forgotten_is_told_in_two_ways_and_nothing_is_lost_in_
                 "{app}, as a status: {as_status}"
             );
         }
-        assert_eq!(api.count(Asked::List(APPS)), lists + 1, "listed once");
+        assert_eq!(api.count(RequestKind::List(APPS)), lists + 1, "listed once");
     }
 }

@@ -7,8 +7,10 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::support::{
-    kubernetes_api::{ALWAYS, APPS, Asked, Fault, HUB, KubernetesApi, SLICES, decision, metric},
-    message::PATIENCE,
+    kubernetes_api::{
+        ALWAYS, APPS, Fault, HUB, KubernetesApi, RequestKind, SLICES, decision, metric,
+    },
+    until::until_async,
     world::World,
 };
 
@@ -78,15 +80,19 @@ async fn after_a_long_outage_it_is_no_slower_and_nobody_waits_for_as_long_as_a_s
         tests.spawn(async move {
             let api = with_two_apps().await;
             let world = api.world("").await;
-            let lists = api.count(Asked::List(APPS));
-            for asked in [Asked::Watch(APPS), Asked::List(APPS), Asked::Discovery] {
-                api.script(asked, ALWAYS, Fault::Status(code));
+            let lists = api.count(RequestKind::List(APPS));
+            for kind in [
+                RequestKind::Watch(APPS),
+                RequestKind::List(APPS),
+                RequestKind::Discovery,
+            ] {
+                api.script(kind, ALWAYS, Fault::Status(code));
             }
             api.away().await;
             api.back().await;
             change(&api);
             // By now the pauses between two tries have grown to their full length.
-            api.until_count(Asked::List(APPS), lists + 4).await;
+            api.until_count(RequestKind::List(APPS), lists + 4).await;
             assert_eq!(
                 decision(&world, "flip").await,
                 "503 starting",
@@ -106,38 +112,42 @@ async fn an_api_that_takes_requests_and_is_silent_is_not_waited_for() {
     let silences = [
         (
             "a watch that is not answered",
-            Asked::Watch(APPS),
+            RequestKind::Watch(APPS),
             Fault::Hang,
         ),
         (
             "a list that is not answered",
-            Asked::List(APPS),
+            RequestKind::List(APPS),
             Fault::Hang,
         ),
-        ("a list that stops", Asked::List(APPS), Fault::HangInside),
+        (
+            "a list that stops",
+            RequestKind::List(APPS),
+            Fault::HangInside,
+        ),
         (
             "a discovery that is not answered",
-            Asked::Discovery,
+            RequestKind::Discovery,
             Fault::Hang,
         ),
         (
             "a discovery that stops",
-            Asked::Discovery,
+            RequestKind::Discovery,
             Fault::HangInside,
         ),
     ];
     let mut tests = JoinSet::new();
-    for (what, asked, fault) in silences {
+    for (what, kind, fault) in silences {
         tests.spawn(async move {
             let api = with_two_apps().await;
-            api.script(asked, 1, fault);
+            api.script(kind, 1, fault);
             // A watch lasts a second; a request without an answer for two is given up.
             let world = api.gateway("watch = \"1s\"").await;
-            api.until_count(asked, 2).await;
+            api.until_count(kind, 2).await;
             world.until(|snapshot| snapshot.is_complete()).await;
             change(&api);
             changed(&world).await;
-            assert!(api.count(asked) >= 2, "{what}");
+            assert!(api.count(kind) >= 2, "{what}");
         });
     }
     tests.join_all().await;
@@ -148,16 +158,17 @@ async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
     let api = with_two_apps().await;
     let world = api.world("watch = \"1s\"").await;
     // Slices are still watched; for apps the gateway has lost the right to read.
-    api.script(Asked::Watch(APPS), ALWAYS, Fault::Status(403));
-    api.script(Asked::List(APPS), ALWAYS, Fault::Status(403));
+    api.script(RequestKind::Watch(APPS), ALWAYS, Fault::Status(403));
+    api.script(RequestKind::List(APPS), ALWAYS, Fault::Status(403));
     api.end_watches(APPS).await;
     let (apps, slices) = (
-        api.count(Asked::List(APPS)),
-        api.count(Asked::Watch(SLICES)),
+        api.count(RequestKind::List(APPS)),
+        api.count(RequestKind::Watch(SLICES)),
     );
     world.manual_clock.advance(Duration::from_secs(100));
-    api.until_count(Asked::List(APPS), apps + 1).await;
-    api.until_count(Asked::Watch(SLICES), slices + 2).await;
+    api.until_count(RequestKind::List(APPS), apps + 1).await;
+    api.until_count(RequestKind::Watch(SLICES), slices + 2)
+        .await;
     until_age(&world, |age| age >= 100.0).await;
     assert_eq!(
         world.admin("/readyz", "").await.status(),
@@ -165,14 +176,14 @@ async fn the_age_of_the_catalogue_is_that_of_what_is_known_for_longest() {
         "the last state serves"
     );
     api.heal();
-    api.until_count(Asked::Watch(APPS), 3).await;
+    api.until_count(RequestKind::Watch(APPS), 3).await;
     until_age(&world, |age| age < 100.0).await;
 }
 
-/// It is written down once a second.
+/// Waits for an age of the catalogue; the gateway measures it once a second.
 async fn until_age(world: &World, wanted: impl Fn(f64) -> bool) {
-    let reached = async { while !wanted(metric(world, "ludgate_catalog_age_seconds").await) {} };
-    tokio::time::timeout(PATIENCE, reached)
-        .await
-        .expect("the age is told");
+    until_async("the age of the catalogue", async || {
+        wanted(metric(world, "ludgate_catalog_age_seconds").await)
+    })
+    .await;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{
     backend::Backend,
     kubernetes_api::{
-        APPS, Asked, HUB, KubernetesApi, SLICES, application, decision, problems, slice,
+        APPS, HUB, KubernetesApi, RequestKind, SLICES, application, decision, problems, slice,
     },
     world::World,
 };
@@ -61,11 +61,11 @@ async fn a_cluster_that_knows_the_beta_alone_is_read_and_one_that_is_upgraded_is
     );
     api.back().await;
     until_pods(&world, "one", &["192.0.2.2:5000"]).await;
-    let asked = api
+    let lists = api
         .calls()
         .into_iter()
-        .filter(|call| call.asked == Asked::List(SLICES));
-    let versions: Vec<bool> = asked
+        .filter(|call| call.kind == RequestKind::List(SLICES));
+    let versions: Vec<bool> = lists
         .map(|call| call.target.contains("/v1beta1/"))
         .collect();
     assert_eq!(
@@ -310,7 +310,7 @@ async fn a_slice_that_nobody_can_read_leads_nowhere_and_harms_no_other() {
     broken["endpoints"] = "192.0.2.1".into();
     api.expire(SLICES).await;
     api.put(SLICES, HUB, broken);
-    api.until_count(Asked::Watch(SLICES), 3).await;
+    api.until_count(RequestKind::Watch(SLICES), 3).await;
     until_pods(&world, "sick", &[]).await;
     assert_eq!(addresses(&world, "well"), ["192.0.2.1:5000"]);
     // With malformed labels it belongs to no Service.

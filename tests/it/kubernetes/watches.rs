@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 
 use crate::support::{
     kubernetes_api::{
-        ALWAYS, APPS, Asked, Fault, HUB, KubernetesApi, SLICES, Witness, application, bookmark,
-        decision, error_event,
+        ALWAYS, APPS, Fault, HUB, KubernetesApi, RequestKind, SLICES, StatesSeen, application,
+        bookmark, decision, error_event,
     },
     world::World,
 };
@@ -88,7 +88,7 @@ async fn the_change_in_an_event_that_nobody_can_read_is_in_force_all_the_same() 
             api.app("flip", "public", json!({}));
             api.app("goes", "public", json!({}));
             let world = api.world("").await;
-            api.script(Asked::Watch(APPS), 1, fault);
+            api.script(RequestKind::Watch(APPS), 1, fault);
             api.end_watches(APPS).await;
             // What is lost is told first; that the next events are fine must not hide it.
             api.app("flip", "group", json!({}));
@@ -116,30 +116,41 @@ async fn what_was_revoked_is_not_granted_again_by_an_event_of_the_past() {
     api.delete(APPS, HUB, "ghost");
     let world = api.world("").await;
     assert_eq!(decision(&world, "flip").await, "401 anonymous");
-    let witness = Witness::start(&world, |snapshot| {
-        let open = |name: &str| {
+    let states = StatesSeen::start(&world, |snapshot| {
+        let is_public = |name: &str| {
             snapshot
                 .find(name)
                 .is_some_and(|app| app.spec.access.kind() == "public")
         };
-        (open("flip"), snapshot.find("ghost").is_some())
+        let exists = |name: &str| snapshot.find(name).is_some();
+        (is_public("flip"), exists("ghost"), exists("last"))
     });
     for old in old {
-        let lists = api.count(Asked::List(APPS));
+        let lists = api.count(RequestKind::List(APPS));
+        let watches = api.count(RequestKind::Watch(APPS));
         let event = json!({ "type": "MODIFIED", "object": old });
-        api.script(Asked::Watch(APPS), 1, Fault::Says(format!("{event}\n")));
+        api.script(
+            RequestKind::Watch(APPS),
+            1,
+            Fault::Says(format!("{event}\n")),
+        );
         api.end_watches(APPS).await;
-        // After an old event newer ones may be missing, so the gateway lists again.
-        api.until_count(Asked::List(APPS), lists + 1).await;
-        api.until_count(Asked::Watch(APPS), 3).await;
+        // After an old event newer ones may be missing, so the gateway lists again: one watch gets
+        // the event, and another follows the list.
+        api.until_count(RequestKind::List(APPS), lists + 1).await;
+        api.until_count(RequestKind::Watch(APPS), watches + 2).await;
     }
     api.app("last", "public", json!({}));
     world
         .until(|snapshot| snapshot.find("last").is_some())
         .await;
     assert_eq!(access_of(&world, "flip"), "group");
-    let seen = witness.ends();
-    assert!(seen.iter().all(|(open, ghost)| !open && !ghost), "{seen:?}");
+    let seen = states.finish(|(_, _, has_last)| *has_last).await;
+    assert!(
+        seen.iter()
+            .all(|(flip_is_public, has_ghost, _)| !flip_is_public && !has_ghost),
+        "{seen:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,14 +158,15 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
     let api = KubernetesApi::start().await;
     api.app("one", "public", json!({}));
     let world = api.world("").await;
-    let lists = api.count(Asked::List(APPS));
+    let lists = api.count(RequestKind::List(APPS));
+    let watches = api.count(RequestKind::Watch(APPS));
     let again = json!({ "type": "ADDED", "object": api.get(APPS, "one") });
     let (later, version) = (api.version() + 5, (api.version() + 5).to_string());
     let mut stranger = application("stranger", "public", json!({}));
     stranger["metadata"]["resourceVersion"] = version.clone().into();
     let unknown = json!({ "type": "DELETED", "object": stranger });
     api.script(
-        Asked::Watch(APPS),
+        RequestKind::Watch(APPS),
         1,
         Fault::SaysAndEnds(format!(
             "{again}\n{again}\n\n{unknown}\n{}\n",
@@ -163,11 +175,11 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
     );
     api.end_watches(APPS).await;
     // The watch after it goes on from the bookmark.
-    api.until_count(Asked::Watch(APPS), 3).await;
+    api.until_count(RequestKind::Watch(APPS), watches + 2).await;
     let last = api
         .calls()
         .into_iter()
-        .rfind(|call| call.asked == Asked::Watch(APPS))
+        .rfind(|call| call.kind == RequestKind::Watch(APPS))
         .expect("a watch");
     assert!(
         last.target.contains(&format!("resourceVersion={version}")),
@@ -187,7 +199,7 @@ async fn what_comes_twice_or_is_nothing_to_us_needs_no_list() {
             .find("stranger")
             .is_none()
     );
-    assert_eq!(api.count(Asked::List(APPS)), lists);
+    assert_eq!(api.count(RequestKind::List(APPS)), lists);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,14 +209,14 @@ async fn a_watch_is_never_asked_to_last_longer_than_the_client_can_ask_for() {
     let watch = api
         .calls()
         .into_iter()
-        .find(|call| call.asked == Asked::Watch(APPS))
+        .find(|call| call.kind == RequestKind::Watch(APPS))
         .expect("a watch");
     assert!(
         watch.target.contains("timeoutSeconds=290"),
         "{}",
         watch.target
     );
-    assert_eq!(api.count(Asked::List(APPS)), 1);
+    assert_eq!(api.count(RequestKind::List(APPS)), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,72 +224,72 @@ async fn a_quiet_watch_lives_on_bookmarks_and_never_has_to_list() {
     let api = KubernetesApi::start().await;
     api.app("one", "public", json!({}));
     let world = api.world("watch = \"1s\"").await;
-    let lists = api.count(Asked::List(APPS));
+    let lists = api.count(RequestKind::List(APPS));
     // Things happen elsewhere, and are forgotten: only a bookmark says that nothing was missed.
     for round in 0..3 {
         api.put(APPS, "elsewhere", application("two", "public", json!({})));
-        let watches = api.count(Asked::Watch(APPS));
-        api.until_count(Asked::Watch(APPS), watches + 1).await;
+        let watches = api.count(RequestKind::Watch(APPS));
+        api.until_count(RequestKind::Watch(APPS), watches + 1).await;
         if round > 0 {
             api.compact();
         }
     }
     api.app("one", "group", json!({}));
     until_access(&world, "one", "group").await;
-    assert_eq!(api.count(Asked::List(APPS)), lists);
+    assert_eq!(api.count(RequestKind::List(APPS)), lists);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_goes_wrong_again_and_again_the_api_is_asked_a_few_times_a_second_at_most() {
     const ROUNDS: usize = 5;
-    let faults: [(&str, Asked, Fault); 9] = [
+    let faults: [(&str, RequestKind, Fault); 9] = [
         (
             "a watch that ends at once",
-            Asked::Watch(APPS),
+            RequestKind::Watch(APPS),
             Fault::SaysAndEnds(String::new()),
         ),
         (
             "a watch that says that nothing happened and ends",
-            Asked::Watch(SLICES),
+            RequestKind::Watch(SLICES),
             Fault::SaysAndEnds(format!("{}\n", bookmark(SLICES, 1_000_000))),
         ),
         (
             "a watch that is always too old",
-            Asked::Watch(APPS),
+            RequestKind::Watch(APPS),
             Fault::Status(410),
         ),
         (
             "a watch that is always too old in its stream",
-            Asked::Watch(APPS),
+            RequestKind::Watch(APPS),
             Fault::SaysAndEnds(format!("{}\n", error_event(410))),
         ),
         (
             "a watch that says nonsense",
-            Asked::Watch(APPS),
+            RequestKind::Watch(APPS),
             Fault::SaysAndEnds("nonsense\n".to_owned()),
         ),
         (
             "a watch that fails",
-            Asked::Watch(SLICES),
+            RequestKind::Watch(SLICES),
             Fault::Status(503),
         ),
-        ("a list that is cut", Asked::List(APPS), Fault::Reset),
+        ("a list that is cut", RequestKind::List(APPS), Fault::Reset),
         (
             "a list that is one too many",
-            Asked::List(APPS),
+            RequestKind::List(APPS),
             Fault::Status(429),
         ),
-        ("no discovery", Asked::Discovery, Fault::Status(500)),
+        ("no discovery", RequestKind::Discovery, Fault::Status(500)),
     ];
     let mut tests = JoinSet::new();
-    for (what, asked, fault) in faults {
+    for (what, kind, fault) in faults {
         tests.spawn(async move {
             let api = KubernetesApi::start().await;
-            api.script(asked, ALWAYS, fault);
+            api.script(kind, ALWAYS, fault);
             let _world = api.gateway("").await;
-            api.until_count(asked, 1).await;
+            api.until_count(kind, 1).await;
             let began = Instant::now();
-            api.until_count(asked, ROUNDS).await;
+            api.until_count(kind, ROUNDS).await;
             let took = began.elapsed();
             // Pauses of at least 0.2, 0.4, 0.8 and 1.6 seconds, or one of a second for every watch
             // that ends.

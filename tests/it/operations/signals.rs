@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -21,7 +21,7 @@ use crate::support::{
     backend::Backend,
     message::PATIENCE,
     process::{Running, program},
-    until::in_time,
+    until::{in_time, until, until_async},
     world::free_port,
 };
 
@@ -60,14 +60,13 @@ async fn ended(mut process: Running) -> std::process::ExitStatus {
 }
 
 async fn listens(port: u16) {
+    // Without a pause: the tests signal a process that has just begun to listen.
     let listening = async {
         while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, listening)
-        .await
-        .expect("it listens");
+    in_time("the process listens", listening).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,14 +137,10 @@ async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
                 })
             })
             .collect();
-        let busy = async {
-            while answered.load(Ordering::SeqCst) < 300 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, busy)
-            .await
-            .expect("it serves");
+        until("the process serves", || {
+            answered.load(Ordering::SeqCst) >= 300
+        })
+        .await;
         signal(&process.0, Signal::TERM);
         for client in clients {
             let came = tokio::time::timeout(PATIENCE, client)
@@ -174,18 +169,10 @@ async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answ
     // Accepted: a later connection was served.
     assert!(matches!(request_once(port).await, Came::Answered));
     signal(&process.0, Signal::TERM);
-    let closed = Arc::new(AtomicBool::new(false));
-    let refused = async {
-        while !closed.load(Ordering::SeqCst) {
-            closed.store(
-                matches!(request_once(port).await, Came::Refused),
-                Ordering::SeqCst,
-            );
-        }
-    };
-    tokio::time::timeout(PATIENCE, refused)
-        .await
-        .expect("it stops listening");
+    until_async("the process stops listening", async || {
+        matches!(request_once(port).await, Came::Refused)
+    })
+    .await;
     let request = format!("GET /apps/one/x HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
     early.write_all(request.as_bytes()).await.expect("open");
     let mut answer = String::new();

@@ -7,38 +7,42 @@ use std::time::Duration;
 use redis::cmd;
 
 use crate::{
-    replicas::shared::Pair,
-    sessions::store::{field, with_operators},
-    support::{browser::Browser, message::PATIENCE, world::World},
+    sessions::store::field,
+    support::{
+        browser::Browser,
+        replicas::Replicas,
+        until::{until, until_async},
+        world::{World, with_operators},
+    },
 };
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
 
 /// Everything that Redis knows of sessions, and how to put it back.
-async fn dump(pair: &Pair) -> Vec<(String, Vec<u8>)> {
+async fn dump(pair: &Replicas) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for prefix in ["ludgate:s:", "ludgate:a:", "ludgate:p:"] {
-        for key in pair.redis.keys(prefix).await {
-            let value: Vec<u8> = pair.redis.run(cmd("DUMP").arg(&key)).await;
+        for key in pair.redis().keys(prefix).await {
+            let value: Vec<u8> = pair.redis().run(cmd("DUMP").arg(&key)).await;
             all.push((key, value));
         }
     }
     all
 }
 
-async fn restore(pair: &Pair, all: &[(String, Vec<u8>)]) {
-    for key in pair.redis.keys("ludgate:x:").await {
-        pair.redis.run::<i64>(cmd("DEL").arg(key)).await;
+async fn restore(pair: &Replicas, all: &[(String, Vec<u8>)]) {
+    for key in pair.redis().keys("ludgate:x:").await {
+        pair.redis().run::<i64>(cmd("DEL").arg(key)).await;
     }
     for (key, value) in all {
         let ttl = 20 * 60 * 1000;
-        pair.redis
+        pair.redis()
             .run::<()>(cmd("RESTORE").arg(key).arg(ttl).arg(value).arg("REPLACE"))
             .await;
     }
 }
 
-async fn sign_out(pair: &Pair, alice: &mut Browser) {
+async fn sign_out(pair: &Replicas, alice: &mut Browser) {
     let form = alice.open("/oauth2/sign_out").await.text();
     let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
     let more = format!(
@@ -53,14 +57,13 @@ async fn sign_out(pair: &Pair, alice: &mut Browser) {
 }
 
 /// Alice's session, with a check at the provider that is due again.
-async fn signed_in_long_ago(pair: &Pair) -> Browser {
+async fn signed_in_long_ago(pair: &Replicas) -> Browser {
     let alice = pair.one.signed_in("alice").await;
-    pair.redis.quiet().await;
     pair.advance(RECHECK).await;
     alice
 }
 
-async fn late_replica(pair: &Pair) -> World {
+async fn late_replica(pair: &Replicas) -> World {
     let late = pair.one.replica(with_operators).await;
     late.until_counted("ludgate_session_store_up 1").await;
     // A new connection is not trusted for five seconds.
@@ -70,22 +73,18 @@ async fn late_replica(pair: &Pair) -> World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
-    pair.redis.quiet().await;
+    pair.redis().until_keys("ludgate:a:", 2).await;
     let dumped = dump(&pair).await;
     assert!(!dumped.is_empty());
     let cookies = alice.clone();
     sign_out(&pair, &mut alice).await;
-    let revoked = async {
-        while pair.one.provider.calls("revoke") < 1 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, revoked)
-        .await
-        .expect("the refresh token is revoked");
+    until("the refresh token is revoked", || {
+        pair.one.provider.calls("revoke") > 0
+    })
+    .await;
     pair.advance(RECHECK).await;
     restore(&pair, &dumped).await;
     let late = late_replica(&pair).await;
@@ -101,10 +100,9 @@ async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
-    pair.redis.quiet().await;
     pair.advance(RECHECK).await;
     // She is in no group any more, which no replica has heard of.
     pair.one
@@ -124,7 +122,7 @@ async fn a_record_with_an_old_proof_is_proved_again_before_it_counts_for_a_group
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_s_apps() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     // So soon after it connected, a replica asks the provider nothing: another may be doing so.
     let late = pair.one.replica(with_operators).await;
@@ -140,7 +138,7 @@ async fn what_cannot_be_proved_now_is_503_for_a_group_and_goes_on_for_everybody_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     // No answer identifies the person.
     pair.one
@@ -156,7 +154,7 @@ async fn who_cannot_be_proved_by_asking_may_sign_in_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn apps_are_not_told_groups_that_were_not_proved() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = signed_in_long_ago(&pair).await;
     let late = late_replica(&pair).await;
     alice.turn_to(late.running.address);
@@ -169,17 +167,10 @@ async fn apps_are_not_told_groups_that_were_not_proved() {
         ),
         (Some("alice"), None)
     );
-    let told = async {
-        while late
-            .backend("usr")
-            .last()
-            .header("x-forwarded-groups")
-            .is_none()
-        {
-            assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
-        }
-    };
-    tokio::time::timeout(PATIENCE, told)
-        .await
-        .expect("proved in the background");
+    until_async("the groups are confirmed in the background", async || {
+        assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
+        let request = late.backend("usr").last();
+        request.header("x-forwarded-groups").is_some()
+    })
+    .await;
 }

@@ -4,73 +4,34 @@
 
 use std::time::{Duration, Instant};
 
-use ludgate::settings::Settings;
 use redis::cmd;
 use serde_json::json;
 
 use crate::{
     sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
-    sessions::store::{admin, field, with_operators},
+    sessions::store::{admin, field},
     support::{
         browser::{Browser, From},
-        message::PATIENCE,
         raw::Raw,
-        redis::RedisServer,
+        replicas::{Replicas, SOON},
+        until::{holds_within, until},
         world::World,
     },
 };
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
-const SOON: Duration = Duration::from_secs(2);
 
-/// Two gateways, and the store they share.
-pub struct Pair {
-    pub one: World,
-    pub other: World,
-    pub redis: RedisServer,
-}
-
-impl Pair {
-    pub async fn start() -> Pair {
-        Pair::with(with_operators).await
-    }
-
-    pub async fn with(change: fn(&mut Settings)) -> Pair {
-        let redis = RedisServer::start().await;
-        let one = World::with(&redis.section(), change).await.ready().await;
-        let other = one.replica(change).await;
-        let pair = Pair { one, other, redis };
-        pair.connected(1).await;
-        pair
-    }
-
-    /// Waits until both have a connection, or neither.
-    pub async fn connected(&self, up: u8) {
-        for world in [&self.one, &self.other] {
-            world
-                .until_counted(&format!("ludgate_session_store_up {up}"))
-                .await;
-        }
-    }
-
-    pub async fn advance(&self, by: Duration) {
-        self.redis.quiet().await;
-        self.redis.age(by).await;
-        self.one.manual_clock.advance(by);
-    }
-
-    /// Signs a person in with one gateway and opens two streams with the other.
-    async fn streams(&self, person: &str) -> (Browser, Raw, Raw) {
-        let mut browser = self.one.signed_in(person).await;
-        browser.turn_to(self.other.running.address);
-        assert_eq!(browser.fetch("/apps/grp/x").await.status(), 200);
-        let (socket, events) = (
-            self.other.websocket(&browser, "grp").await,
-            self.other.events(&browser, "grp").await,
-        );
-        browser.turn_to(self.one.running.address);
-        (browser, socket, events)
-    }
+/// Signs a person in with one gateway and opens two streams with the other.
+async fn open_streams(pair: &Replicas, person: &str) -> (Browser, Raw, Raw) {
+    let mut browser = pair.one.signed_in(person).await;
+    browser.turn_to(pair.other().running.address);
+    assert_eq!(browser.fetch("/apps/grp/x").await.status(), 200);
+    let (socket, events) = (
+        pair.other().websocket(&browser, "grp").await,
+        pair.other().events(&browser, "grp").await,
+    );
+    browser.turn_to(pair.one.running.address);
+    (browser, socket, events)
 }
 
 /// The WebSocket is told why, the events end; both soon.
@@ -83,8 +44,8 @@ async fn end_soon(what: &str, mut socket: Raw, mut events: Raw) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sign_out_with_one_ends_what_is_open_with_the_other() {
-    let pair = Pair::start().await;
-    let (mut alice, socket, events) = pair.streams("alice").await;
+    let pair = Replicas::start().await;
+    let (mut alice, socket, events) = open_streams(&pair, "alice").await;
     let form = alice.open("/oauth2/sign_out").await.text();
     let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
     let more = format!(
@@ -107,8 +68,8 @@ async fn sign_out_with_one_ends_what_is_open_with_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
-    let pair = Pair::start().await;
-    let (alice, socket, events) = pair.streams("alice").await;
+    let pair = Replicas::start().await;
+    let (alice, socket, events) = open_streams(&pair, "alice").await;
     let sid = session_of(&pair.one, &alice);
     let token = pair.one.provider.sign(
         &header(&pair.one),
@@ -120,51 +81,52 @@ async fn back_channel_logout_with_one_ends_what_is_open_with_the_other() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_of_one_ends_what_is_open_with_the_other() {
-    let pair = Pair::start().await;
-    let (_alice, socket, events) = pair.streams("alice").await;
+    let pair = Replicas::start().await;
+    let (_alice, socket, events) = open_streams(&pair, "alice").await;
     assert_eq!(
         admin(&pair.one, "DELETE", "subject=alice").await["ended"],
         1
     );
     end_soon("revoked", socket, events).await;
-    let (_again, socket, events) = pair.streams("alice").await;
+    let (_again, socket, events) = open_streams(&pair, "alice").await;
     admin(&pair.one, "DELETE", "app=grp").await;
     end_soon("the app's sessions revoked", socket, events).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn access_that_is_narrowed_ends_what_is_open() {
-    let pair = Pair::start().await;
-    let (_alice, socket, events) = pair.streams("alice").await;
-    let narrowed = crate::access::streams::with_access(&pair.other, "grp", Some("group:other"));
-    pair.other.running.internals().publish(narrowed);
+    let pair = Replicas::start().await;
+    let (_alice, socket, events) = open_streams(&pair, "alice").await;
+    let narrowed = crate::access::streams::with_access(pair.other(), "grp", Some("group:other"));
+    pair.other().running.internals().publish(narrowed);
     end_soon("narrowed", socket, events).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_that_was_taken_away_bites_with_both_and_is_asked_about_once() {
-    let pair = Pair::start().await;
-    let (mut alice, socket, events) = pair.streams("alice").await;
+    let pair = Replicas::start().await;
+    let (mut alice, socket, events) = open_streams(&pair, "alice").await;
     pair.one
         .provider
         .set_claim("alice", "groups", json!(["friends"]));
     pair.advance(RECHECK).await;
     end_soon("lost the group", socket, events).await;
-    for world in [&pair.one, &pair.other] {
+    for world in pair.both() {
         alice.turn_to(world.running.address);
-        let until = Instant::now() + SOON;
-        while alice.fetch("/apps/grp/x").await.status() != 403 {
-            assert!(Instant::now() < until, "with both");
-        }
+        let is_refused = holds_within(SOON, async || {
+            alice.fetch("/apps/grp/x").await.status() == 403
+        })
+        .await;
+        assert!(is_refused, "with both");
     }
     assert_eq!(pair.one.provider.calls("refresh"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_requests_to_both_cost_one_call_each_time() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
-    alice.turn_to(pair.other.running.address);
+    alice.turn_to(pair.other().running.address);
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
     let request = format!(
         "GET /apps/usr/x HTTP/1.1\r\nHost: {}\r\n{}{}Connection: close\r\n\r\n",
@@ -179,7 +141,7 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
                 let world = if count % 2 == 0 {
                     &pair.one
                 } else {
-                    &pair.other
+                    pair.other()
                 };
                 let (address, request) = (world.running.address, request.clone());
                 tokio::spawn(async move { Raw::exchange(address, request).await.status() })
@@ -189,18 +151,11 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
             assert_eq!(one.await.expect("no panic"), 200, "round {round}");
         }
         // Both know the answer before the next round.
-        let known = async {
-            loop {
-                let proved = [&pair.one, &pair.other].map(|world| proved(world, &alice));
-                if proved.into_iter().all(|age| age < Duration::from_secs(60)) {
-                    return;
-                }
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("both know");
+        until("both replicas have the answer", || {
+            let ages = pair.both().map(|world| since_confirmed(world, &alice));
+            ages.into_iter().all(|age| age < Duration::from_secs(60))
+        })
+        .await;
         assert_eq!(
             pair.one.provider.calls("refresh"),
             round,
@@ -215,7 +170,7 @@ async fn two_hundred_requests_to_both_cost_one_call_each_time() {
 }
 
 /// The time since a sign-in was last confirmed, as a gateway knows it.
-fn proved(world: &World, browser: &Browser) -> Duration {
+fn since_confirmed(world: &World, browser: &Browser) -> Duration {
     let gateway = world.running.internals();
     let (cookie, now) = (browser.value("ludgate").expect("a sign-in"), gateway.now());
     let sign_in = gateway.sign_in(&cookie).expect("signed in");
@@ -224,27 +179,10 @@ fn proved(world: &World, browser: &Browser) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
-    let commands = async || {
-        let stats: String = pair.redis.run(cmd("INFO").arg("commandstats")).await;
-        let calls = |name: &str| {
-            let line = stats
-                .lines()
-                .find(|line| line.starts_with(&format!("cmdstat_{name}:")));
-            let calls = line.and_then(|line| {
-                line.split("calls=")
-                    .nth(1)?
-                    .split(',')
-                    .next()?
-                    .parse::<u64>()
-                    .ok()
-            });
-            calls.unwrap_or(0)
-        };
-        calls("evalsha") + calls("eval")
-    };
+    let commands = async || pair.redis().calls("evalsha").await + pair.redis().calls("eval").await;
     let before = commands().await;
     for _ in 0..100 {
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
@@ -262,37 +200,38 @@ async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn records_are_sealed_and_their_keys_tell_nobody() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let alice = pair.one.signed_in("alice").await;
     let sid = session_of(&pair.one, &alice);
     let mut all = String::new();
-    for key in pair.redis.keys("").await {
+    for key in pair.redis().keys("").await {
         assert!(key.starts_with("ludgate:"), "{key}");
-        let kind: String = pair.redis.run(cmd("TYPE").arg(&key)).await;
+        let kind: String = pair.redis().run(cmd("TYPE").arg(&key)).await;
         all += &format!("{key}\n");
         match kind.as_str() {
             "hash" => {
-                let fields: Vec<(String, String)> = pair.redis.run(cmd("HGETALL").arg(&key)).await;
+                let fields: Vec<(String, String)> =
+                    pair.redis().run(cmd("HGETALL").arg(&key)).await;
                 all += &format!("{fields:?}\n");
             }
-            "string" => all += &pair.redis.run::<String>(cmd("GET").arg(&key)).await,
+            "string" => all += &pair.redis().run::<String>(cmd("GET").arg(&key)).await,
             "list" => {
                 all += &pair
-                    .redis
+                    .redis()
                     .run::<Vec<String>>(cmd("LRANGE").arg(&key).arg(0).arg(-1))
                     .await
                     .join("\n")
             }
             "set" => {
                 all += &pair
-                    .redis
+                    .redis()
                     .run::<Vec<String>>(cmd("SMEMBERS").arg(&key))
                     .await
                     .join("\n")
             }
             other => panic!("{key} is a {other}"),
         }
-        let left: i64 = pair.redis.run(cmd("PTTL").arg(&key)).await;
+        let left: i64 = pair.redis().run(cmd("PTTL").arg(&key)).await;
         assert!(left > 0 || key == "ludgate:epoch", "{key} ends by itself");
     }
     let cookies: Vec<&str> = alice.jar.values().map(String::as_str).collect();
@@ -303,37 +242,40 @@ async fn records_are_sealed_and_their_keys_tell_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_is_behind_ends_what_began_by_one_that_is_ahead() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let (mut alice, socket, events) = {
         pair.one.manual_clock.jump_wall(20);
-        let streams = pair.streams("alice").await;
+        let streams = open_streams(&pair, "alice").await;
         pair.one.manual_clock.jump_wall(-20);
         streams
     };
     assert_eq!(
-        admin(&pair.other, "DELETE", "subject=alice").await["ended"],
+        admin(pair.other(), "DELETE", "subject=alice").await["ended"],
         1
     );
     end_soon("ended", socket, events).await;
-    for world in [&pair.one, &pair.other] {
+    for world in pair.both() {
         alice.turn_to(world.running.address);
-        let until = Instant::now() + SOON;
-        while alice.fetch("/apps/grp/x").await.status() != 401 {
-            assert!(Instant::now() < until, "and does not come back");
-        }
+        let has_ended = holds_within(SOON, async || {
+            alice.fetch("/apps/grp/x").await.status() == 401
+        })
+        .await;
+        assert!(has_ended, "and does not come back");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
-    let Pair { one, other, redis } = Pair::start().await;
+    let (one, other, redis) = Replicas::start().await.into_parts();
     let mut alice = one.signed_in("alice").await;
     let address = other.running.address;
     redis.age(RECHECK).await;
     one.manual_clock.advance(RECHECK);
     assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
-    let asked = async { while one.provider.calls("refresh") < 1 {} };
-    tokio::time::timeout(PATIENCE, asked).await.expect("asked");
+    until("the provider is called", || {
+        one.provider.calls("refresh") > 0
+    })
+    .await;
     let (provider, manual_clock) = (one.provider.clone(), one.manual_clock.clone());
     assert!(one.running.stop().await, "stopped");
     // The next turn is the other's, by the token that came of it.
@@ -342,14 +284,14 @@ async fn a_process_that_stops_keeps_the_token_that_it_is_about_to_get() {
         redis.age(RECHECK).await;
         manual_clock.advance(RECHECK);
         assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
-        let asked = async { while provider.calls("refresh") < 1 + round {} };
-        tokio::time::timeout(PATIENCE, asked)
-            .await
-            .expect("asked again");
-        let known = async { while proved(&other, &alice) > Duration::from_secs(60) {} };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("and answered");
+        until("the provider is called again", || {
+            provider.calls("refresh") > round
+        })
+        .await;
+        until("the answer is in use", || {
+            since_confirmed(&other, &alice) <= Duration::from_secs(60)
+        })
+        .await;
     }
     assert_eq!(
         alice.fetch("/apps/usr/x").await.status(),

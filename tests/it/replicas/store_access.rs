@@ -1,25 +1,29 @@
 //! How Redis is reached: with TLS, as a user of its own, and beside records of other programs.
 
-use super::store_away::{MINUTE, fetch, over_everywhere, people};
+use super::store_away::{MINUTE, people};
 use crate::{
-    replicas::shared::Pair,
     sessions::store::admin,
-    support::{message::PATIENCE, redis::RedisServer},
+    support::{
+        message::PATIENCE,
+        redis::RedisServer,
+        replicas::{Replicas, USER_PAGE},
+        until::{until, until_async},
+    },
 };
 use redis::cmd;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_ours_counts_as_absent_and_is_counted() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let sealed = async |key: &str| {
-        pair.redis
+        pair.redis()
             .run::<String>(cmd("HGET").arg(key).arg("r"))
             .await
     };
     let key_of = async |person: &str| {
-        let before = pair.redis.keys("ludgate:s:").await;
+        let before = pair.redis().keys("ludgate:s:").await;
         let browser = pair.one.signed_in(person).await;
-        let after = pair.redis.keys("ludgate:s:").await;
+        let after = pair.redis().keys("ludgate:s:").await;
         let key = after
             .into_iter()
             .find(|key| !before.contains(key))
@@ -35,7 +39,7 @@ async fn what_is_not_ours_counts_as_absent_and_is_counted() {
         ("nothing", String::new()),
     ] {
         let version = 1000;
-        pair.redis
+        pair.redis()
             .run::<i64>(
                 cmd("HSET")
                     .arg(&of_bob)
@@ -45,22 +49,24 @@ async fn what_is_not_ours_counts_as_absent_and_is_counted() {
                     .arg(forged),
             )
             .await;
-        bob.turn_to(pair.other.running.address);
+        bob.turn_to(pair.other().running.address);
         assert_eq!(bob.fetch("/apps/usr/x").await.status(), 401, "{what}");
     }
-    pair.redis.run::<i64>(cmd("DEL").arg(&of_alice)).await;
-    pair.redis
+    pair.redis().run::<i64>(cmd("DEL").arg(&of_alice)).await;
+    pair.redis()
         .run::<()>(cmd("SET").arg(&of_alice).arg("a text"))
         .await;
-    alice.turn_to(pair.other.running.address);
+    alice.turn_to(pair.other().running.address);
     assert_eq!(
         alice.fetch("/apps/usr/x").await.status(),
         401,
         "another type"
     );
-    pair.other
-        .until_counted("ludgate_session_store_commands_total{result=\"foreign\"}")
-        .await;
+    let foreign = "ludgate_session_store_commands_total{result=\"foreign\"}";
+    until_async("the foreign record is counted", async || {
+        pair.other().metric(foreign).await > Some(0.0)
+    })
+    .await;
     // Where they are in memory they go on.
     for browser in [&mut alice, &mut bob] {
         browser.turn_to(pair.one.running.address);
@@ -75,7 +81,7 @@ async fn what_is_not_ours_counts_as_absent_and_is_counted() {
         "\u{0}",
         "quit now",
     ] {
-        pair.redis
+        pair.redis()
             .run::<i64>(cmd("PUBLISH").arg("ludgate:events").arg(nonsense))
             .await;
     }
@@ -127,31 +133,26 @@ async fn with_tls_and_a_user_of_its_own() {
         redis.section_at(&store),
         path("tls.crt")
     );
-    let one = crate::support::world::World::with(&section, crate::sessions::store::with_operators)
-        .await
-        .ready()
-        .await;
-    let other = one.replica(crate::sessions::store::with_operators).await;
-    let pair = Pair { one, other, redis };
-    pair.connected(1).await;
+    let pair = Replicas::sharing(redis, &section).await;
     let [mut alice, mut bob, _] = people(&pair).await;
-    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
+    assert_eq!(pair.fetch(&mut alice, USER_PAGE).await, [200, 200]);
     pair.advance(5 * MINUTE).await;
-    assert_eq!(fetch(&pair, &mut alice).await, [200, 200]);
-    let refreshed = async { while pair.one.provider.calls("refresh") < 1 {} };
-    tokio::time::timeout(PATIENCE, refreshed)
-        .await
-        .expect("its turn was taken");
+    assert_eq!(pair.fetch(&mut alice, USER_PAGE).await, [200, 200]);
+    until("the person is checked again", || {
+        pair.one.provider.calls("refresh") > 0
+    })
+    .await;
     assert_eq!(admin(&pair.one, "DELETE", "subject=bob").await["ended"], 1);
-    over_everywhere(&pair, &mut bob).await;
-    admin(&pair.other, "DELETE", "app=usr").await;
-    for world in [&pair.one, &pair.other] {
+    pair.until_fetched("the session ends on both", &mut bob, [401, 401], PATIENCE)
+        .await;
+    admin(pair.other(), "DELETE", "app=usr").await;
+    for world in pair.both() {
         let metrics = world.admin("/metrics", "").await.text();
         assert!(
             !metrics.contains("session_store_commands_total{result=\"error\"}"),
             "{metrics}"
         );
     }
-    let denied: Vec<redis::Value> = pair.redis.run(cmd("ACL").arg("LOG")).await;
+    let denied: Vec<redis::Value> = pair.redis().run(cmd("ACL").arg("LOG")).await;
     assert!(denied.is_empty(), "nothing was refused: {denied:?}");
 }

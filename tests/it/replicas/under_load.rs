@@ -6,13 +6,13 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, task::JoinHandle};
 
 use crate::support::{
     backend::Backend,
@@ -20,6 +20,7 @@ use crate::support::{
     message::{PATIENCE, Reader},
     process::{self, Running},
     redis::RedisServer,
+    until::until_async,
     world::{SECRET, client, free_port},
 };
 
@@ -48,8 +49,49 @@ impl Replica {
 /// How often each status came.
 type Got = BTreeMap<u16, u32>;
 
-/// Asks both in turn until told to stop. A gateway that is gone is passed over, as by a balancer.
-async fn load(browser: Browser, ports: [u16; 2], stop: Arc<AtomicBool>) -> Got {
+/// A browser that sends requests until it is stopped.
+struct Load {
+    person: &'static str,
+    answers: Arc<AtomicU32>,
+    task: JoinHandle<Got>,
+}
+
+impl Load {
+    fn start(
+        person: &'static str,
+        browser: Browser,
+        ports: [u16; 2],
+        stop: &Arc<AtomicBool>,
+    ) -> Load {
+        let answers = Arc::new(AtomicU32::new(0));
+        let task = tokio::spawn(load(browser, ports, stop.clone(), answers.clone()));
+        Load {
+            person,
+            answers,
+            task,
+        }
+    }
+}
+
+/// Waits until each browser got two hundred more answers.
+async fn until_answered(loads: &[Load]) {
+    let answers = |load: &Load| load.answers.load(Ordering::Relaxed);
+    let before: Vec<u32> = loads.iter().map(answers).collect();
+    until_async("each browser gets answers", async || {
+        let mut pairs = loads.iter().zip(&before);
+        pairs.all(|(load, before)| answers(load) >= before + 200)
+    })
+    .await;
+}
+
+/// Sends requests to both in turn until it is stopped. A gateway that is gone is passed over, as by
+/// a balancer.
+async fn load(
+    browser: Browser,
+    ports: [u16; 2],
+    stop: Arc<AtomicBool>,
+    answers: Arc<AtomicU32>,
+) -> Got {
     let request = format!(
         "GET /apps/grp/x HTTP/1.1\r\nHost: {}\r\n{}{}Connection: close\r\n\r\n",
         browser.host,
@@ -63,6 +105,7 @@ async fn load(browser: Browser, ports: [u16; 2], stop: Arc<AtomicBool>) -> Got {
         }
         if let Some(status) = fetch_status(port, &request).await {
             *got.entry(status).or_default() += 1;
+            answers.fetch_add(1, Ordering::Relaxed);
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -105,17 +148,11 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     let mut people = Vec::new();
     for count in 0..8 {
         let mut browser = Browser::new(([127, 0, 0, 1], ports[count % 2]).into(), &host);
-        let known = async {
-            while browser
-                .open("/oauth2/start?rd=%2Fapps%2Fgrp%2F")
-                .await
-                .status()
-                == 503
-            {}
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("the provider is discovered");
+        until_async("the provider is discovered", async || {
+            let page = browser.open("/oauth2/start?rd=%2Fapps%2Fgrp%2F").await;
+            page.status() != 503
+        })
+        .await;
         let person = if count < 6 { "alice" } else { "bob" };
         browser.sign_in("/apps/grp/", person).await;
         people.push((person, browser));
@@ -129,21 +166,20 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     let stop = Arc::new(AtomicBool::new(false));
     let loads: Vec<_> = people
         .into_iter()
-        .map(|(person, browser)| (person, tokio::spawn(load(browser, ports, stop.clone()))))
+        .map(|(person, browser)| Load::start(person, browser, ports, &stop))
         .collect();
-    let some_time = || tokio::time::sleep(Duration::from_millis(700));
-    some_time().await;
+    until_answered(&loads).await;
     drop(other);
-    some_time().await;
+    until_answered(&loads).await;
     redis.kill().await;
-    some_time().await;
+    until_answered(&loads).await;
     redis.again().await;
-    some_time().await;
+    until_answered(&loads).await;
     let _other = replicas[1].run().await;
-    some_time().await;
+    until_answered(&loads).await;
     stop.store(true, Ordering::Relaxed);
-    for (person, load) in loads {
-        let got = load.await.expect("no panic");
+    for Load { person, task, .. } in loads {
+        let got = task.await.expect("no panic");
         eprintln!("{person}: {got:?}");
         let allowed: &[u16] = match person {
             "alice" => &[200, 503],

@@ -9,13 +9,15 @@ use serde_json::json;
 
 use crate::support::{
     browser::{Browser, From},
-    message::{Message, PATIENCE},
+    message::Message,
     raw::Raw,
+    until::{until, until_async},
     world::{World, client, free_port},
 };
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
 const WINDOW: Duration = Duration::from_secs(30 * 60);
+const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// One request of alice's own page.
 fn fetch(world: &World, alice: &Browser, app: &str) -> String {
@@ -41,13 +43,6 @@ async fn at_once(world: &World, request: &str, many: usize) -> Vec<Message> {
     answers
 }
 
-async fn until(what: &str, mut reached: impl AsyncFnMut() -> bool) {
-    let waited = async { while !reached().await {} };
-    tokio::time::timeout(PATIENCE, waited)
-        .await
-        .unwrap_or_else(|_| panic!("{what}"));
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits() {
     let world = World::new().await.ready().await;
@@ -59,18 +54,13 @@ async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits
             answers.iter().all(|answer| answer.status() == 200),
             "round {round}"
         );
-        until("one refresh", async || {
-            world.provider.calls("refresh") == round
-        })
-        .await;
-        // The answer is in force before the next round: its token would otherwise be used twice.
-        until("in force", async || {
-            let metrics = world.admin("/metrics", "").await.text();
-            metrics.contains(&format!(
+        until("one refresh", || world.provider.calls("refresh") == round).await;
+        // The answer is in use before the next round: its token would otherwise be used twice.
+        world
+            .until_counted(&format!(
                 "ludgate_oidc_requests_total{{endpoint=\"refresh\",result=\"ok\"}} {round}"
             ))
-        })
-        .await;
+            .await;
         assert_eq!(world.provider.calls("refresh"), round, "exactly one");
     }
     world.manual_clock.advance(RECHECK / 2);
@@ -123,7 +113,7 @@ async fn a_group_that_was_taken_away_bites_at_recheck_on_requests_and_on_streams
         .provider
         .set_claim("alice", "groups", json!(["friends", "/phusers"]));
     world.manual_clock.advance(RECHECK);
-    until("opened again", async || {
+    until_async("the app opens again", async || {
         alice.fetch("/apps/grp/x").await.status() == 200
     })
     .await;
@@ -151,7 +141,7 @@ async fn an_answer_about_somebody_else_ends_it_too() {
         .provider
         .set_mischief(Some(Box::new(|_, claims| claims["sub"] = "mallory".into())));
     world.manual_clock.advance(RECHECK);
-    until("ended", async || {
+    until_async("the session ends", async || {
         alice.fetch("/apps/usr/x").await.status() == 401
     })
     .await;
@@ -183,6 +173,7 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         .await
         .ready()
         .await;
+    let signed_in_at = world.running.internals().now();
     let mut alice = world.signed_in("alice").await;
     let mut socket = world.websocket(&alice, "grp").await;
     runtime.shutdown_background();
@@ -195,26 +186,43 @@ async fn a_provider_that_is_away_changes_nothing_and_is_asked_again_soon() {
         );
         assert!(socket.carries().await);
     }
-    let failed = async || {
-        let metrics = world.admin("/metrics", "").await.text();
-        let line = metrics.lines().find(|line| {
-            line.starts_with("ludgate_oidc_requests_total{endpoint=\"refresh\",result=\"error\"}")
-        });
-        line.and_then(|line| line.rsplit(' ').next()?.parse::<u32>().ok())
-            .unwrap_or(0)
-    };
-    until("it was tried", async || failed().await > 0).await;
-    // It comes back, and has forgotten everybody: which it says within half a minute.
+    let failures = "ludgate_oidc_requests_total{endpoint=\"refresh\",result=\"error\"}";
+    until_async("a check fails", async || {
+        world.metric(failures).await > Some(0.0)
+    })
+    .await;
+    // The provider comes back without its grants.
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", provider_port))
         .await
         .expect("the port");
-    let _again = DemoProvider::start_on(listener, client(&host), clock).expect("a provider");
-    until("asked again", async || {
-        world.manual_clock.advance(Duration::from_secs(10));
+    let restarted = DemoProvider::start_on(listener, client(&host), clock).expect("a provider");
+    // A failed check is repeated after 30 seconds. Under load the last failure may be noted after
+    // the first steps; a minute is enough for that too.
+    let mut steps = 0;
+    until_async("the provider is called again", async || {
+        if steps < 6 {
+            steps += 1;
+            world.manual_clock.advance(Duration::from_secs(10));
+        }
+        alice.fetch("/apps/grp/x").await;
+        restarted.calls("refresh") > 0
+    })
+    .await;
+    until_async("the session ends", async || {
         alice.fetch("/apps/grp/x").await.status() == 401
     })
     .await;
+    let refused = alice.fetch("/apps/grp/x").await;
+    assert_eq!(
+        (refused.status(), refused.json()["reason"].as_str()),
+        (401, Some("anonymous"))
+    );
     assert_eq!(socket.farewell().await, Some(1008));
+    world.log.line_with("\"outcome\":\"session_ended\"").await;
+    // The same answers would come at the end of the lifetime, but the check was earlier.
+    assert_eq!(restarted.calls("refresh"), 1);
+    let age = Duration::from_millis(world.running.internals().now().0 - signed_in_at.0);
+    assert!(age < LIFETIME / 2, "{age:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,7 @@
 //! What the session store keeps, and for how long: the same in memory and in Redis, where every
 //! second request goes to another gateway (docs/behaviour.md#sessions).
 
-use std::time::{Duration, Instant};
-
-use ludgate::{model::secret::Secret, settings::Settings};
+use std::time::Duration;
 
 use crate::{
     sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
@@ -11,123 +9,53 @@ use crate::{
         browser::{Browser, From},
         raw::Raw,
         redis::RedisServer,
-        world::{ADMIN_TOKEN, World},
+        replicas::{Replicas, SOON},
+        world::{ADMIN_TOKEN, World, with_operators},
     },
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Two gateways that share a store; in memory both are the same one.
-struct House {
-    first: World,
-    second: Option<World>,
-    redis: Option<RedisServer>,
-}
-
-impl House {
-    /// One of each kind.
-    async fn each() -> Vec<House> {
-        let first = World::with("", with_operators).await.ready().await;
-        let alone = House {
-            first,
-            second: None,
-            redis: None,
-        };
-        let redis = RedisServer::start().await;
-        let first = World::with(&redis.section(), with_operators)
-            .await
-            .ready()
-            .await;
-        let second = first.replica(with_operators).await;
-        for world in [&first, &second] {
-            world.until_counted("ludgate_session_store_up 1").await;
-        }
-        let pair = House {
-            first,
-            second: Some(second),
-            redis: Some(redis),
-        };
-        vec![alone, pair]
-    }
-
-    fn second(&self) -> &World {
-        self.second.as_ref().unwrap_or(&self.first)
-    }
-
-    async fn advance(&self, by: Duration) {
-        // What is told just now is told by the time before.
-        if let Some(redis) = &self.redis {
-            redis.quiet().await;
-            redis.age(by).await;
-        }
-        self.first.manual_clock.advance(by);
-    }
-
-    /// Waits until a fetch gets this here and there: what ends with one ends with the other within
-    /// two seconds.
-    async fn until(&self, browser: &mut Browser, expected: [u16; 2]) {
-        let until = Instant::now() + Duration::from_secs(2);
-        let mut got = self.fetch(browser, "/apps/usr/x").await;
-        while got != expected && Instant::now() < until {
-            got = self.fetch(browser, "/apps/usr/x").await;
-        }
-        assert_eq!(got, expected);
-    }
-
-    /// What a fetch gets here, and then there.
-    async fn fetch(&self, browser: &mut Browser, target: &str) -> [u16; 2] {
-        let mut answers = [0; 2];
-        for (answer, world) in answers.iter_mut().zip([&self.first, self.second()]) {
-            browser.turn_to(world.running.address);
-            *answer = browser.fetch(target).await.status();
-        }
-        answers
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn who_signs_in_with_one_is_signed_in_with_the_other() {
-    for house in House::each().await {
-        let mut alice = house.first.signed_in("alice").await;
-        assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
+    for pair in Replicas::each_kind().await {
+        let mut alice = pair.one.signed_in("alice").await;
+        assert_eq!(pair.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
         assert_eq!(
-            house.fetch(&mut alice, "/apps/grp/x").await,
+            pair.fetch(&mut alice, "/apps/grp/x").await,
             [200, 200],
             "another app of theirs"
         );
         assert_eq!(
-            house.fetch(&mut alice, "/apps/oth/x").await,
+            pair.fetch(&mut alice, "/apps/oth/x").await,
             [403, 403],
             "and no other"
         );
-        assert_eq!(
-            house.fetch(&mut alice, "/oauth2/userinfo").await,
-            [200, 200]
-        );
-        let calls = house.first.provider.calls("token");
+        assert_eq!(pair.fetch(&mut alice, "/oauth2/userinfo").await, [200, 200]);
+        let calls = pair.one.provider.calls("token");
         assert_eq!(calls, 1, "one sign-in");
-        house.first.check_oracles().await;
+        pair.one.check_oracles().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn use_with_either_keeps_a_session_and_without_use_it_ends_at_its_window() {
-    for house in House::each().await {
-        let mut alice = house.first.signed_in("alice").await;
+    for pair in Replicas::each_kind().await {
+        let mut alice = pair.one.signed_in("alice").await;
         // Only the other sees use; this one believes it long idle.
         for _ in 0..4 {
-            house.advance(29 * MINUTE).await;
-            alice.turn_to(house.second().running.address);
+            pair.advance(29 * MINUTE).await;
+            alice.turn_to(pair.other().running.address);
             assert_eq!(alice.fetch("/apps/usr/x").await.status(), 200);
         }
-        alice.turn_to(house.first.running.address);
+        alice.turn_to(pair.one.running.address);
         assert_eq!(
             alice.fetch("/apps/usr/x").await.status(),
             200,
             "asked again before it is called over"
         );
-        house.advance(30 * MINUTE).await;
-        assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [401, 401]);
+        pair.advance(30 * MINUTE).await;
+        assert_eq!(pair.fetch(&mut alice, "/apps/usr/x").await, [401, 401]);
         let page = alice.open("/apps/usr/x").await;
         assert_eq!(page.status(), 302, "to sign in");
     }
@@ -135,15 +63,15 @@ async fn use_with_either_keeps_a_session_and_without_use_it_ends_at_its_window()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_constant_use_it_ends_at_its_lifetime_with_both() {
-    for house in House::each().await {
-        let mut alice = house.first.signed_in("alice").await;
+    for pair in Replicas::each_kind().await {
+        let mut alice = pair.one.signed_in("alice").await;
         for _ in 0..35 {
-            house.advance(20 * MINUTE).await;
-            assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
+            pair.advance(20 * MINUTE).await;
+            assert_eq!(pair.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
         }
-        house.advance(20 * MINUTE).await;
+        pair.advance(20 * MINUTE).await;
         assert_eq!(
-            house.fetch(&mut alice, "/apps/usr/x").await,
+            pair.fetch(&mut alice, "/apps/usr/x").await,
             [401, 401],
             "12 h are over"
         );
@@ -152,20 +80,20 @@ async fn in_constant_use_it_ends_at_its_lifetime_with_both() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_ends_with_one_has_ended_with_the_other_and_only_that() {
-    for house in House::each().await {
-        let mut laptop = house.first.signed_in("alice").await;
-        let mut phone = house.second().signed_in("alice").await;
+    for pair in Replicas::each_kind().await {
+        let mut laptop = pair.one.signed_in("alice").await;
+        let mut phone = pair.other().signed_in("alice").await;
         for browser in [&mut laptop, &mut phone] {
-            assert_eq!(house.fetch(browser, "/apps/usr/x").await, [200, 200]);
+            assert_eq!(pair.fetch(browser, "/apps/usr/x").await, [200, 200]);
         }
         let form = laptop.open("/oauth2/sign_out").await.text();
-        let (token, address) = (field(&form, "token"), house.second().running.address);
+        let (token, address) = (field(&form, "token"), pair.other().running.address);
         laptop.turn_to(address);
         let kept = laptop.clone();
         let body = format!("token={token}&rd=%2Fapps%2F");
         let more = format!(
             "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-            house.first.host
+            pair.one.host
         );
         let out = laptop
             .send(
@@ -178,9 +106,10 @@ async fn what_ends_with_one_has_ended_with_the_other_and_only_that() {
             .await;
         assert!(matches!(out.status(), 200 | 303), "{}", out.text());
         let mut kept = kept;
-        house.until(&mut kept, [401, 401]).await;
+        pair.until_fetched("the session has ended", &mut kept, [401, 401], SOON)
+            .await;
         assert_eq!(
-            house.fetch(&mut phone, "/apps/usr/x").await,
+            pair.fetch(&mut phone, "/apps/usr/x").await,
             [200, 200],
             "the other sign-in goes on"
         );
@@ -189,8 +118,8 @@ async fn what_ends_with_one_has_ended_with_the_other_and_only_that() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
-    for house in House::each().await {
-        let (one, other) = (&house.first, house.second());
+    for pair in Replicas::each_kind().await {
+        let (one, other) = (&pair.one, pair.other());
         let mut laptop = one.signed_in("alice").await;
         let mut phone = one.signed_in("alice").await;
         let mut bob = one.signed_in("bob").await;
@@ -199,8 +128,9 @@ async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
             .provider
             .sign(&header(one), &claims(one, None, Some(&sid), "by session"));
         assert_eq!(send_logout_token(other, &token).await.status(), 200);
-        house.until(&mut laptop, [401, 401]).await;
-        assert_eq!(house.fetch(&mut phone, "/apps/usr/x").await, [200, 200]);
+        pair.until_fetched("the session has ended", &mut laptop, [401, 401], SOON)
+            .await;
+        assert_eq!(pair.fetch(&mut phone, "/apps/usr/x").await, [200, 200]);
         assert_eq!(
             send_logout_token(one, &token).await.status(),
             400,
@@ -210,8 +140,9 @@ async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
             .provider
             .sign(&header(one), &claims(one, Some("alice"), None, "by person"));
         assert_eq!(send_logout_token(other, &token).await.status(), 200);
-        house.until(&mut phone, [401, 401]).await;
-        assert_eq!(house.fetch(&mut bob, "/apps/usr/x").await, [200, 200]);
+        pair.until_fetched("the session has ended", &mut phone, [401, 401], SOON)
+            .await;
+        assert_eq!(pair.fetch(&mut bob, "/apps/usr/x").await, [200, 200]);
         let listed = admin(other, "GET", "subject=bob").await;
         assert_eq!(
             listed["sessions"].as_array().map(Vec::len),
@@ -219,43 +150,45 @@ async fn the_provider_and_an_operator_end_what_the_other_has_begun() {
             "{listed}"
         );
         assert_eq!(admin(other, "DELETE", "subject=bob").await["ended"], 1);
-        house.until(&mut bob, [401, 401]).await;
+        pair.until_fetched("the session has ended", &mut bob, [401, 401], SOON)
+            .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_an_app_all_sessions_end_and_the_sign_ins_open_it_anew() {
-    for house in House::each().await {
-        let mut alice = house.first.signed_in("alice").await;
-        assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
+    for pair in Replicas::each_kind().await {
+        let mut alice = pair.one.signed_in("alice").await;
+        assert_eq!(pair.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
         let before = alice.jar.clone();
-        admin(house.second(), "DELETE", "app=usr").await;
+        admin(pair.other(), "DELETE", "app=usr").await;
         // A session that began in the same second is meant too; the next second's is not.
-        house.advance(Duration::from_secs(1)).await;
-        assert_eq!(house.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
+        pair.advance(Duration::from_secs(1)).await;
+        assert_eq!(pair.fetch(&mut alice, "/apps/usr/x").await, [200, 200]);
         assert_ne!(before, alice.jar, "with another session");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_person_has_fifty_sign_ins_and_the_oldest_makes_room() {
-    for house in House::each().await {
+    for pair in Replicas::each_kind().await {
         let mut browsers = Vec::new();
         for count in 0..51 {
             let world = if count % 2 == 0 {
-                &house.first
+                &pair.one
             } else {
-                house.second()
+                pair.other()
             };
             browsers.push(world.signed_in("alice").await);
             // One client may not begin so many at once.
-            house.advance(Duration::from_secs(1)).await;
+            pair.advance(Duration::from_secs(1)).await;
         }
         let [oldest, next, ..] = browsers.as_mut_slice() else {
             panic!("51")
         };
-        house.until(oldest, [401, 401]).await;
-        assert_eq!(house.fetch(next, "/apps/usr/x").await, [200, 200]);
+        pair.until_fetched("the session has ended", oldest, [401, 401], SOON)
+            .await;
+        assert_eq!(pair.fetch(next, "/apps/usr/x").await, [200, 200]);
     }
 }
 
@@ -280,8 +213,8 @@ async fn a_sign_in_that_is_told_by_many_tasks_at_once_counts_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_ticket_of_one_is_taken_by_the_other_and_once() {
-    for house in House::each().await {
-        let (one, other) = (&house.first, house.second());
+    for pair in Replicas::each_kind().await {
+        let (one, other) = (&pair.one, pair.other());
         let alice = one.signed_in("alice").await;
         let mut host = Browser::new(other.running.address, &host_of(one, "grp"));
         let to_site = host.open("/x?y").await;
@@ -308,7 +241,7 @@ async fn a_ticket_of_one_is_taken_by_the_other_and_once() {
             ),
             (303, true)
         );
-        assert_eq!(house.fetch(&mut host, "/x").await, [200, 200]);
+        assert_eq!(pair.fetch(&mut host, "/x").await, [200, 200]);
         for world in [one, other] {
             host.turn_to(world.running.address);
             assert_eq!(host.open(&path).await.status(), 400, "it is gone");
@@ -328,11 +261,6 @@ pub fn field(page: &str, name: &str) -> String {
         .and_then(|rest| rest.split('"').next())
         .unwrap_or_else(|| panic!("no {name} in {page}"))
         .to_owned()
-}
-
-/// Operators may list and end sessions.
-pub fn with_operators(settings: &mut Settings) {
-    settings.admin.token = Some(Secret::new(ADMIN_TOKEN));
 }
 
 /// What the operators' listener says of sessions.

@@ -87,21 +87,16 @@ async fn an_app_that_is_not_reached_gets_it_later() {
 async fn a_refusal_leaves_it_to_be_sent_later() {
     let (world, mut alice, sealed) = too_late().await;
     alice.sign_in("/apps/usr/", "alice").await;
-    let catalog = world.running.internals().apps();
-    let before = catalog
-        .load()
-        .followed_by(Vec::new(), Vec::new(), Default::default());
-    let apps: Vec<_> = catalog.load().apps().map(|app| app.spec.clone()).collect();
-    catalog.publish(before);
+    let internals = world.running.internals();
+    let before = internals.snapshot();
+    let apps: Vec<_> = before.apps().map(|app| app.spec.clone()).collect();
+    internals.publish(before.followed_by(Vec::new(), Vec::new(), Default::default()));
     assert_eq!(
         resume(&world, &mut alice, &sealed).await.status(),
         404,
         "the app is gone"
     );
-    catalog.publish(
-        catalog
-            .load()
-            .followed_by(apps, Vec::new(), Default::default()),
-    );
+    let empty = internals.snapshot();
+    internals.publish(empty.followed_by(apps, Vec::new(), Default::default()));
     assert_eq!(resume(&world, &mut alice, &sealed).await.text(), TYPED);
 }

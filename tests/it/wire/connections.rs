@@ -66,7 +66,7 @@ async fn a_client_has_its_limit_and_the_next_when_one_ends() {
         .until_counted("ludgate_connections_refused_total{reason=\"limit_per_client\"} 3")
         .await;
     world
-        .until_counted(&format!("ludgate_connections {LIMIT}\n"))
+        .until_counted(&format!("ludgate_connections {LIMIT}"))
         .await;
     let others = fill(&world, "127.0.0.4").await;
     held.remove(2);

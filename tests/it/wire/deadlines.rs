@@ -31,7 +31,7 @@ async fn world(change: impl FnOnce(&mut Settings)) -> World {
 impl World {
     async fn missed(&self, deadline: &str, times: u32) {
         self.until_counted(&format!(
-            "ludgate_deadlines_total{{deadline=\"{deadline}\"}} {times}\n"
+            "ludgate_deadlines_total{{deadline=\"{deadline}\"}} {times}"
         ))
         .await;
     }

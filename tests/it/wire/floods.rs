@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 
 use crate::{
     forwarding::upstreams::handshake,
-    replicas::shared::Pair,
     support::{
         backend::Backend,
         browser::From,
@@ -20,6 +19,8 @@ use crate::{
         message::{Message, PATIENCE},
         process::{Running, gateway},
         raw::Raw,
+        replicas::Replicas,
+        until::{until, until_async},
         world::{World, free_port},
     },
 };
@@ -256,14 +257,10 @@ async fn requests_that_wait_take_an_app_from_nobody_else() {
         raw.send(&request).await;
         waiting.push(raw);
     }
-    let reached = async {
-        while world.backend("pub").count() < 10 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, reached)
-        .await
-        .expect("its share");
+    until("the client's share of the app is in use", || {
+        world.backend("pub").count() >= 10
+    })
+    .await;
     for _ in 0..20 {
         assert_eq!(from_elsewhere(&world, "/apps/pub/x").await.status(), 200);
     }
@@ -311,26 +308,20 @@ async fn websockets_of_one_address_or_person_leave_room_for_the_others() {
     }
     assert_eq!(bob.fetch("/apps/usr/x").await.status(), 200);
     drop(open);
-    let again = async {
-        while world
-            .exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n")
-            .await
-            .status()
-            != 200
-        {}
-    };
-    tokio::time::timeout(PATIENCE, again)
-        .await
-        .expect("what is given back is there again");
+    until_async("what is given back is there again", async || {
+        let answer = world.exchange("GET /apps/pub/x HTTP/1.1\r\nHost: HOST\r\n\r\n");
+        answer.await.status() == 200
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
-    let pair = Pair::start().await;
+    let pair = Replicas::start().await;
     let mut alice = pair.one.signed_in("alice").await;
-    pair.redis.quiet().await;
+    pair.redis().until_keys("ludgate:a:", 1).await;
     let commands = async || {
-        let stats: String = pair.redis.run(cmd("INFO").arg("stats")).await;
+        let stats: String = pair.redis().run(cmd("INFO").arg("stats")).await;
         let count = stats
             .lines()
             .find_map(|line| line.strip_prefix("total_commands_processed:"));
@@ -352,7 +343,7 @@ async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
             pair.one.host,
             signs.join("; ")
         );
-        let mut raw = Raw::connect_from("127.0.0.78", pair.other.running.address).await;
+        let mut raw = Raw::connect_from("127.0.0.78", pair.other().running.address).await;
         raw.send(request).await;
         assert!(matches!(
             raw.answer().await.expect("an answer").status(),
@@ -362,7 +353,7 @@ async fn made_up_cookies_cost_the_session_store_little_and_others_nothing() {
     let spent = commands().await - before;
     assert!(spent < 3_000, "{spent} commands for 600 requests");
     // Another replica has to look for her session, and finds it.
-    alice.turn_to(pair.other.running.address);
+    alice.turn_to(pair.other().running.address);
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
 }
 

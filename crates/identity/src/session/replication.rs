@@ -27,6 +27,7 @@ use super::{
 };
 use crate::model::client::Client;
 use error::{SessionLoadError, StoreUnavailable};
+pub use loader::CookieLoad;
 use loader::SessionLoader;
 use provider_logout::ProviderLogout;
 use refresh::{RefreshCoordinator, RefreshLockAttempt};
@@ -86,7 +87,7 @@ impl Replication {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         client: Client,
-    ) -> Result<(), SessionLoadError> {
+    ) -> Result<CookieLoad, SessionLoadError> {
         match &self.shared {
             Some(shared) => {
                 let loader = &shared.loader;
@@ -94,7 +95,7 @@ impl Replication {
                     .load_cookies(app_cookies, sign_in_cookies, client)
                     .await
             }
-            None => Ok(()),
+            None => Ok(CookieLoad::Nothing),
         }
     }
 

@@ -105,19 +105,16 @@ impl SessionStore {
                 }),
         );
         if let Some(session) = session {
-            self.metrics.lookup("app");
             return Some(Live::App(session));
         }
-        let sign_in = only(
+        only(
             sign_in_keys
                 .iter()
                 .flatten()
                 .filter_map(|key| self.sign_ins.get(key))
                 .filter(|sign_in| sign_in.is_live(now)),
-        );
-        self.metrics
-            .lookup(if sign_in.is_some() { "sign_in" } else { "none" });
-        sign_in.map(Live::SignIn)
+        )
+        .map(Live::SignIn)
     }
 
     /// Finds the live sign-in that one of the cookies names.

@@ -9,12 +9,12 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::{APPS, Asked, Call, Fault, Inner, SLICES};
+use super::{APPS, Call, Fault, Inner, RequestKind, SLICES};
 use crate::support::message::{PATIENCE, Reader};
 
 /// A request, understood.
 struct Request {
-    asked: Asked,
+    kind: RequestKind,
     path: String,
     namespace: String,
     /// Of EndpointSlices, the version asked for.
@@ -31,13 +31,13 @@ pub async fn serve(stream: TcpStream, inner: Arc<Inner>) {
     while let Ok(Some(message)) = reader.message(false).await {
         let request = Request::parse(message.target());
         let call = Call {
-            asked: request.asked,
+            kind: request.kind,
             target: message.target().to_owned(),
         };
         // Before it is counted: who waits for the count may end the watch at once.
         let ended = inner.ended.subscribe();
         inner.calls.lock().expect("no panic").push(call);
-        let fault = inner.next_fault(request.asked);
+        let fault = inner.next_fault(request.kind);
         inner.called.send_replace(());
         if inner
             .answer(&request, fault, ended, &mut write)
@@ -77,21 +77,21 @@ impl Request {
             ] => (*version, *namespace, Some(SLICES)),
             _ => ("", "", None),
         };
-        let asked = match plural {
+        let kind = match plural {
             Some(plural)
                 if query
                     .get("watch")
                     .is_some_and(|watch| watch == "true" || watch == "1") =>
             {
-                Asked::Watch(plural)
+                RequestKind::Watch(plural)
             }
-            Some(plural) if query.contains_key("continue") => Asked::Page(plural),
-            Some(plural) => Asked::List(plural),
-            None if path.starts_with("/apis") => Asked::Discovery,
-            None => Asked::Else,
+            Some(plural) if query.contains_key("continue") => RequestKind::Page(plural),
+            Some(plural) => RequestKind::List(plural),
+            None if path.starts_with("/apis") => RequestKind::Discovery,
+            None => RequestKind::Other,
         };
         Request {
-            asked,
+            kind,
             path: path.to_owned(),
             namespace: namespace.to_owned(),
             version: version.to_owned(),
@@ -105,9 +105,9 @@ impl Request {
 }
 
 impl Inner {
-    fn next_fault(&self, asked: Asked) -> Option<Fault> {
+    fn next_fault(&self, kind: RequestKind) -> Option<Fault> {
         let mut faults = self.faults.lock().expect("no panic");
-        let at = faults.iter().position(|(wanted, _, _)| *wanted == asked)?;
+        let at = faults.iter().position(|(wanted, _, _)| *wanted == kind)?;
         let fault = faults[at].2.clone();
         match faults[at].1 {
             1 => drop(faults.remove(at)),
@@ -134,7 +134,9 @@ impl Inner {
                     .map_err(io::Error::other)?
                     .forget();
             }
-            Some(Fault::HangInside | Fault::Reset) if !matches!(request.asked, Asked::Watch(_)) => {
+            Some(Fault::HangInside | Fault::Reset)
+                if !matches!(request.kind, RequestKind::Watch(_)) =>
+            {
                 let (code, body) = self.look_up(request);
                 let whole = written(code, &body);
                 write.write_all(&whole[..whole.len() * 2 / 3]).await?;
@@ -146,7 +148,7 @@ impl Inner {
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
             other => {
-                if let Asked::Watch(plural) = request.asked
+                if let RequestKind::Watch(plural) = request.kind
                     && self.serves(request)
                 {
                     return self.watch(plural, request, other, ended, write).await;
@@ -163,8 +165,8 @@ impl Inner {
     }
 
     fn look_up(&self, request: &Request) -> (u16, Value) {
-        let found = match request.asked {
-            Asked::List(plural) | Asked::Page(plural) if self.serves(request) => {
+        let found = match request.kind {
+            RequestKind::List(plural) | RequestKind::Page(plural) if self.serves(request) => {
                 let limit = request
                     .number("limit")
                     .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(0));
@@ -177,12 +179,15 @@ impl Inner {
                 );
                 return page.map_or_else(|| (410, status(410)), |page| (200, page));
             }
-            Asked::Discovery => self
+            RequestKind::Discovery => self
                 .store
                 .lock()
                 .expect("no panic")
                 .discovery(&request.path),
-            Asked::List(_) | Asked::Page(_) | Asked::Watch(_) | Asked::Else => None,
+            RequestKind::List(_)
+            | RequestKind::Page(_)
+            | RequestKind::Watch(_)
+            | RequestKind::Other => None,
         };
         found.map_or_else(|| (404, status(404)), |found| (200, found))
     }
