@@ -13,7 +13,7 @@ pub mod cached_headers;
 mod connect;
 mod download;
 pub mod fault;
-mod header_fate;
+mod header_action;
 mod http_handshake;
 pub mod inline_connection;
 pub mod interim;

@@ -128,11 +128,11 @@ impl Handler {
         let start = RequestStart::now(self.gateway.metrics.clone());
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
-        let normalized = incoming::http2::settle(&mut parts, connection.head_fields);
+        let normalized = incoming::http2::normalize(&mut parts, connection.head_fields);
         let host = parts.headers.get(header::HOST).cloned();
         let snapshot = self.gateway.catalog.load();
         if connection.redirects {
-            incoming::public_port::assume(&mut parts, snapshot.site());
+            incoming::public_port::rewrite_host(&mut parts, snapshot.site());
         }
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let context = Context {

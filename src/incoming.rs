@@ -59,7 +59,7 @@ pub fn parse(parts: &Parts, ends: bool, site: &Site) -> Result<Arrival, Malforme
     let framing = if names.framing {
         framing::read(headers, parts.version, ends)?
     } else {
-        framing::unsaid(parts.version, ends)
+        framing::implicit(parts.version, ends)
     };
     if names.authorization && occurrence(headers, &header::AUTHORIZATION) == Occurrence::Repeated {
         return Err(Malformed::Authorization);

@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    header_fate::{Fate, fate},
+    header_action::{HeaderAction, action},
     outgoing::Outgoing,
     strip_credentials,
 };
@@ -35,24 +35,24 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
     let mut out = outgoing.cached.copy_for(&outgoing.facts(), host);
     let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
-        match fate(name.as_str()) {
-            Fate::Ours | Fate::Hop => {}
-            Fate::Cookie => {
+        match action(name.as_str()) {
+            HeaderAction::Reserved | HeaderAction::HopByHop => {}
+            HeaderAction::Cookie => {
                 if let Some(value) = strip_credentials::filter_cookies(value, outgoing) {
                     out.append(header::COOKIE, value);
                 }
             }
-            Fate::Authorization => {
+            HeaderAction::Authorization => {
                 if strip_credentials::passes_authorization(outgoing) {
                     out.append(header::AUTHORIZATION, value.clone());
                 }
             }
             // A page that was opened with a token in its address tells it here, with everything it
             // loads.
-            Fate::Pass
+            HeaderAction::Forward
                 if *name == header::REFERER && strip_credentials::withholds_referer(value, app) => {
             }
-            Fate::Pass => {
+            HeaderAction::Forward => {
                 if !nominated.contains(name) {
                     let rewritten = renamed
                         .as_ref()

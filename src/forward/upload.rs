@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 
 use super::{
     body_rate::{BodyRate, TooSlow},
-    header_fate,
+    header_action,
     metrics::ForwardMetrics,
 };
 use crate::{model::app::Protocol, session::usage::Usage};
@@ -295,6 +295,6 @@ fn without_reserved(trailers: HeaderMap) -> HeaderMap {
         Some((last.clone()?, value))
     });
     named
-        .filter(|(name, _)| header_fate::passes(name))
+        .filter(|(name, _)| header_action::passes(name))
         .collect()
 }

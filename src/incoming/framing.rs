@@ -14,7 +14,7 @@ pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing
     expectation(headers)?;
     match occurrence(headers, &header::TRANSFER_ENCODING) {
         Occurrence::Absent => match length(headers)? {
-            Framing::None => Ok(unsaid(version, ends)),
+            Framing::None => Ok(implicit(version, ends)),
             framing @ (Framing::Length(_) | Framing::Chunked) => Ok(framing),
         },
         Occurrence::Once(coding)
@@ -28,8 +28,8 @@ pub fn read(headers: &HeaderMap, version: Version, ends: bool) -> Result<Framing
     }
 }
 
-/// Of a head that says nothing of it.
-pub fn unsaid(version: Version, ends: bool) -> Framing {
+/// The framing of a head without framing fields.
+pub fn implicit(version: Version, ends: bool) -> Framing {
     if version == Version::HTTP_2 && !ends {
         Framing::Chunked
     } else {

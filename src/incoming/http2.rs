@@ -1,9 +1,8 @@
-//! A request of HTTP/2 said as one of HTTP/1.1, so that everything behind reads one form only: the
-//! Host header from `:authority` (RFC 9113 section 8.3.1), one line of cookies (section 8.2.3), and
-//! a WebSocket as the upgrade that it is elsewhere (RFC 8441 section 4).
+//! Rewrites the head of an HTTP/2 request as one of HTTP/1.1, so that the rest of the gateway
+//! handles one form only: the Host header from `:authority` (RFC 9113 section 8.3.1), one Cookie
+//! header (section 8.2.3), and an extended CONNECT as a WebSocket upgrade (RFC 8441 section 4).
 //!
-//! What h2 refuses by itself never comes here: upper case, connection-specific fields, lengths that
-//! do not hold.
+//! h2 itself refuses upper-case names, connection-specific fields and wrong lengths.
 
 use aws_lc_rs::rand;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -13,11 +12,12 @@ use hyper::ext::Protocol;
 use super::{cookies::strip_blanks, malformed::Malformed};
 use crate::model::header_values::{Occurrence, occurrence};
 
-/// Settles the head, of at most so many fields; one of HTTP/1.1 stays as it is.
+/// Normalizes the head, which may have at most `most_fields` fields. A head of HTTP/1.1 is not
+/// changed.
 ///
 /// # Errors
-/// For what no request of HTTP/1.1 could say, or two could.
-pub fn settle(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
+/// When HTTP/1.1 cannot express the head, or can express it in two ways.
+pub fn normalize(parts: &mut Parts, most_fields: usize) -> Result<(), Malformed> {
     if parts.version != Version::HTTP_2 {
         return Ok(());
     }
@@ -114,7 +114,7 @@ mod tests {
             request = request.header(*name, *value);
         }
         let mut parts = request.body(()).expect("a request").into_parts().0;
-        settle(&mut parts, 5).map(|()| parts)
+        normalize(&mut parts, 5).map(|()| parts)
     }
 
     #[test]

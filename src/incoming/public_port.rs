@@ -7,7 +7,7 @@ use super::host::without_port;
 use crate::model::site::Site;
 
 /// Replaces the port of the Host header by the public one.
-pub fn assume(parts: &mut Parts, site: &Site) {
+pub fn rewrite_host(parts: &mut Parts, site: &Site) {
     let Some(host) = parts.headers.get_mut(header::HOST) else {
         return;
     };

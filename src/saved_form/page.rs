@@ -38,7 +38,7 @@ pub struct SavedFormPage {
 }
 
 #[derive(Template)]
-#[template(path = "parked.html")]
+#[template(path = "saved_form.html")]
 struct SavedFormTemplate<'p> {
     status: String,
     sentence: &'p str,
@@ -46,7 +46,7 @@ struct SavedFormTemplate<'p> {
     request_id: &'p str,
     action: String,
     field: &'static str,
-    parked: &'p str,
+    sealed: &'p str,
     sign_in: &'static str,
     script: &'static str,
 }
@@ -62,7 +62,7 @@ impl SavedFormPage {
             request_id: id.to_str().unwrap_or_default(),
             action: site.url(vhost, &format!("{target}{separator}{RESEND_MARK}")),
             field: FIELD,
-            parked: &self.sealed,
+            sealed: &self.sealed,
             sign_in: RENEWED,
             script: SIGN_IN_FIRST,
         };

@@ -41,13 +41,13 @@ pub struct SealedForm {
 impl SealedForm {
     /// Seals it; `None` without a key.
     pub fn seal(&self, keys: &KeyRing) -> Option<String> {
-        keys.seal(Purpose::ParkedForm, &serde_json::to_vec(self).ok()?)
+        keys.seal(Purpose::SavedForm, &serde_json::to_vec(self).ok()?)
             .ok()
     }
 
     /// Opens what a page sent, if we sealed it, for this origin, at most ten minutes ago.
     pub fn open(sealed: &str, keys: &KeyRing, vhost: &VirtualHost, now: i64) -> Option<SealedForm> {
-        let plain = keys.open(Purpose::ParkedForm, sealed).ok()?;
+        let plain = keys.open(Purpose::SavedForm, sealed).ok()?;
         let form: SealedForm = serde_json::from_slice(&plain).ok()?;
         let is_young = (-SKEW..=MAX_AGE).contains(&now.saturating_sub(form.came));
         (is_young && form.vhost.to_vhost() == Some(*vhost)).then_some(form)

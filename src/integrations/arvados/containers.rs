@@ -138,8 +138,8 @@ impl Containers {
     /// A port of a container or of a container request.
     async fn at_uuid(&self, uuid: Uuid, port: Wanted, client: IpAddr) -> Lookup {
         let known = match uuid.kind() {
-            UuidKind::Container => self.containers.is_no_guess(&uuid),
-            UuidKind::ContainerRequest => self.requests.is_no_guess(&uuid),
+            UuidKind::Container => self.containers.is_exempt(&uuid),
+            UuidKind::ContainerRequest => self.requests.is_exempt(&uuid),
             UuidKind::Token | UuidKind::Other => return Lookup::Unknown,
         };
         self.bounded(known, client, self.port_of(uuid, port)).await
@@ -147,7 +147,7 @@ impl Containers {
 
     /// The container port behind a registered name.
     async fn at_name(&self, label: HostLabel, client: IpAddr) -> Lookup {
-        self.bounded(self.names.is_no_guess(&label), client, async {
+        self.bounded(self.names.is_exempt(&label), client, async {
             let system = self.system.clone();
             let ask =
                 move || async move { found(&label, system.published_name(label.as_str()).await) };

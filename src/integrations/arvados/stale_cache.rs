@@ -177,7 +177,7 @@ where
 
     /// Whether a look-up of this key may skip the look-up limit: a call is under way, the key is
     /// known to exist, or a negative answer is still fresh.
-    pub fn is_no_guess(&self, key: &K) -> bool {
+    pub fn is_exempt(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
         let Some(slot) = self.slots.get(key) else {

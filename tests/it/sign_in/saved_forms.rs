@@ -38,7 +38,7 @@ pub(super) async fn send(
         .await
 }
 
-pub(super) fn parked(page: &Message) -> String {
+pub(super) fn saved_form(page: &Message) -> String {
     crate::sessions::store::field(&page.text(), "ludgate-parked")
 }
 
@@ -72,7 +72,7 @@ pub(super) async fn too_late() -> (World, Browser, String) {
         action.map(|action| action.replace("&#38;", "&")),
         Some(format!("http://{}{AGAIN}", world.host))
     );
-    (world, alice, parked(&page))
+    (world, alice, saved_form(&page))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +81,7 @@ async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_agai
     let reached = world.backend("grp").count();
     let early = resume(&world, &mut alice, &sealed).await;
     assert_eq!(
-        (early.status(), parked(&early)),
+        (early.status(), saved_form(&early)),
         (401, sealed.clone()),
         "not signed in yet: the page again"
     );
@@ -180,26 +180,26 @@ async fn nobody_else_and_nothing_else_can_send_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let world = World::new().await.ready().await;
-    let is_parked = |page: &Message| page.text().contains("Your form is saved");
+    let is_saved = |page: &Message| page.text().contains("Your form is saved");
     let mut nobody = world.browser();
     let page = send(&world, &mut nobody, "/apps/grp/echo", TYPED).await;
-    assert!(page.status() == 401 && !is_parked(&page), "a stranger");
+    assert!(page.status() == 401 && !is_saved(&page), "a stranger");
     nobody
         .jar
         .insert(("ludgate".into(), "/".into()), "A".repeat(43));
     assert!(
-        !is_parked(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await),
+        !is_saved(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await),
         "a forged cookie"
     );
     let mut alice = world.signed_in("alice").await;
     let gateway = world.running.internals();
     world.manual_clock.advance(WINDOW);
     // However the records go: still there, swept, and at last forgotten.
-    assert!(is_parked(
+    assert!(is_saved(
         &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
     ));
     gateway.sweep_sessions().await;
-    assert!(is_parked(
+    assert!(is_saved(
         &send(&world, &mut alice, "/apps/usr/echo", TYPED).await
     ));
     let fetch = alice
@@ -221,12 +221,12 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
         )
         .await;
     assert!(
-        page.status() == 401 && !is_parked(&page),
+        page.status() == 401 && !is_saved(&page),
         "another site's form"
     );
     world.manual_clock.advance(WINDOW);
     assert!(
-        !is_parked(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await),
+        !is_saved(&send(&world, &mut alice, "/apps/usr/echo", TYPED).await),
         "a window later"
     );
     let mut bob = world.signed_in("bob").await;
@@ -234,7 +234,7 @@ async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let found = gateway.sign_in(&cookie);
     found.expect("signed in").end();
     assert!(
-        !is_parked(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
+        !is_saved(&send(&world, &mut bob, "/apps/usr/echo", TYPED).await),
         "signed out"
     );
     world.check_oracles().await;
@@ -266,7 +266,7 @@ async fn what_cannot_be_kept_is_said() {
         );
     }
     let page = send(&world, &mut alice, "/apps/grp/echo", &fits).await;
-    let sealed = parked(&page);
+    let sealed = saved_form(&page);
     alice.sign_in("/apps/usr/", "alice").await;
     let sent = send(
         &world,
@@ -333,7 +333,7 @@ async fn on_a_host_of_its_own_too() {
         .once("POST", "/echo", From::Form, &more, TYPED.as_bytes())
         .await;
     assert_eq!(page.status(), 401);
-    let body = format!("ludgate-parked={}", parked(&page));
+    let body = format!("ludgate-parked={}", saved_form(&page));
     let (_, page) = origins
         .follow(
             &format!("{}/.ludgate/renewed", world.on_host("grp")),

@@ -1,6 +1,6 @@
 //! A saved form that could not be sent can be sent later.
 
-use super::saved_forms::{TYPED, WINDOW, parked, resume, send, too_late};
+use super::saved_forms::{TYPED, WINDOW, resume, saved_form, send, too_late};
 use crate::support::{backend::Backend, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -19,7 +19,7 @@ async fn an_app_that_wants_it_elsewhere_is_not_sent_the_seal() {
         page.text()
     );
     world.backend("grp").script(None);
-    let body = format!("ludgate-parked={}", parked(&page));
+    let body = format!("ludgate-parked={}", saved_form(&page));
     let sent = send(
         &world,
         &mut alice,
@@ -57,7 +57,7 @@ async fn an_app_that_is_not_reached_gets_it_later() {
     let page = send(&world, &mut alice, "/apps/gone/x", TYPED).await;
     alice.sign_in("/apps/usr/", "alice").await;
     let again = "/apps/gone/x?ludgate-resume";
-    let mut sealed = parked(&page);
+    let mut sealed = saved_form(&page);
     for _ in 0..2 {
         let page = send(
             &world,
@@ -67,7 +67,7 @@ async fn an_app_that_is_not_reached_gets_it_later() {
         )
         .await;
         assert_eq!(page.status(), 502, "{}", page.text());
-        sealed = parked(&page);
+        sealed = saved_form(&page);
     }
     let backend = Backend::on("gone", std::net::TcpListener::bind(port).expect("the port"));
     let sent = send(

@@ -31,7 +31,7 @@ pub enum Purpose {
     /// Session records and tickets in Redis, and the handoff file.
     Sessions,
     /// A form that was submitted without a live session.
-    ParkedForm,
+    SavedForm,
 }
 
 impl Purpose {
@@ -40,7 +40,7 @@ impl Purpose {
             Purpose::State => b"ludgate state v1",
             Purpose::SignOutForm => b"ludgate sign-out form v1",
             Purpose::Sessions => b"ludgate sessions v1",
-            Purpose::ParkedForm => b"ludgate parked form v1",
+            Purpose::SavedForm => b"ludgate parked form v1",
         }
     }
 }
@@ -101,7 +101,7 @@ struct DerivedKeys {
     id: u8,
     state: RandomizedNonceKey,
     sessions: RandomizedNonceKey,
-    parked: RandomizedNonceKey,
+    saved_form: RandomizedNonceKey,
     form: hmac::Key,
 }
 
@@ -294,7 +294,7 @@ impl DerivedKeys {
         match purpose {
             Purpose::State | Purpose::SignOutForm => &self.state,
             Purpose::Sessions => &self.sessions,
-            Purpose::ParkedForm => &self.parked,
+            Purpose::SavedForm => &self.saved_form,
         }
     }
 
@@ -319,7 +319,7 @@ impl DerivedKeys {
                 .map_err(|_| KeyError::System)?,
             sessions: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::Sessions.label())?)
                 .map_err(|_| KeyError::System)?,
-            parked: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::ParkedForm.label())?)
+            saved_form: RandomizedNonceKey::new(&AES_256_GCM, &derive(Purpose::SavedForm.label())?)
                 .map_err(|_| KeyError::System)?,
             form: hmac::Key::new(hmac::HMAC_SHA256, &derive(Purpose::SignOutForm.label())?),
         })

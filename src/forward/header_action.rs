@@ -1,27 +1,27 @@
-//! Which headers of a client reach an app: no hop-by-hop field, and no spelling of a header that we
-//! set.
+//! Which headers of a client are forwarded to an app: no hop-by-hop field, and no spelling of a
+//! header that the gateway sets.
 
 use http::HeaderName;
 
 /// What happens to a header of the client.
-pub(super) enum Fate {
-    /// It is sent as it came.
-    Pass,
-    /// Concerns one connection only (RFC 9110 section 7.6.1), or is written anew.
-    Hop,
-    /// A name we set, in any spelling.
-    Ours,
+pub(super) enum HeaderAction {
+    /// Sent unchanged.
+    Forward,
+    /// Removed: it concerns one connection only (RFC 9110 section 7.6.1), or the gateway writes it.
+    HopByHop,
+    /// Removed: a name that the gateway sets, in any spelling.
+    Reserved,
     /// Our cookies are removed.
     Cookie,
     /// Removed where it is a credential of ours.
     Authorization,
 }
 
-/// The fate of a header of this name.
-pub(super) fn fate(name: &str) -> Fate {
+/// The action for a header of this name.
+pub(super) fn action(name: &str) -> HeaderAction {
     match name {
-        "cookie" => Fate::Cookie,
-        "authorization" => Fate::Authorization,
+        "cookie" => HeaderAction::Cookie,
+        "authorization" => HeaderAction::Authorization,
         "connection"
         | "keep-alive"
         // Servers with a CGI interface would set HTTP_PROXY by it, which many libraries obey
@@ -37,15 +37,15 @@ pub(super) fn fate(name: &str) -> Fate {
         | "http2-settings"
         | "expect"
         | "content-length"
-        | "host" => Fate::Hop,
-        _ if is_forged(name) => Fate::Ours,
-        _ => Fate::Pass,
+        | "host" => HeaderAction::HopByHop,
+        _ if is_forged(name) => HeaderAction::Reserved,
+        _ => HeaderAction::Forward,
     }
 }
 
 /// Whether a field of this name is the client's own to send.
 pub fn passes(name: &HeaderName) -> bool {
-    matches!(fate(name.as_str()), Fate::Pass)
+    matches!(action(name.as_str()), HeaderAction::Forward)
 }
 
 /// Whether a name equals, or begins like, one that we set or that speaks for a proxy once every
@@ -103,7 +103,7 @@ mod tests {
     const SEPARATORS: &str = "!#$%&'*+-.^_`|~";
 
     fn is_dropped(name: &str) -> bool {
-        !matches!(fate(name), Fate::Pass)
+        !matches!(action(name), HeaderAction::Forward)
     }
 
     #[test]
