@@ -12,6 +12,7 @@ mod relay;
 mod request_id;
 mod resend;
 pub mod service;
+mod unanswered;
 
 use std::{rc::Rc, sync::Arc};
 
@@ -20,7 +21,7 @@ use http_body_util::Either;
 use hyper::{body::Incoming, upgrade::OnUpgrade};
 
 use crate::{
-    access_log::{AccessLog, Entry, RequestStart, TRACEPARENT, Transfer},
+    access_log::{AccessLog, Entry, RequestStart},
     caller::Identified,
     decide::{self, Decision, Target},
     forward::{Forwarder, pool::Pool},
@@ -32,6 +33,7 @@ use crate::{
 use connection::HttpExchange;
 use progress::{AnswerFacts, ClientSide, Concluded, Context, Progress, Reply};
 use request_id::RequestIds;
+use unanswered::Unanswered;
 
 /// The state of one data thread. Nothing in it is shared or locked.
 pub struct Handler {
@@ -79,12 +81,14 @@ impl Handler {
         let snapshot = context.snapshot;
         let Progress {
             request,
+            class,
             app,
             caller,
             answer,
         } = progress;
 
         let request = request.insert(context.parse(side)?);
+        *class = Some(request.arrival.class);
         let client = request.client.address;
         let lookup = self
             .gateway
@@ -144,52 +148,35 @@ impl Handler {
         };
         let body = Either::Left(body);
         let mut side = Some(ClientSide { body, upgrade });
-        let mut progress = Progress::default();
+        let mut unanswered = Unanswered::new(self.log.clone(), start, host, context);
+        let Unanswered {
+            context, progress, ..
+        } = &mut unanswered;
         let handled = match normalized {
-            Ok(()) => self.handle(&context, &mut side, &mut progress).await,
+            Ok(()) => self.handle(context, &mut side, progress).await,
             Err(malformed) => Err(malformed.into()),
         };
         let concluded = match handled {
             Ok(concluded) => concluded,
             Err(decision) => match progress.request.take() {
-                None => self.conclude_malformed(&decision, &context),
+                None => self.conclude_malformed(&decision, context),
                 Some(mut request) => {
-                    let concluding =
-                        self.conclude(decision, &mut request, side, &context, &mut progress);
-                    let concluded = Box::pin(concluding).await;
-                    progress.request = Some(request);
-                    concluded
+                    let concluding = self.conclude(decision, &mut request, side, context, progress);
+                    Box::pin(concluding).await
                 }
             },
         };
-        let answer = progress.answer;
-        let entry = Box::new(Entry {
-            log: self.log.clone(),
-            start,
-            class: progress.request.map(|request| request.arrival.class),
-            method: parts.method.clone(),
-            target: parts.uri.path_and_query().cloned(),
-            host,
-            traceparent: parts.headers.get(TRACEPARENT).cloned(),
-            client: context.client,
-            id: context.id,
-            status: concluded.status(),
-            app: progress.app,
-            person: answer.person,
-            decision: concluded.decision,
-            reason: concluded.reason,
-            upstream: answer.upstream,
-            outcome: concluded.outcome,
-            transfer: Transfer::default(),
-        });
-        self.finish(concluded.reply, answer.cookies, entry, exchange)
+        let cookies = std::mem::take(&mut progress.answer.cookies);
+        let entry = unanswered.answered(&concluded);
+        drop(unanswered);
+        self.finish(concluded.reply, cookies, entry, exchange)
     }
 
     fn finish(
         &self,
         reply: Reply,
         cookies: Vec<HeaderValue>,
-        entry: Box<Entry>,
+        entry: Option<Box<Entry>>,
         exchange: HttpExchange,
     ) -> Response<ReplyBody> {
         match reply {

@@ -20,6 +20,8 @@ pub enum DecisionLabel {
     Deny,
     /// The head was refused before routing.
     Malformed,
+    /// The client closed the connection before a decision.
+    Undecided,
 }
 
 impl DecisionLabel {
@@ -32,6 +34,7 @@ impl DecisionLabel {
             DecisionLabel::SignIn => "sign_in",
             DecisionLabel::Deny => "deny",
             DecisionLabel::Malformed => "malformed",
+            DecisionLabel::Undecided => "undecided",
         }
     }
 }
@@ -57,6 +60,8 @@ pub enum LogReason {
     SignIn(SignInProblem),
     /// A logout token was not valid.
     BadLogoutToken,
+    /// The client closed the connection before a decision.
+    ClientClosed,
 }
 
 /// Why a request is redirected.
@@ -98,6 +103,7 @@ impl LogReason {
             LogReason::SavedForm => "parked",
             LogReason::SignIn(problem) => problem.as_str(),
             LogReason::BadLogoutToken => "bad_logout_token",
+            LogReason::ClientClosed => "client_closed",
         }
     }
 }
@@ -121,6 +127,8 @@ pub enum Outcome {
     Fault(Fault),
     /// The stream was closed because access ended.
     Revoked(RevocationReason),
+    /// The client closed the connection before the head of the answer.
+    ClientClosed,
 }
 
 impl Outcome {
@@ -129,6 +137,7 @@ impl Outcome {
         match self {
             Outcome::Fault(fault) => fault.reason(),
             Outcome::Revoked(reason) => reason.as_str(),
+            Outcome::ClientClosed => "client_closed",
         }
     }
 }

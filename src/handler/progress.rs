@@ -16,7 +16,7 @@ use crate::{
     },
     forward::body::Source,
     incoming::IncomingRequest,
-    model::{app::App, client::Client, principal::Principal},
+    model::{app::App, arrival::RequestClass, client::Client, principal::Principal},
     respond::body::ReplyBody,
 };
 
@@ -34,6 +34,8 @@ pub(super) enum Reply {
 #[derive(Default)]
 pub(super) struct Progress<'h> {
     pub(super) request: Option<IncomingRequest<'h>>,
+    /// The class of the request; `None` for a malformed head.
+    pub(super) class: Option<RequestClass>,
     pub(super) app: Option<Arc<App>>,
     pub(super) caller: Option<Identified>,
     pub(super) answer: AnswerFacts,
@@ -49,6 +51,8 @@ pub(super) struct AnswerFacts {
     pub(super) cookies: Vec<HeaderValue>,
     /// The time until the head of the app's answer.
     pub(super) upstream: Option<Duration>,
+    /// Why the request was permitted.
+    pub(super) grounds: Option<Grounds>,
 }
 
 /// The client's side of one request: its body, and its connection once it is upgraded.

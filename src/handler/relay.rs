@@ -48,6 +48,7 @@ impl Handler {
         let Some(ClientSide { body, upgrade }) = side else {
             return Err(fault(Fault::Unsendable));
         };
+        answer.grounds = Some(grounds);
         let started = Instant::now();
         let usage = self
             .use_session(&permit, request, caller, started, answer)

@@ -100,8 +100,8 @@ impl ReplyBody {
     }
 
     /// Ties the entry of the access log to the end of the body.
-    pub fn with_entry(mut self, entry: Box<Entry>) -> ReplyBody {
-        self.entry = Some(entry);
+    pub fn with_entry(mut self, entry: Option<Box<Entry>>) -> ReplyBody {
+        self.entry = entry;
         self
     }
 

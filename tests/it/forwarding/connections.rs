@@ -1,5 +1,7 @@
 //! Connections to apps: reused, retried where that is safe, closed with their client.
 
+use serde_json::json;
+
 use crate::support::{message::Message, raw::Raw, until::until, world::World};
 
 /// One request on this connection and its answer; `rest` is what follows the Host line.
@@ -86,7 +88,7 @@ async fn a_connection_is_reused_after_chunks_and_an_http_1_0_app_does_not_lower_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
+async fn a_client_that_goes_away_is_noticed_and_logged_while_its_answer_is_awaited() {
     let world = World::new().await;
     let mut raw = world.raw().await;
     raw.send(format!(
@@ -99,4 +101,20 @@ async fn a_client_that_goes_away_is_noticed_while_its_answer_is_awaited() {
     drop(raw);
     let is_over = || inside.upstream_connections() == 0 && inside.requests_in_flight() == 0;
     until("the request is over", is_over).await;
+    let line = world.log.line_with("/apps/pub/hang").await;
+    let logged = ["status", "decision", "reason", "outcome"].map(|field| &line[field]);
+    assert_eq!(
+        logged,
+        [
+            &json!(499),
+            &json!("allow"),
+            &json!("public"),
+            &json!("client_closed")
+        ]
+    );
+    let seen = world.backend("pub").seen();
+    assert_eq!(
+        seen[0].all("x-request-id"),
+        [line["request_id"].as_str().expect("an id")]
+    );
 }
