@@ -11,6 +11,7 @@ pub mod keys;
 pub mod reference;
 mod resolve;
 mod resolve_apps;
+mod resolve_arvados;
 mod resolve_hosts;
 mod resolve_identity;
 pub(crate) mod resolve_kubernetes;

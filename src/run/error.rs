@@ -10,7 +10,7 @@ pub enum StartError {
     /// A listening socket cannot be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// The CA file of the provider, or of the Arvados API server, is invalid.
+    /// The CA file of the provider, or of an API server, is invalid.
     #[error("a ca file: {0}")]
     Trust(#[from] NoCertificate),
     /// The Kubernetes client cannot be configured.

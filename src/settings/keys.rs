@@ -2,6 +2,7 @@
 //! printed configuration all use this table.
 
 mod apps;
+mod arvados;
 mod gateway;
 mod key;
 mod limits;
@@ -17,42 +18,48 @@ pub const SECTIONS: [Section; 10] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
+        is_optional: false,
     },
     Section {
         name: "admin",
         purpose: "The listener for operators: /livez, /readyz, /metrics, /apps, /sessions.",
+        is_optional: false,
     },
     Section {
         name: "site",
         purpose: "The public origin and its paths.",
+        is_optional: false,
     },
     Section {
         name: "identity",
         purpose: "The OpenID provider. Without this table there is no sign-in: only public apps, and containers with an Arvados token.",
+        is_optional: true,
     },
     Section {
         name: "session",
         purpose: "Lifetime and storage of sessions.",
+        is_optional: false,
     },
     Section {
         name: "limits",
         purpose: "Deadlines, sizes and counts.",
+        is_optional: false,
     },
     Section {
         name: "log",
         purpose: "Logging.",
+        is_optional: false,
     },
     Section {
         name: "kubernetes",
         purpose: "Apps from PhApplication objects of a Kubernetes cluster.",
+        is_optional: true,
     },
-    Section {
-        name: "arvados",
-        purpose: "Web services of Arvados containers, each on a host or a port of its own.",
-    },
+    arvados::SECTION,
     Section {
         name: "apps",
         purpose: "The apps, one [[apps]] table each.",
+        is_optional: false,
     },
 ];
 
@@ -60,13 +67,20 @@ pub const SECTIONS: [Section; 10] = [
 pub const PUBLISHED_PORT: Section = Section {
     name: "apps.published_ports",
     purpose: "One port of an app, at <id>-<port>.<site.apps_domain>: a table under the port's number.",
+    is_optional: false,
 };
 
 /// Every key in print order, except those of a published port.
 pub fn all() -> impl Iterator<Item = &'static Key> {
-    [gateway::KEYS, limits::KEYS, people::KEYS, apps::KEYS]
-        .into_iter()
-        .flatten()
+    [
+        gateway::KEYS,
+        limits::KEYS,
+        people::KEYS,
+        arvados::KEYS,
+        apps::KEYS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Planned keys that this version does not support. They are refused, so that an operator does not

@@ -17,8 +17,7 @@ pub fn commented_file() -> String {
         // and an app.
         let (header, off) = match section.name {
             "apps" => ("[[apps]]".to_owned(), true),
-            name @ ("identity" | "kubernetes" | "arvados") => (format!("[{name}]"), true),
-            name => (format!("[{name}]"), false),
+            name => (format!("[{name}]"), section.is_optional),
         };
         let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });
         for key in all().filter(|key| key.section == section.name) {

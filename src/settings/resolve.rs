@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
     file::ConfigFile,
-    resolve_apps, resolve_hosts, resolve_identity, resolve_kubernetes,
+    resolve_apps, resolve_arvados, resolve_hosts, resolve_identity, resolve_kubernetes,
     resolve_listen::{self, Limits, Listeners, address},
     resolve_session, resolve_site,
     resolved::Settings,
@@ -44,7 +44,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
     if let Some(site) = &site {
         resolve_hosts::check_apps(file, site, &apps);
     }
-    let arvados = resolve_hosts::arvados(file, site.as_deref(), folder);
+    let arvados = resolve_arvados::arvados(file, site.as_deref(), folder);
     if let Some(listeners) = &listeners {
         check_listeners(
             file,
@@ -108,6 +108,7 @@ fn warnings(
     session: &SessionSettings,
 ) -> Vec<String> {
     let mut warnings = site.map(resolve_hosts::warnings).unwrap_or_default();
+    warnings.extend(site.and_then(resolve_arvados::warning));
     let listeners = listeners.into_iter().flat_map(Listeners::all);
     warnings.extend(listeners.filter_map(resolve_listen::warning));
     warnings.extend(resolve_session::warning(session));

@@ -14,6 +14,7 @@ use crate::{
     model::{
         access::Access,
         app::{AppId, AppSpec, Protocol, PublishedPort, Upstream},
+        uuid,
         vhost::{self, HostLabel},
     },
     route::{self, host::HostTarget},
@@ -41,7 +42,7 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         if label
             .is_some_and(|label| !matches!(route::host::parse_label(&label), HostTarget::Name(_)))
         {
-            section.wrong("id", "has the form of an Arvados uuid", None);
+            section.wrong("id", uuid::RESERVED_NAME, None);
         }
         specs.extend(app(&section, id, folder, timeout));
     });

@@ -6,12 +6,12 @@ use http::HeaderValue;
 
 use super::{
     file::ConfigFile,
-    resolve_hosts,
+    resolve_arvados, resolve_hosts,
     section::ConfigSection,
     values::{origin, upstream},
 };
 use crate::{
-    integrations::arvados::TOKEN_COOKIE,
+    integrations::CREDENTIAL_COOKIE,
     model::{
         app::{App, AppKind},
         cookie_names::CookieNames,
@@ -35,7 +35,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
     let cookies = cookies(file, &site, secure);
     let hsts = hsts(&site, secure);
     let apps_domain = resolve_hosts::apps_domain(&site, origin.as_ref());
-    let ports = resolve_hosts::port_range(file, apps_domain.as_deref(), origin.as_ref());
+    let ports = resolve_arvados::port_range(file, apps_domain.as_deref(), origin.as_ref());
     let origin = origin?;
     Some(Site {
         via: via(&origin),
@@ -123,7 +123,7 @@ fn cookies(
         );
     }
     let mut cookies = secure.map(|secure| {
-        CookieNames::new(secure, &app_cookie, &console_cookies).with_credential(TOKEN_COOKIE)
+        CookieNames::new(secure, &app_cookie, &console_cookies).with_credential(CREDENTIAL_COOKIE)
     });
     if file.has("identity")
         && let Some(name) = file.section("identity").text("access_token_cookie")

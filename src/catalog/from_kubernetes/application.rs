@@ -13,6 +13,7 @@ use crate::{
         access::{Access, GroupName},
         app::{AppId, AppState},
         text::is_directional,
+        uuid,
         vhost::HostLabel,
     },
     route::host::{HostTarget, parse_label},
@@ -205,7 +206,7 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
     if HostLabel::new(name.as_bytes())
         .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
     {
-        return Err("its name has the form of an Arvados uuid".to_owned().into());
+        return Err(format!("its name {}", uuid::RESERVED_NAME).into());
     }
     let annotations: usize = object
         .annotations()

@@ -58,6 +58,8 @@ pub struct Section {
     pub name: &'static str,
     /// One description for the reference. A line of it must not look like TOML (` = `).
     pub purpose: &'static str,
+    /// Whether the printed file has it as a comment, because it has no defaults.
+    pub is_optional: bool,
 }
 
 pub(super) const fn key(
