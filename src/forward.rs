@@ -28,7 +28,6 @@ mod sender;
 pub mod set_cookie;
 mod settings;
 mod strip_credentials;
-mod timer;
 pub mod trailing_slash;
 pub mod tunnel;
 mod upload;

@@ -6,7 +6,7 @@
 //! On the way of a request:
 //! - [`listener`] accepts connections and speaks HTTP with clients.
 //! - [`proxy_protocol`] reads and writes the header that names the client behind a balancer.
-//! - [`read_filter`] is a stream whose reads are checked or replaced.
+//! - [`net`] is what connections to clients and to apps share.
 //! - [`peer`] finds the client behind trusted proxies.
 //! - [`incoming`] parses the head once, or refuses it.
 //! - [`route`] reads which app or endpoint a path or a host names.
@@ -39,8 +39,8 @@ pub use ludgate_identity::session;
 pub use ludgate_model as model;
 pub use ludgate_ops as ops;
 
+pub mod net;
 pub mod proxy_protocol;
-pub mod read_filter;
 pub mod streams;
 
 pub mod authorize;

@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::timer::ReusableTimer;
+use crate::net::timer::ReusableTimer;
 
 /// The rate is checked only after this much waiting: before, a few lost packets look the same.
 const GRACE: Duration = Duration::from_secs(60);

@@ -4,7 +4,6 @@ use std::{io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use backon::{ExponentialBuilder, Retryable};
 use rustls::{ClientConfig, pki_types::ServerName};
-use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, UnixStream},
@@ -22,11 +21,10 @@ use crate::{
         app::{App, Protocol, UpstreamScheme},
         concurrency_limit::LoadGuard,
     },
+    net::tcp::set_options,
     proxy_protocol,
 };
 
-/// A quiet connection is probed after this long.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 /// Most pods that are tried for one request.
 const MAX_PODS_TRIED: usize = 3;
 /// The pauses between attempts at a unix socket with a full queue.
@@ -84,7 +82,9 @@ async fn connect(dial: Dial<'_>, slot: LoadGuard) -> Result<Box<UpstreamConnecti
         }
         UpstreamScheme::Pods(pods) => {
             let tcp = connect_pod(pods, key.pod, settings.connect).await;
-            let tcp = tcp.map(tune).map_err(|error| connect_fault(app, &error))?;
+            let tcp = tcp
+                .inspect(set_options)
+                .map_err(|error| connect_fault(app, &error))?;
             let tcp = send_proxy_header(tcp, app, key).await?;
             handshake.start(tcp, None).await
         }
@@ -142,15 +142,8 @@ fn server_name(app: &App) -> Result<ServerName<'static>, Fault> {
 async fn connect_host(app: &App) -> Result<TcpStream, Fault> {
     let upstream = &app.spec.upstream;
     let tcp = TcpStream::connect((&*upstream.host, upstream.port)).await;
-    tcp.map(tune).map_err(|error| connect_fault(app, &error))
-}
-
-fn tune(tcp: TcpStream) -> TcpStream {
-    // Heads and bodies are written whole; waiting to fill a segment would only delay the last one.
-    let _ = tcp.set_nodelay(true);
-    // Detects an app that vanished silently, also behind an idle WebSocket.
-    let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    tcp
+    tcp.inspect(set_options)
+        .map_err(|error| connect_fault(app, &error))
 }
 
 /// Waits while the queue of the socket is full, until the caller's deadline.

@@ -20,14 +20,13 @@ use super::{
     pool::key::{MAX_STREAMS, PoolKey},
     sender::{Http2Slot, RequestSender, WebSocketSupport},
     settings::ForwardSettings,
-    timer::ReusableTimer,
     upload::Upload,
     upstream_connection::UpstreamConnection,
     upstream_filter::{OpenConnection, UpstreamFilter},
 };
 use crate::{
     model::{app::Protocol, concurrency_limit::LoadGuard},
-    read_filter::FilteredStream,
+    net::{read_filter::FilteredStream, timer::ReusableTimer},
 };
 
 /// An app of HTTP/2 is pinged this often while requests are active,

@@ -11,9 +11,8 @@ use super::{
     metrics::ForwardMetrics,
     pool::key::{MAX_STREAMS, PoolKey},
     sender::RequestSender,
-    timer::ReusableTimer,
 };
-use crate::model::concurrency_limit::LoadGuard;
+use crate::{model::concurrency_limit::LoadGuard, net::timer::ReusableTimer};
 
 /// A connection to an app, or a place on one. It stays in one box from its opening to its end,
 /// since every request moves it.

@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::interim::InterimCount;
-use crate::{model::concurrency_limit::LoadGuard, read_filter::ReadFilter};
+use crate::{model::concurrency_limit::LoadGuard, net::read_filter::ReadFilter};
 
 /// Notes received bytes. Too many interim responses fail the read.
 ///

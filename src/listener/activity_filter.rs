@@ -11,7 +11,7 @@ use std::{
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{strict_head::StrictHead, timeouts::ConnectionActivity};
-use crate::read_filter::ReadFilter;
+use crate::net::read_filter::ReadFilter;
 
 /// Given to hyper in place of a refused head. No field name or target contains NUL, so hyper
 /// answers 400, counts the request as malformed and closes the connection.

@@ -1,9 +1,8 @@
 //! One connection from its first byte to its first request: PROXY protocol, TLS, HTTP version.
 
-use std::{net::SocketAddr, rc::Rc, sync::Arc, time::Duration};
+use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
 use rustls::ServerConfig;
-use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -29,12 +28,10 @@ use super::{
     write_stall::WriteStall,
 };
 use crate::{
+    net::tcp,
     ops::drain::DrainWatcher,
     proxy_protocol::{ProxyHeaderError, read::read_header},
 };
-
-/// A quiet connection is probed after this long.
-const KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Serves one connection to its end.
 pub(super) async fn serve(
@@ -49,11 +46,7 @@ pub(super) async fn serve(
     let Some(accepted) = accepted else {
         return;
     };
-    // Responses are written whole; waiting to fill a segment would only delay the last one.
-    let _ = accepted.stream.set_nodelay(true);
-    // Detects a peer that vanished silently, also behind an idle WebSocket.
-    let keepalive = TcpKeepalive::new().with_time(KEEPALIVE);
-    let _ = SockRef::from(&accepted.stream).set_tcp_keepalive(&keepalive);
+    tcp::set_options(&accepted.stream);
     // Below TLS, which buffers some bytes even when the client takes none.
     let accepted = accepted
         .map(|stream| WriteStall::new(stream, settings.write_stall, metrics.write_stalls.clone()));

@@ -8,14 +8,14 @@ use std::{
     future::poll_fn,
     pin::pin,
     rc::Rc,
-    task::{Poll, ready},
+    task::Poll,
     time::Duration,
 };
 
 use prometheus_client::metrics::counter::Counter;
-use tokio::time::{Instant, Sleep, sleep_until};
+use tokio::time::Instant;
 
-use crate::streams::Revocation;
+use crate::{net::timer::ReusableTimer, streams::Revocation};
 
 /// One request and its response.
 #[derive(Debug, Default)]
@@ -40,18 +40,12 @@ impl Exchange {
     /// Resolves when the client has read nothing for this long. To be polled after the response's
     /// writer, in the same task: the writer is what wakes it.
     async fn stalled(&self, timeout: Duration) {
-        let mut timer: Option<std::pin::Pin<Box<Sleep>>> = None;
+        let mut timer = ReusableTimer::default();
         poll_fn(|cx| {
             let Some(offered) = self.offered.get() else {
                 return Poll::Pending;
             };
-            let until = offered + timeout;
-            let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
-            if timer.deadline() != until {
-                timer.as_mut().reset(until);
-            }
-            ready!(timer.as_mut().poll(cx));
-            Poll::Ready(())
+            timer.poll_elapsed(offered + timeout, cx)
         })
         .await;
     }

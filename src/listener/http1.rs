@@ -21,7 +21,7 @@ use super::{
     settings::ListenerSettings,
     timeouts::{ConnectionActivity, Timeout, Timeouts},
 };
-use crate::{ops::drain::DrainWatcher, read_filter::FilteredStream};
+use crate::{net::read_filter::FilteredStream, ops::drain::DrainWatcher};
 
 /// Most header fields that hyper accepts by default.
 const HYPER_MAX_HEADERS: usize = 100;

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
-use crate::read_filter::{FilteredStream, ReadFilter};
+use crate::net::read_filter::{FilteredStream, ReadFilter};
 
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

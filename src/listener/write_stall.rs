@@ -11,26 +11,28 @@ use std::{
 use prometheus_client::metrics::counter::Counter;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    time::{Instant, Sleep, sleep_until},
+    time::Instant,
 };
+
+use crate::net::timer::ReusableTimer;
 
 /// A stream whose writes have a deadline.
 pub struct WriteStall<S> {
     stream: S,
-    timeouts: Duration,
-    /// Runs while a write waits, and is reused: a slow client is slow again.
-    timer: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    /// Runs while a write waits.
+    timer: ReusableTimer,
     waits: bool,
     stalls: Counter,
 }
 
 impl<S> WriteStall<S> {
     /// `stalls` counts the disconnected clients.
-    pub fn new(stream: S, timeouts: Duration, stalls: Counter) -> WriteStall<S> {
+    pub fn new(stream: S, timeout: Duration, stalls: Counter) -> WriteStall<S> {
         WriteStall {
             stream,
-            timeouts,
-            timer: None,
+            timeout,
+            timer: ReusableTimer::default(),
             waits: false,
             stalls,
         }
@@ -46,15 +48,11 @@ impl<S> WriteStall<S> {
             self.waits = false;
             return result;
         }
-        let until = Instant::now() + self.timeouts;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep_until(until)));
         if !self.waits {
             self.waits = true;
-            timer.as_mut().reset(until);
+            self.timer.set(Instant::now() + self.timeout);
         }
-        ready!(timer.as_mut().poll(cx));
+        ready!(self.timer.poll(cx));
         self.waits = false;
         self.stalls.inc();
         Poll::Ready(Err(io::Error::new(

@@ -16,7 +16,7 @@ const STEPS: &[&[&str]] = &[
     &["ops", "cluster"],
     &["session"],
     &["identity"],
-    &["streams", "proxy_protocol", "read_filter"],
+    &["streams", "proxy_protocol", "net"],
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],
     &["decide", "integrations", "pages"],

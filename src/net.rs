@@ -1,0 +1,5 @@
+//! What connections to clients and connections to apps share.
+
+pub mod read_filter;
+pub mod tcp;
+pub mod timer;
