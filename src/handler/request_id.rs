@@ -5,6 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
 };
 
+use bytes::Bytes;
 use http::{HeaderValue, request::Parts};
 
 use crate::{forward::request_headers::X_REQUEST_ID, peer::Peer};
@@ -37,8 +38,9 @@ impl RequestIds {
         }
         let count = self.count.get() + 1;
         self.count.set(count);
-        HeaderValue::from_bytes(&hex(self.prefix, count))
-            .unwrap_or_else(|_| HeaderValue::from_static("none"))
+        // One allocation, also for the copies in the log and in the headers.
+        let id = Bytes::from_owner(hex(self.prefix, count));
+        HeaderValue::from_maybe_shared(id).unwrap_or_else(|_| HeaderValue::from_static("none"))
     }
 }
 
