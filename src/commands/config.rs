@@ -14,7 +14,7 @@ pub fn run(command: &ConfigCommand) -> u8 {
                 for warning in &settings.warnings {
                     eprintln!("warning: {warning}");
                 }
-                println!("{}: fine, {} apps", file.display(), settings.apps.len());
+                println!("{}: valid; apps: {}", file.display(), settings.apps.len());
                 DONE
             }
             Err(errors) => {
