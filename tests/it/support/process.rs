@@ -10,8 +10,10 @@ use super::message::PATIENCE;
 /// The program under test: the one that `LUDGATE_BIN` names, or the one that was built with the
 /// tests.
 pub fn program() -> PathBuf {
-    let built = env!("CARGO_BIN_EXE_ludgate");
-    std::env::var_os("LUDGATE_BIN").map_or_else(|| built.into(), PathBuf::from)
+    let built = || env!("CARGO_BIN_EXE_ludgate").into();
+    let chosen = std::env::var_os("LUDGATE_BIN").map_or_else(built, PathBuf::from);
+    // Some tests start it in another folder.
+    std::path::absolute(chosen).expect("a path")
 }
 
 /// Ends the process it holds.
