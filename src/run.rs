@@ -115,7 +115,8 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
     let handoff = handoff_file.map(|file| Handoff::start(file, keys, &gateway));
     let metrics = metrics.register_listeners(&context);
     let (admin, per_thread) = sockets.start(threads, &gateway, &metrics, &context)?;
-    let threads = DataThreads::start(per_thread, &gateway, &metrics, &context.process.drain)?;
+    let drain = &context.process.drain;
+    let threads = DataThreads::start(per_thread, &gateway, &metrics, drain).await?;
     drop(starting);
     tracing::info!(%address, %admin, "listening");
     Ok(Running {

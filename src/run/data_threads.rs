@@ -5,7 +5,7 @@ use std::{io, rc::Rc, sync::Arc, thread::JoinHandle};
 use tokio::{
     net::TcpListener,
     runtime::{Builder, LocalOptions},
-    sync::watch,
+    sync::{oneshot, watch},
 };
 
 use crate::{
@@ -43,15 +43,19 @@ struct ThreadPlan {
 }
 
 impl DataThreads {
-    /// Starts one thread per list of sockets.
-    pub(super) fn start(
+    /// Starts one thread per list of sockets, and waits until all of them accept connections.
+    ///
+    /// # Errors
+    /// When the system refuses a thread, its runtime or its sockets, such as when file descriptors
+    /// have run out.
+    pub(super) async fn start(
         listeners: Vec<Vec<ThreadListener>>,
         gateway: &Arc<Gateway>,
         metrics: &Arc<ListenerMetrics>,
         drain: &Drain,
     ) -> io::Result<DataThreads> {
         let (finish, finished) = watch::channel(false);
-        let mut threads = Vec::new();
+        let (mut threads, mut started) = (Vec::new(), Vec::new());
         for (index, listeners) in listeners.into_iter().enumerate() {
             let plan = ThreadPlan {
                 listeners,
@@ -60,10 +64,16 @@ impl DataThreads {
                 drain: drain.watcher(),
                 finished: finished.clone(),
             };
+            let (start, result) = oneshot::channel();
             let thread = std::thread::Builder::new()
                 .name(format!("ludgate-data-{index}"))
-                .spawn(move || plan.run())?;
+                .spawn(move || plan.run(start))?;
             threads.push(thread);
+            started.push(result);
+        }
+        for result in started {
+            // Without a result the thread has panicked.
+            result.await.map_err(io::Error::other)??;
         }
         Ok(DataThreads { threads, finish })
     }
@@ -77,26 +87,34 @@ impl DataThreads {
 }
 
 impl ThreadPlan {
-    fn run(self) {
+    /// Runs the thread. `started` gets the result of its start.
+    fn run(self, started: oneshot::Sender<io::Result<()>>) {
         let runtime = Builder::new_current_thread()
             .enable_all()
             .build_local(LocalOptions::default());
         match runtime {
-            Ok(runtime) => runtime.block_on(self.serve()),
-            Err(error) => tracing::error!(%error, "a data thread has no runtime"),
+            Ok(runtime) => runtime.block_on(self.serve(started)),
+            Err(error) => drop(started.send(Err(error))),
         }
     }
 
-    async fn serve(mut self) {
+    async fn serve(self, started: oneshot::Sender<io::Result<()>>) {
+        let mut finished = self.finished.clone();
+        let accepting = self.accept();
+        let is_accepting = accepting.is_ok();
+        // Nothing receives it if another thread could not start; then `finished` ends too.
+        let _ = started.send(accepting);
+        if is_accepting {
+            // Connections that are still finishing live on this runtime. It ends after the drain.
+            let _ = finished.wait_for(|finished| *finished).await;
+        }
+    }
+
+    /// Begins to accept connections from all sockets.
+    fn accept(self) -> io::Result<()> {
         let handler = Handler::start(self.gateway);
         for listener in self.listeners {
-            let socket = match TcpListener::from_std(listener.socket) {
-                Ok(socket) => socket,
-                Err(error) => {
-                    tracing::error!(%error, "a data thread has no listener");
-                    return;
-                }
-            };
+            let socket = TcpListener::from_std(listener.socket)?;
             let service = Rc::new(Service {
                 handler: handler.clone(),
                 peers: listener.peers,
@@ -112,8 +130,6 @@ impl ThreadPlan {
                 self.drain.clone(),
             ));
         }
-        drop(self.drain);
-        // Connections that are still finishing live on this runtime. It ends after the drain.
-        let _ = self.finished.wait_for(|finished| *finished).await;
+        Ok(())
     }
 }

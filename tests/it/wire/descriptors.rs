@@ -5,15 +5,20 @@ use std::{
     collections::HashSet,
     fs,
     net::SocketAddr,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
 use crate::support::{
     backend::Backend,
     message::PATIENCE,
-    process::{gateway, gateway_with_files},
+    process::{Running, gateway, gateway_with_files, program},
     raw::Raw,
     world::free_port,
 };
@@ -46,6 +51,22 @@ async fn recovered(address: SocketAddr) {
     tokio::time::timeout(PATIENCE, served)
         .await
         .expect("new connections are served again");
+}
+
+/// Waits until all data threads accept connections.
+async fn until_ready(admin: &mut Raw, address: SocketAddr) {
+    let ready = async {
+        loop {
+            admin.send(request(address, "/readyz")).await;
+            let answer = admin.reader.message(false).await.expect("readable");
+            if answer.expect("an answer").status() == 200 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, ready)
+        .await
+        .expect("the process becomes ready");
 }
 
 async fn metric(admin: &mut Raw, address: SocketAddr, name: &str) -> u64 {
@@ -126,6 +147,7 @@ async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_it
     let mut running = gateway(folder.path(), &text, listen.port()).await;
     let process = i32::try_from(running.0.id()).expect("a process id");
     let mut operator = Raw::connect(admin).await;
+    until_ready(&mut operator, admin).await;
     assert_eq!(
         metric(&mut operator, admin, "ludgate_accept_failures_total").await,
         0
@@ -188,4 +210,65 @@ async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_it
         running.0.try_wait().expect("a process").is_none(),
         "it did not end"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_starts_with_all_its_data_threads_or_not_at_all() {
+    let backend = Backend::start("app").await;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut outcomes = HashSet::new();
+    for files in (12..72).step_by(3) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (text, _, admin) = configuration(&backend);
+        let config = folder.path().join("ludgate.toml");
+        fs::write(&config, text).expect("written");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")])
+            .arg(program())
+            .args(["gateway", "--config"])
+            .arg(&config)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut running = Running(command.spawn().expect("a shell"));
+        let ended = async {
+            loop {
+                if let Some(status) = running.0.try_wait().expect("a process") {
+                    return Some(status);
+                }
+                if is_ready(admin).await {
+                    return None;
+                }
+            }
+        };
+        let ended = tokio::time::timeout(PATIENCE, ended)
+            .await
+            .unwrap_or_else(|_| panic!("with {files} files it neither ends nor becomes ready"));
+        match ended {
+            Some(status) => assert!(!status.success(), "{files} files"),
+            None => assert_eq!(data_threads(running.0.id()), threads, "{files} files"),
+        }
+        outcomes.insert(ended.is_some());
+    }
+    assert_eq!(outcomes.len(), 2, "too few files, and enough");
+}
+
+/// Whether the admin listener answers that the process is ready.
+async fn is_ready(admin: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(admin).await else {
+        return false;
+    };
+    let request = format!("GET /readyz HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    let exchanged = stream.write_all(request.as_bytes()).await.is_ok()
+        && stream.read_to_end(&mut answer).await.is_ok();
+    exchanged && answer.starts_with(b"HTTP/1.1 200 ")
+}
+
+fn data_threads(process: u32) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
+    let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    names
+        .filter(|name| name.starts_with("ludgate-data-"))
+        .count()
 }
