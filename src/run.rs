@@ -117,7 +117,7 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
     let (admin, per_thread) = sockets.start(threads, &gateway, &metrics, &context)?;
     let drain = &context.process.drain;
     let threads = DataThreads::start(per_thread, &gateway, &metrics, drain).await?;
-    drop(starting);
+    starting.release();
     tracing::info!(%address, %admin, "listening");
     Ok(Running {
         address,

@@ -86,7 +86,7 @@ impl KubernetesSource {
         }
     }
 
-    /// Watches and publishes for as long as the process runs. `first` is dropped with the first
+    /// Watches and publishes for as long as the process runs. `first` is released with the first
     /// complete snapshot.
     pub async fn run(mut self, cluster: Cluster, catalog: Catalog, first: Latch) {
         let mut first = Some(first);
@@ -113,7 +113,8 @@ impl KubernetesSource {
                             log_new_problems(&next, &catalog.load());
                         }
                         catalog.publish(next);
-                        if first.take().is_some() {
+                        if let Some(first) = first.take() {
+                            first.release();
                             tracing::info!(apps = catalog.load().len(), "listed the apps of the cluster");
                         }
                     }

@@ -82,7 +82,7 @@ fn serve(
         let running = run::start(settings, options).await?;
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         let signal = serve_until_signal(&mut signals, &mut poll, &mut reload, &running).await;
-        let retired = running.retire();
+        running.retire();
         if signal == StopSignal::Terminate && !grace.is_zero() {
             tracing::info!(
                 seconds = grace.as_secs(),
@@ -97,7 +97,6 @@ fn serve(
         tracing::info!("stopping");
         signals.exit_on_next();
         let in_time = running.stop().await;
-        drop(retired);
         if !in_time {
             tracing::warn!("some requests did not finish in time");
         }

@@ -3,11 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use super::{apps::OwnApps, data_threads::DataThreads, handoff::Handoff};
-use crate::{
-    gateway::Gateway,
-    model::app::AppSpec,
-    ops::{process::Process, readiness::Latch},
-};
+use crate::{gateway::Gateway, model::app::AppSpec, ops::process::Process};
 
 /// Requests in flight have this long to finish when the process stops.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
@@ -58,9 +54,10 @@ impl Running {
     }
 
     /// Is no longer ready, but serves as before until [`Running::stop`].
-    pub fn retire(&self) -> Latch {
+    pub fn retire(&self) {
         self.process.drain.leave();
-        self.process.ready.latch("the process stops soon")
+        // Never released.
+        let _ = self.process.ready.latch("the process stops soon");
     }
 
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.

@@ -8,7 +8,9 @@ pub struct Readiness {
     names: Arc<Mutex<Vec<&'static str>>>,
 }
 
-/// A latch that keeps the process unready until it is dropped.
+/// A latch that keeps the process unready until it is released. A dropped one keeps it unready: its
+/// owner failed.
+#[must_use]
 #[derive(Debug)]
 pub struct Latch {
     ready: Readiness,
@@ -16,7 +18,7 @@ pub struct Latch {
 }
 
 impl Readiness {
-    /// Makes the process unready until the latch is dropped. Names may repeat.
+    /// Makes the process unready until the latch is released. Names may repeat.
     pub fn latch(&self, name: &'static str) -> Latch {
         self.names().push(name);
         Latch {
@@ -35,11 +37,26 @@ impl Readiness {
     }
 }
 
-impl Drop for Latch {
-    fn drop(&mut self) {
+impl Latch {
+    /// Releases the latch.
+    pub fn release(self) {
         let mut names = self.ready.names();
         if let Some(index) = names.iter().position(|n| *n == self.name) {
             names.swap_remove(index);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_released_latch_makes_the_process_ready() {
+        let ready = Readiness::default();
+        let (first, failed) = (ready.latch("first"), ready.latch("failed"));
+        first.release();
+        drop(failed);
+        assert_eq!(ready.waiting_for(), ["failed"]);
     }
 }

@@ -47,7 +47,7 @@ async fn start() -> Worker {
     tokio::spawn(server.serve(listener));
     let mut drain = process.drain.watcher();
     let work = tokio::spawn(async move {
-        drop(starting);
+        starting.release();
         tracing::info!("the queue is open");
         drain.stopping().await;
     });
@@ -112,7 +112,7 @@ async fn a_process_without_a_gateway_has_probes_metrics_routes_and_a_drain() {
     );
     let not_ready = process.ready.latch("the queue");
     assert!(get(admin, "/readyz", "").await.starts_with("HTTP/1.1 503 "));
-    drop(not_ready);
+    not_ready.release();
     assert!(
         process.drain.stop(Duration::from_secs(10)).await,
         "the work ends with the process"
