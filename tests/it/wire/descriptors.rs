@@ -5,20 +5,20 @@ use std::{
     collections::HashSet,
     fs,
     net::SocketAddr,
-    process::{Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    io::{AsyncBufReadExt, BufReader},
+    process::{ChildStderr, Command},
 };
 
 use crate::support::{
     backend::Backend,
     message::PATIENCE,
-    process::{Running, gateway, gateway_with_files, program},
+    process::{gateway, gateway_with_files, program},
     raw::Raw,
     world::free_port,
 };
@@ -219,7 +219,7 @@ async fn a_process_starts_with_all_its_data_threads_or_not_at_all() {
     let mut outcomes = HashSet::new();
     for files in (12..72).step_by(3) {
         let folder = tempfile::tempdir().expect("a folder");
-        let (text, _, admin) = configuration(&backend);
+        let (text, ..) = configuration(&backend);
         let config = folder.path().join("ludgate.toml");
         fs::write(&config, text).expect("written");
         let mut command = Command::new("sh");
@@ -229,40 +229,33 @@ async fn a_process_starts_with_all_its_data_threads_or_not_at_all() {
             .args(["gateway", "--config"])
             .arg(&config)
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let mut running = Running(command.spawn().expect("a shell"));
-        let ended = async {
-            loop {
-                if let Some(status) = running.0.try_wait().expect("a process") {
-                    return Some(status);
-                }
-                if is_ready(admin).await {
-                    return None;
-                }
-            }
-        };
-        let ended = tokio::time::timeout(PATIENCE, ended)
-            .await
-            .unwrap_or_else(|_| panic!("with {files} files it neither ends nor becomes ready"));
-        match ended {
-            Some(status) => assert!(!status.success(), "{files} files"),
-            None => assert_eq!(data_threads(running.0.id()), threads, "{files} files"),
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn().expect("a shell");
+        let log = child.stderr.take().expect("a pipe");
+        let is_listening = tokio::time::timeout(PATIENCE, says_listening(log)).await;
+        if is_listening.expect("it ends or listens") {
+            let process = child.id().expect("it runs");
+            assert_eq!(data_threads(process), threads, "{files} files");
+            outcomes.insert("started");
+        } else {
+            let status = child.wait().await.expect("a process");
+            assert!(!status.success(), "{files} files");
+            outcomes.insert("refused");
         }
-        outcomes.insert(ended.is_some());
     }
     assert_eq!(outcomes.len(), 2, "too few files, and enough");
 }
 
-/// Whether the admin listener answers that the process is ready.
-async fn is_ready(admin: SocketAddr) -> bool {
-    let Ok(mut stream) = TcpStream::connect(admin).await else {
-        return false;
-    };
-    let request = format!("GET /readyz HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n");
-    let mut answer = Vec::new();
-    let exchanged = stream.write_all(request.as_bytes()).await.is_ok()
-        && stream.read_to_end(&mut answer).await.is_ok();
-    exchanged && answer.starts_with(b"HTTP/1.1 200 ")
+/// Whether the process logs that it listens, before it ends.
+async fn says_listening(log: ChildStderr) -> bool {
+    let mut lines = BufReader::new(log).lines();
+    while let Some(line) = lines.next_line().await.expect("readable") {
+        if line.contains("\"message\":\"listening\"") {
+            return true;
+        }
+    }
+    false
 }
 
 fn data_threads(process: u32) -> usize {
