@@ -11,16 +11,16 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use ludgate::{
+    body_budget::BodyBudget,
+    caller::Callers,
     catalog::{Catalog, metrics::CatalogMetrics},
     forward::metrics::ForwardMetrics,
     gateway::{
         Gateway,
-        connection::Service,
-        form_budget::BodyBudget,
         metrics::{CLASSES, GatewayMetrics},
         sign_in_rate::SignInRate,
-        thread::DataThread,
     },
+    handler::{Handler, service::Service},
     listener::{accept, metrics::ListenerMetrics, connection_limit::ConnectionLimit},
     model::{policy_changes::PolicyChanges, clock::Clock},
     ops::{
@@ -184,7 +184,9 @@ fn through_ludgate(bencher: Bencher, signed_in: bool) {
         let names = &settings.site.cookies;
         let vhost = ludgate::model::vhost::VirtualHost::Site;
         let cookies = format!("Cookie: {}={id}; {}={session}\r\n", names.sign_in, names.app_at(&vhost));
+        let sessions = Arc::new(sessions);
         let gateway = Gateway {
+            callers: Callers::new(sessions.clone(), None, None, Vec::new(), clock.clone()),
             catalog: Catalog::new(
                 snapshot,
                 None,
@@ -192,9 +194,8 @@ fn through_ludgate(bencher: Bencher, signed_in: bool) {
                 CatalogMetrics::register(&registry).into(),
             ),
             rechecks: None,
-            arvados: None,
             logs: None,
-            sessions: Arc::new(sessions),
+            sessions,
             oidc: None,
             forms: BodyBudget::default(),
             sign_in_rate: SignInRate::new(settings.sign_ins, clock.clone()),
@@ -208,8 +209,8 @@ fn through_ludgate(bencher: Bencher, signed_in: bool) {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let thread = DataThread::start(Arc::new(gateway));
-        let service = Rc::new(Service { thread, peers: settings.peers, redirects: false });
+        let handler = Handler::start(Arc::new(gateway));
+        let service = Rc::new(Service { handler, peers: settings.peers, redirects: false });
         let metrics = Arc::new(ListenerMetrics::register(&registry, requests, deadlines));
         let limit = ConnectionLimit::new(&settings.listen, 1000, metrics.clone());
         let drain = Drain::new();

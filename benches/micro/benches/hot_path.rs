@@ -1,19 +1,14 @@
 //! The steps from a parsed head to an authorized request: each alone, and all together.
 
 use divan::{AllocProfiler, Bencher, black_box};
-use http::request::Parts;
+use http::{HeaderValue, request::Parts};
 use ludgate::{
+    authorize,
     catalog::{lookup::Lookup, snapshot::Snapshot},
-    gateway::{decide, locate::locate},
-    incoming::{self, cookies},
-    model::{
-        arrival::Arrival,
-        caller::{Caller, Credential},
-        clock::Clock,
-        destination::Destination,
-        vhost::VirtualHost,
-    },
-    session::Sessions, live::Live,
+    decide,
+    incoming::{self, IncomingRequest, cookies},
+    model::{arrival::Arrival, client::Client, clock::Clock, destination::Destination, vhost::VirtualHost},
+    session::{Sessions, live::Live},
 };
 use micro::{request, sessions, sign_in, snapshot};
 use tikv_jemallocator::Jemalloc;
@@ -45,8 +40,15 @@ impl World {
         incoming::parse(&self.parts, true, self.snapshot.site()).expect("a good head")
     }
 
-    fn destination(&self, arrival: &Arrival) -> Destination {
-        locate(arrival, &self.snapshot, &Lookup::Site).unwrap_or_else(|_| panic!("an app"))
+    fn request(&self) -> IncomingRequest<'_> {
+        let client = Client::at([127, 0, 0, 1].into());
+        let id = HeaderValue::from_static("an-id");
+        IncomingRequest::new(self.arrival(), &self.parts.headers, self.snapshot.site(), id, client)
+    }
+
+    fn destination(&self, request: &IncomingRequest<'_>) -> Destination {
+        let target = decide::locate(request, &self.snapshot, &Lookup::Site);
+        target.unwrap_or_else(|_| panic!("an app")).destination
     }
 
     fn find(&self, destination: &Destination) -> Option<Live> {
@@ -56,11 +58,10 @@ impl World {
         self.sessions.store.find(presented.app.iter(), presented.sign_in.iter(), app, &VirtualHost::Site, self.clock.now())
     }
 
-    fn is_allowed(&self, arrival: &Arrival, destination: Destination) -> bool {
+    fn is_allowed(&self, destination: Destination) -> bool {
         let live = self.find(&destination).expect("a session");
         let principal = live.sign_in().principal().clone();
-        let caller = Caller::Person { principal, credential: Credential::Cookie };
-        decide::judge(arrival, &caller, destination).is_ok()
+        authorize::authorize(destination, Some(&principal)).is_ok()
     }
 }
 
@@ -73,14 +74,14 @@ fn parse(bencher: Bencher) {
 #[divan::bench(args = [10, 100_000])]
 fn route(bencher: Bencher, apps: usize) {
     let world = World::new(apps);
-    let arrival = world.arrival();
-    bencher.bench_local(|| black_box(world.destination(&arrival)));
+    let request = world.request();
+    bencher.bench_local(|| black_box(world.destination(&request)));
 }
 
 #[divan::bench]
 fn look_up_session(bencher: Bencher) {
     let world = World::new(10);
-    let destination = world.destination(&world.arrival());
+    let destination = world.destination(&world.request());
     bencher.bench_local(|| black_box(world.find(&destination)));
 }
 
@@ -88,17 +89,15 @@ fn look_up_session(bencher: Bencher) {
 #[divan::bench]
 fn look_up_and_authorize(bencher: Bencher) {
     let world = World::new(10);
-    let arrival = world.arrival();
-    let destination = world.destination(&arrival);
-    bencher.bench_local(|| black_box(world.is_allowed(&arrival, destination.clone())));
+    let destination = world.destination(&world.request());
+    bencher.bench_local(|| black_box(world.is_allowed(destination.clone())));
 }
 
 #[divan::bench(args = [10, 100_000])]
 fn all_steps(bencher: Bencher, apps: usize) {
     let world = World::new(apps);
     bencher.bench_local(|| {
-        let arrival = world.arrival();
-        let destination = world.destination(&arrival);
-        black_box(world.is_allowed(&arrival, destination))
+        let destination = world.destination(&world.request());
+        black_box(world.is_allowed(destination))
     });
 }
