@@ -4,6 +4,7 @@ import asyncio
 import base64
 import hashlib
 import re
+import socket
 import sys
 
 BLOCK = b"x" * 65536
@@ -75,7 +76,8 @@ async def serve(reader, writer):
 
 
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]), backlog=1024)
+    # The listening socket is inherited.
+    server = await asyncio.start_server(serve, sock=socket.socket(fileno=int(sys.argv[1])))
     await server.serve_forever()
 
 

@@ -31,14 +31,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_until_open(port):
-    end = time.monotonic() + 15
-    while time.monotonic() < end:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    raise SystemExit(f"nothing listens on port {port}")
+def start_app():
+    """Starts the app on a socket that is open already. Returns its port."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        start(sys.executable, f"{sys.path[0]}/app.py", str(listener.fileno()), pass_fds=[listener.fileno()])
+        return listener.getsockname()[1]
 
 
 class Gateway:
@@ -176,10 +173,8 @@ def train(gateway, bearer, share):
 def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        sign_in_service, app = provider.Provider(folder), free_port()
+        sign_in_service, app = provider.Provider(folder), start_app()
         tls = provider.certificate(folder)
-        start(sys.executable, f"{sys.path[0]}/app.py", str(app))
-        wait_until_open(app)
         bearer = sign_in_service.token("at+jwt")
         for share, more in ((1, {"log": False}), (2, {}), (4, {"tls": tls})):
             train(Gateway(program, folder, sign_in_service.issuer, app, **more), bearer, share)
