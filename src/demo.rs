@@ -134,7 +134,7 @@ impl RunningDemo {
         format!(
             "Ludgate demo: open {site}/\n\n\
              \x20 {site}/apps/hello/    public: no sign-in\n\
-             \x20 {site}/apps/whoami/   anybody who signs in\n\
+             \x20 {site}/apps/whoami/   every signed-in user\n\
              \x20 {site}/apps/team/     members of phusers: alice\n\
              \x20 {site}/apps/chat/     members of friends: alice, bob, carol\n\n\
              The same apps, each on a host of its own, where no other app can read it:\n\

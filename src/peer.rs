@@ -196,9 +196,9 @@ mod tests {
             let found = client_of("10.0.0.1:1", &["10.0.0.0/8"], &[nonsense]);
             assert_eq!(found, proxy, "{}", String::from_utf8_lossy(nonsense));
         }
-        let nobody = client_of("10.0.0.1:1", &["10.0.0.0/8"], &[]);
+        let unnamed = client_of("10.0.0.1:1", &["10.0.0.0/8"], &[]);
         assert_eq!(
-            nobody.limit_key, None,
+            unnamed.limit_key, None,
             "many clients may be behind a proxy that names none"
         );
     }

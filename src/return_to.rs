@@ -113,7 +113,7 @@ mod tests {
     };
 
     #[test]
-    fn nobody_is_sent_to_another_origin() {
+    fn an_address_of_another_origin_is_refused() {
         let origin = WebOrigin::new(true, "gw.test", 443);
         let mut site = Site::with_default_paths(origin, CookieNames::new(true, "c", &[]));
         site.apps_domain = Some("svc.test".into());

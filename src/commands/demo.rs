@@ -16,7 +16,7 @@ use crate::{
 pub fn run(args: &cli::DemoArgs) -> u8 {
     if !args.listen.ip().is_loopback() {
         eprintln!(
-            "--listen {}: the demo signs in whoever clicks a name, so it listens on loopback only",
+            "--listen {}: the demo signs in without a password, so it listens on loopback only",
             args.listen
         );
         return BAD_CONFIGURATION;

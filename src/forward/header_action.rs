@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_somebody_else_passes() {
+    fn a_header_that_is_not_reserved_passes() {
         for theirs in [
             "x-custom",
             "content-type",

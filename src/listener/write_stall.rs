@@ -129,7 +129,10 @@ mod tests {
             assert!(written.is_ok() && read.is_ok_and(|taken| &taken == b"12345678"));
         }
         let began = Instant::now();
-        let error = near.write_all(b"12345678").await.expect_err("nobody reads");
+        let error = near
+            .write_all(b"12345678")
+            .await
+            .expect_err("the peer reads nothing");
         assert_eq!(
             (error.kind(), began.elapsed().as_secs()),
             (io::ErrorKind::TimedOut, 30)

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn every_valid_header_names_its_client_or_nobody_wherever_it_is_split() {
+    fn every_valid_header_is_read_the_same_wherever_it_is_split() {
         for (header, client) in valid() {
             let client = client.map(|text| text.parse().expect("an address"));
             let complete = Ok(Parsed::Complete {

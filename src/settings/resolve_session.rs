@@ -212,8 +212,8 @@ pub fn warning(settings: &session::SessionSettings) -> Option<String> {
         Address::Tcp {
             host, tls: None, ..
         } if !is_loopback_host(host) => Some(format!(
-            "session.store {host} is no loopback name and has no TLS: what is kept there is sealed, but whoever is on the way \
-             can sign people out, and read the password; rediss:// has TLS"
+            "session.store {host} is no loopback name and has no TLS: its records are sealed, but an attacker on the \
+             network can sign users out and read the password; rediss:// has TLS"
         )),
         Address::Tcp { .. } | Address::Unix(_) => None,
     }
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_where_as_whom_and_how() {
+    fn an_address_has_a_host_a_user_and_a_scheme() {
         let read = |address| parse_address(address, None);
         let plain = read("redis://h").expect("read");
         assert_eq!(format!("{:?}", plain.address), "h:6379 tls=false");

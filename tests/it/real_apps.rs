@@ -386,7 +386,7 @@ async fn no_page_of_ours_has_a_serious_accessibility_problem() {
         let app = |id: &str, access: &str| {
             format!("[[apps]]\nid = \"{id}\"\naccess = \"{access}\"\nupstream = \"http://127.0.0.1:1\"\n")
         };
-        [app("dead", "user"), app("open", "public"), app("others", "group:nobody")].concat()
+        [app("dead", "user"), app("open", "public"), app("others", "group:empty")].concat()
     })
     .await;
     let none = Value::Array(Vec::new());

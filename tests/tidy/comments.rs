@@ -36,12 +36,12 @@ mod tests {
 
     #[test]
     fn pronouns_are_found_in_comments_only() {
-        let bad = "/// Nobody's.\nf(); // to whom\n    //! (whoever)";
-        assert_eq!(
-            unnamed(&File::new("a.rs", bad)),
-            ["a.rs:1: Nobody", "a.rs:2: whom", "a.rs:3: whoever"]
-        );
-        let fine = "fn nobody() { f(\"// somebody\"); } // the client, `is_nobody`";
-        assert!(unnamed(&File::new("a.rs", fine)).is_empty());
+        for word in UNNAMED {
+            let comments = format!("/// {word}'s.\nf(); // to {word}\n    //! ({word})");
+            let found = [1, 2, 3].map(|line| format!("a.rs:{line}: {word}"));
+            assert_eq!(unnamed(&File::new("a.rs", &comments)), found);
+            let code = format!("fn {word}() {{ f(\"// {word}\"); }} // the client, `is_{word}`");
+            assert!(unnamed(&File::new("a.rs", &code)).is_empty());
+        }
     }
 }

@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             wrong_ways(&File::new("src/cellar.rs", "")).len(),
             1,
-            "a room that nobody placed"
+            "a room without a step"
         );
         assert_eq!(room_of(Path::new("src/incoming/store.rs")), ("incoming", 2));
         assert_eq!(room_of(Path::new("src/main.rs")), ("main", 0));

@@ -71,7 +71,7 @@ fn every_name_says_what_is_inside() {
 }
 
 #[test]
-fn no_text_names_a_path_of_somebodys_machine() {
+fn no_text_names_a_path_of_a_developer_machine() {
     let mut offenders = Vec::new();
     for path in everything_below(Path::new("")).expect("a readable project") {
         let in_scope = ["src", "crates", "tests", "docs", "config", "templates"]

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pooled_connection_counts_for_whoever_uses_it_now() {
+    fn a_pooled_connection_counts_for_its_current_user() {
         let (load, limit) = (Load::default(), Limit::new(16, 25));
         let take = |holder| load.acquire(Slot::Connection, limit, holder);
         let _bobs: Vec<_> = (0..2).map(|_| take(BOB).expect("his share")).collect();

@@ -140,7 +140,7 @@ mod tests {
         at_once: 128,
     };
 
-    fn somebody() -> IpAddr {
+    fn new_client() -> IpAddr {
         "192.0.2.1".parse().expect("an address")
     }
 
@@ -150,14 +150,14 @@ mod tests {
         let limit = LookupLimit::new(QUOTA, clock);
         for _ in 0..10 * QUOTA.burst {
             limit
-                .acquire(somebody())
+                .acquire(new_client())
                 .expect("what was found costs nothing")
                 .found();
         }
         for _ in 0..QUOTA.burst {
-            drop(limit.acquire(somebody()).expect("in store"));
+            drop(limit.acquire(new_client()).expect("in store"));
         }
-        assert!(limit.acquire(somebody()).is_none());
+        assert!(limit.acquire(new_client()).is_none());
         assert!(
             limit
                 .acquire("192.0.2.2".parse().expect("an address"))
@@ -166,15 +166,15 @@ mod tests {
         );
         manual_clock.advance(Duration::from_secs(1));
         for _ in 0..4 {
-            drop(limit.acquire(somebody()).expect("refilled"));
+            drop(limit.acquire(new_client()).expect("refilled"));
         }
-        assert!(limit.acquire(somebody()).is_none());
+        assert!(limit.acquire(new_client()).is_none());
         manual_clock.advance(Duration::from_secs(3600));
         for _ in 0..QUOTA.burst {
-            drop(limit.acquire(somebody()).expect("full again"));
+            drop(limit.acquire(new_client()).expect("full again"));
         }
         assert!(
-            limit.acquire(somebody()).is_none(),
+            limit.acquire(new_client()).is_none(),
             "and not fuller than that"
         );
     }
@@ -183,10 +183,12 @@ mod tests {
     fn what_is_under_way_is_bounded_too() {
         let (clock, _hands) = Clock::manual();
         let limit = LookupLimit::new(QUOTA, clock);
-        let all: Vec<_> = (0..200).filter_map(|_| limit.acquire(somebody())).collect();
+        let all: Vec<_> = (0..200)
+            .filter_map(|_| limit.acquire(new_client()))
+            .collect();
         assert_eq!(all.len() as u64, QUOTA.at_once);
         all.into_iter().for_each(LookupPermit::found);
-        assert!(limit.acquire(somebody()).is_some());
+        assert!(limit.acquire(new_client()).is_some());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::support::{browser::Browser, message::Message, raw::Raw, world::World}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
-    Nobody,
+    Anonymous,
     Alice,
     Bob,
     Admin,
@@ -37,7 +37,7 @@ enum How {
 }
 
 const PEOPLE: [Who; 6] = [
-    Who::Nobody,
+    Who::Anonymous,
     Who::Alice,
     Who::Bob,
     Who::Admin,
@@ -87,7 +87,7 @@ fn expected(app: &str, may: [bool; 3], who: Who, how: How, method: &str) -> (u16
         return (403, false);
     }
     let known = match who {
-        Who::Nobody | Who::BadToken => None,
+        Who::Anonymous | Who::BadToken => None,
         Who::Alice | Who::Bob | Who::Admin if how == How::ForeignFetch => None,
         Who::Alice | Who::AliceByToken => Some(0),
         Who::Bob => Some(1),
@@ -124,7 +124,7 @@ struct People {
 impl People {
     fn credentials(&self, who: Who) -> String {
         match who {
-            Who::Nobody => String::new(),
+            Who::Anonymous => String::new(),
             Who::Alice => self.alice.cookie_line("/"),
             Who::Bob => self.bob.cookie_line("/"),
             Who::Admin => self.admin.cookie_line("/"),
@@ -149,7 +149,7 @@ fn caller(who: Who) -> Caller {
         }
     };
     match who {
-        Who::Nobody => Caller::Anonymous,
+        Who::Anonymous => Caller::Anonymous,
         Who::BadToken => Caller::BadToken,
         Who::Alice => person("alice", &["phusers", "friends"], Credential::Cookie),
         Who::AliceByToken => person("alice", &["phusers", "friends"], Credential::Bearer),

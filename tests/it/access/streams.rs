@@ -20,7 +20,7 @@ pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_and_of_nobody_else() {
+async fn signing_out_ends_the_websockets_and_event_streams_of_that_person_only() {
     let world = World::new().await.ready().await;
     let (alice, bob) = (world.signed_in("alice").await, world.signed_in("bob").await);
     let (mut socket, mut stream) = (
@@ -96,7 +96,7 @@ async fn a_narrowed_access_rule_ends_the_streams_it_no_longer_admits() {
         .running
         .internals()
         .publish(with_access(&world, "pub", Some("user")));
-    assert!(public.is_closed().await, "nobody is signed in there");
+    assert!(public.is_closed().await, "its user is not signed in there");
     world
         .running
         .internals()

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::{browser::From, cluster::Cluster, process::program};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_but_readers() {
+async fn a_private_port_is_for_owner_and_admins_and_is_hidden_except_from_readers() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     for port in ["8080", "9998"] {
@@ -48,7 +48,7 @@ async fn a_private_port_is_for_the_owner_and_admins_and_exists_for_nobody_else_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_port_asks_nobody_and_tells_the_container_nothing() {
+async fn a_public_port_needs_no_sign_in_and_sends_no_identity() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", container.uuid), "/a/b%2Fc//d?e=%41&&f");
@@ -68,7 +68,7 @@ async fn a_public_port_asks_nobody_and_tells_the_container_nothing() {
     assert_eq!(
         cluster.arvados.calls_to("/arvados/v1/users"),
         0,
-        "nobody was asked who that is"
+        "no call to the API server"
     );
     cluster.world.check_oracles().await;
 }
@@ -359,7 +359,7 @@ async fn a_person_who_signs_in_is_their_arvados_user_where_the_api_takes_the_pro
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_that_nobody_s_token_goes_to_the_api() {
+async fn without_that_no_user_token_is_sent_to_the_api() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-8080", container.uuid), "/x");

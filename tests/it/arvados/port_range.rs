@@ -183,7 +183,7 @@ async fn a_port_that_changes_hands_has_the_browser_forget_the_last_tenant_exactl
     assert_eq!(answer.status(), 200);
     assert!(
         answer.header("clear-site-data").is_none(),
-        "nobody was here before"
+        "the port had no container before"
     );
     let jar = |visitor: &mut Origins| -> Vec<String> {
         visitor
@@ -217,7 +217,11 @@ async fn a_port_that_changes_hands_has_the_browser_forget_the_last_tenant_exactl
 
     cluster.arvados.set_state(&first.uuid, "Complete");
     cluster.world.manual_clock.advance(Duration::from_secs(61));
-    assert_eq!(visitor.open(&deep).await.status(), 410, "nobody has it now");
+    assert_eq!(
+        visitor.open(&deep).await.status(),
+        410,
+        "the port has no container now"
+    );
     let second = public_at(&cluster, 20001).await;
     cluster.world.manual_clock.advance(Duration::from_secs(61));
     let before = cluster.app.count();

@@ -310,7 +310,7 @@ async fn a_list_is_filtered_ordered_cut_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_found_by_whoever_may_read_what_it_points_to() {
+async fn a_name_is_found_by_those_who_may_read_its_target() {
     let (arvados, alice, container, _) = running().await;
     let bob = arvados.add_user("bob", false);
     arvados.add_link("blast", &container.request_uuids[0], 80);

@@ -165,7 +165,7 @@ async fn an_invalid_token_is_401_once_and_leads_nowhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_valid_token_of_somebody_who_may_not_enter_makes_no_session() {
+async fn a_valid_token_without_access_makes_no_session() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(
@@ -184,7 +184,7 @@ async fn a_valid_token_of_somebody_who_may_not_enter_makes_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_with_somebody_s_token_does_not_replace_a_live_session_of_somebody_else() {
+async fn a_link_with_a_token_does_not_replace_another_user_s_live_session() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let label = format!("{}-8080", container.uuid);

@@ -131,7 +131,7 @@ async fn a_session_of_one_container_or_port_is_none_at_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_is_over_lets_nobody_in_again_while_its_session_waits_to_be_proved() {
+async fn an_expired_token_is_refused_while_its_session_waits_for_a_recheck() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let label = format!("{}-8080", container.uuid);

@@ -84,7 +84,7 @@ async fn a_token_in_a_header_is_verified_again_within_thirty_seconds() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_cookie_that_a_neighbour_planted_locks_nobody_out() {
+async fn a_token_cookie_planted_by_a_neighbour_does_not_lock_users_out() {
     let (cluster, url) = Cluster::with_private_url().await;
     let cookies = |all: &[&str]| {
         let all: Vec<_> = all

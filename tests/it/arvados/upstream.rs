@@ -66,7 +66,7 @@ async fn who_cannot_prove_to_be_the_container_s_gateway_is_502_and_the_connectio
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_the_proof_comes_from_or_reaches_anybody() {
+async fn no_client_and_no_app_sends_or_sees_the_proof() {
     let cluster = Cluster::start().await;
     let container = cluster.container(&[&cluster.alice]).await;
     let url = cluster.url(format!("{}-80", container.uuid), "/x");

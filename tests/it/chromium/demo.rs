@@ -57,7 +57,7 @@ async fn a_stranger_sees_both_modes_of_the_demo() {
     assert_eq!(
         browser.text().await.matches("Sign in").count(),
         2,
-        "nobody is signed in"
+        "the browser is not signed in"
     );
     browser.open(&host("team")).await;
     assert!(

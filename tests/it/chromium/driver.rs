@@ -117,7 +117,7 @@ async fn a_cookie_is_seen_on_its_own_host_only_and_in_the_whole_jar() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_site_with_a_certificate_that_nobody_vouches_for_is_opened_and_is_secure() {
+async fn a_site_with_an_unknown_issuer_is_opened_and_is_secure() {
     let made =
         rcgen::generate_simple_self_signed(vec!["gw.test".to_owned()]).expect("a certificate");
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

@@ -235,7 +235,7 @@ async fn a_page_of_one_host_gets_nothing_from_another_by_fetch_frame_or_websocke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_app_that_floods_the_cookie_jar_locks_nobody_out_of_its_neighbours() {
+async fn an_app_that_floods_the_cookie_jar_does_not_lock_its_neighbours() {
     let secure = Secure::start().await;
     let browser = Chromium::believing(RULES, Some(&secure.key)).await;
     sign_in(&browser, &secure, &secure.host("grp", "/page"), "alice").await;

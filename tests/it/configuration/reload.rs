@@ -245,7 +245,7 @@ async fn a_changed_file_is_put_in_force_and_a_bad_one_changes_nothing() {
         (404, 200)
     );
     // Every mistake is told, and nothing changes.
-    process.write("[[apps]]\nid = \"UPPER\"\naccess = \"nobody\"\nupstream = \"x\"\n");
+    process.write("[[apps]]\nid = \"UPPER\"\naccess = \"none\"\nupstream = \"x\"\n");
     process.hang_up();
     let said = process.until_said("cannot reload the configuration").await["mistakes"]
         .as_str()

@@ -128,7 +128,7 @@ async fn no_app_gets_a_secret_of_the_console_or_sets_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_asked_by_ludgate_to_sign_in_at_the_console() {
+async fn the_console_gets_no_sign_in_redirect_from_ludgate() {
     let console = Console::start().await;
     let world = sidecar_of(console.address()).await;
     for from in [

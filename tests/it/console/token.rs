@@ -15,7 +15,7 @@ use crate::support::{
 /// credential too.
 async fn sidecar() -> World {
     let change = |settings: &mut ludgate::settings::Settings| {
-        let site = std::sync::Arc::get_mut(&mut settings.site).expect("nobody else has it yet");
+        let site = std::sync::Arc::get_mut(&mut settings.site).expect("not shared yet");
         site.cookies = site.cookies.clone().with_access_token("accessToken");
     };
     World::with("", change).await.ready().await
@@ -87,7 +87,7 @@ async fn who_is_signed_in_at_the_console_is_let_in_and_gets_a_session_on_the_fir
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_does_not_hold_is_nobody_and_is_asked_to_sign_in() {
+async fn an_invalid_token_is_anonymous_and_is_redirected_to_sign_in() {
     let world = sidecar().await;
     let good = token(&world, "alice", &["phusers"], 300);
     let (head, rest) = good.split_once('.').expect("a JWT");
@@ -158,13 +158,13 @@ async fn a_session_of_a_token_is_proved_again_at_recheck_or_counts_for_apps_of_e
     assert_eq!(
         fetch(&mut browser, "grp").await.status(),
         401,
-        "nobody says that she is still a member"
+        "her membership is not confirmed"
     );
     assert_eq!(fetch(&mut browser, "mine").await.status(), 401);
     assert_eq!(
         fetch(&mut browser, "usr").await.status(),
         200,
-        "she is still somebody"
+        "she is still signed in"
     );
     // The console has a fresh token: the same session goes on.
     let next = token(&world, "alice", &["phusers"], 3600);

@@ -44,7 +44,7 @@ async fn a_stranger_opens_the_demo_signs_in_as_alice_and_opens_all_four_apps() {
         "{page}"
     );
     assert_eq!(browser.open("/apps/hello/").await.status(), 200);
-    assert!(browser.jar.is_empty(), "no cookie before anybody signs in");
+    assert!(browser.jar.is_empty(), "no cookie before the sign-in");
     let whoami = browser.sign_in("/apps/whoami/", "alice").await.text();
     assert!(
         whoami.contains("alice") && !whoami.contains(&browser.value("ludgate").expect("a sign-in")),

@@ -122,7 +122,7 @@ async fn a_client_that_begins_sign_ins_without_end_waits_and_another_one_does_no
         (429, Some("5"))
     );
     assert_eq!(refused.json()["reason"], "too_often");
-    assert_eq!(get("127.0.0.4").await.status(), 302, "somebody else");
+    assert_eq!(get("127.0.0.4").await.status(), 302, "another client");
     world
         .manual_clock
         .advance(std::time::Duration::from_millis(100));

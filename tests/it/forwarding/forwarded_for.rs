@@ -144,7 +144,7 @@ impl Nginx {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn behind_a_real_nginx_a_byte_of_the_client_hides_nobody() {
+async fn behind_a_real_nginx_a_byte_of_the_client_hides_no_address() {
     let world = world().await;
     let nginx = Nginx::before(&world).await;
     let address = std::net::SocketAddr::from(([127, 0, 0, 2], nginx.port));

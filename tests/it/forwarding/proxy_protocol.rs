@@ -8,7 +8,7 @@ use tokio::{io::AsyncReadExt, net::TcpListener};
 use crate::support::{backend::Backend, raw::Raw, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_connection_begins_with_its_client_and_serves_nobody_else() {
+async fn each_connection_names_its_client_and_serves_no_other() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let (backend, told) = (
@@ -80,7 +80,7 @@ async fn each_connection_begins_with_its_client_and_serves_nobody_else() {
     let port = |header: &[u8; 28]| u16::from_be_bytes([header[24], header[25]]);
     assert!(
         port(&told[0]) != 0 && port(&told[2]) == 0,
-        "whose port nobody told has none"
+        "a client without a known port has none"
     );
     world.check_oracles().await;
 }

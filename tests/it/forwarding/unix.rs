@@ -32,7 +32,7 @@ async fn get(raw: &mut Raw, world: &World, target: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_socket_where_nobody_listens_is_502() {
+async fn a_socket_without_a_listener_is_502() {
     let sockets = Sockets::new();
     std::fs::write(sockets.path("file"), "no socket").expect("written");
     std::fs::create_dir(sockets.path("folder")).expect("made");

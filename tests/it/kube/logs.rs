@@ -204,7 +204,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
         ("/api/logs/pods/app-lab-1", "", 401),
         ("/api/logs/pods/other", &hers, 404),
         ("/api/logs/pods/stray", &hers, 404),
-        ("/api/logs/pods/nobody", &hers, 404),
+        ("/api/logs/pods/unknown", &hers, 404),
         ("/api/logs/pods/..%2Fother", &hers, 404),
         ("/api/logs/pods/app-lab-1?tailLines=-1", &hers, 400),
         (
@@ -307,7 +307,7 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_label_that_two_apps_may_mean_needs_both_groups_and_nobody_takes_all_seats() {
+async fn an_ambiguous_label_needs_both_groups_and_no_user_can_open_all_logs() {
     let namespace = Namespace::new().await;
     namespace.grant("logs.yaml").await;
     let kubelet = Kubelet::start(&namespace).await;

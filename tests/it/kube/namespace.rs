@@ -81,7 +81,7 @@ impl Namespace {
         // The first list may be a moment old. Changes come in their order: who knows of these knows
         // of all before.
         self.app(LAST, "public", json!({})).await;
-        self.endpoints(LAST, &[SocketAddr::new(self.pods.nobody(), 1)])
+        self.endpoints(LAST, &[SocketAddr::new(self.pods.unused_address(), 1)])
             .await;
         let world = World::with(&format!("{}{more}\n", self.toml()), |_| {})
             .await

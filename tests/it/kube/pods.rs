@@ -76,7 +76,7 @@ impl Pods {
     }
 
     /// The address of a pod without a listener.
-    pub fn nobody(&self) -> IpAddr {
+    pub fn unused_address(&self) -> IpAddr {
         self.address(1 + MOST).into()
     }
 

@@ -48,7 +48,7 @@ async fn scopes_and_groups_mean_what_they_say_and_anything_else_denies() {
         ("team", "group", json!({})),
         ("others", "group", json!({ "groupName": "other" })),
         ("odd", "Public", json!({})),
-        ("nobody", "group", json!({ "groupName": "/" })),
+        ("no-group", "group", json!({ "groupName": "/" })),
     ]) {
         namespace.running(name, pod).await;
         namespace.app(name, scope, more).await;
@@ -56,19 +56,19 @@ async fn scopes_and_groups_mean_what_they_say_and_anything_else_denies() {
     let world = namespace.world().await;
     let mut alice = world.signed_in("alice").await;
     let mut anonymous = world.browser();
-    for (name, nobody, person) in [
+    for (name, without_session, person) in [
         ("open", 200, 200),
         ("everyone", 302, 200),
         ("team", 302, 200),
         ("others", 302, 403),
         ("odd", 403, 403),
-        ("nobody", 403, 403),
+        ("no-group", 403, 403),
     ] {
         let path = format!("/apps/{name}/");
         assert_eq!(
             anonymous.open(&path).await.status(),
-            nobody,
-            "{name} for nobody"
+            without_session,
+            "{name}, anonymous"
         );
         assert_eq!(alice.open(&path).await.status(), person, "{name} for alice");
     }
@@ -220,7 +220,7 @@ async fn a_pod_that_refuses_is_passed_over_for_one_that_does_not() {
     let namespace = Namespace::new().await;
     let alive = Backend::on("half", namespace.pods.listen(1, 5000));
     let mut dead = alive.address();
-    dead.set_ip(namespace.pods.nobody());
+    dead.set_ip(namespace.pods.unused_address());
     namespace.endpoints("half", &[dead, alive.address()]).await;
     namespace.app("half", "primehub", json!({})).await;
     let world = namespace.world().await;
@@ -306,7 +306,7 @@ async fn with_isolation_every_application_is_on_its_host_and_its_path_leads_ther
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_of_the_gateways_own_machine_is_nobodys_app() {
+async fn an_address_of_the_gateways_own_machine_is_no_app() {
     let namespace = Namespace::new().await;
     let own = std::net::TcpListener::bind((namespace.pods.ours(), 0)).expect("a port");
     let listening = Backend::on("operators", own);

@@ -22,8 +22,8 @@ async fn a_public_app_made_a_group_app_cuts_strangers_within_a_second_and_no_mem
     namespace.app("flip", "public", json!({})).await;
     namespace.app("files", "public", json!({})).await;
     let world = namespace.world().await;
-    let (alice, nobody) = (world.signed_in("alice").await, world.browser());
-    let mut socket = world.websocket(&nobody, "flip").await;
+    let (alice, anonymous) = (world.signed_in("alice").await, world.browser());
+    let mut socket = world.websocket(&anonymous, "flip").await;
     assert!(socket.carries().await);
     // A member's download, begun while the app was everybody's but for her sign-in.
     namespace.app("files", "primehub", json!({})).await;
@@ -120,7 +120,7 @@ async fn another_group_cuts_its_former_members_and_a_deletion_cuts_everybody() {
     assert_eq!(
         hers.farewell().await,
         Some(1008),
-        "nobody is left in an app that is gone"
+        "no stream is left at a deleted app"
     );
     assert!(gone.elapsed() < SOON, "{:?}", gone.elapsed());
     let mut alice = alice;

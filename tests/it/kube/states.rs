@@ -173,7 +173,7 @@ async fn a_page_that_waits_is_the_app_as_soon_as_a_pod_is_ready_whatever_the_pha
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_app_that_is_to_stop_lets_nobody_in_and_one_that_is_started_again_does() {
+async fn an_app_that_is_to_stop_is_refused_and_one_that_starts_again_is_not() {
     let namespace = Namespace::new().await;
     namespace.running("halt", 0).await;
     namespace

@@ -30,7 +30,7 @@ fn fill(api: &KubernetesApi, count: usize) {
         let scope = if number % 2 == 0 {
             "public"
         } else {
-            "nobody-knows"
+            "unknown-access"
         };
         api.app(&format!("app-{number}"), scope, json!({}));
     }

@@ -219,7 +219,7 @@ async fn what_was_malformed_from_the_beginning_is_no_app_until_it_is_mended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn however_deep_or_strange_what_nobody_needs_is_the_object_is_read_and_so_are_the_others() {
+async fn deep_or_strange_unused_fields_hinder_no_object() {
     let api = KubernetesApi::start().await;
     api.app("well", "public", json!({}));
     let strange = || {

@@ -73,7 +73,7 @@ async fn a_narrowed_scope_and_a_deletion_bite_right_after_an_api_is_back_that_re
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_long_outage_it_is_no_slower_and_nobody_waits_for_as_long_as_a_server_says() {
+async fn after_a_long_outage_retries_are_prompt_whatever_retry_after_the_server_sends() {
     let mut tests = JoinSet::new();
     // The answers of a balancer with no server behind it; they ask to come back in an hour.
     for code in [503, 429] {

@@ -261,7 +261,7 @@ async fn no_object_leads_a_request_to_an_address_that_is_no_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slice_that_nobody_can_read_leads_nowhere_and_harms_no_other() {
+async fn an_unreadable_slice_has_no_addresses_and_harms_no_other() {
     let api = KubernetesApi::start().await;
     for app in ["sick", "well"] {
         api.app(app, "primehub", json!({}));

@@ -40,7 +40,7 @@ fn rewritten(line: &str, change: impl Fn(&mut Value)) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_change_in_an_event_that_nobody_can_read_is_in_force_all_the_same() {
+async fn the_change_in_an_unreadable_event_is_in_force_all_the_same() {
     let spoilt: [(&str, Fault); 10] = [
         (
             "half a line, and more lines",

@@ -112,7 +112,7 @@ async fn request_once(port: u16) -> Came {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_who_got_a_connection_is_turned_away_when_a_process_stops() {
+async fn accepted_connections_are_served_when_a_process_stops() {
     let backend = Backend::start("one").await;
     let app = format!(
         "[[apps]]\nid = \"one\"\naccess = \"public\"\nupstream = \"http://{}\"\n",
@@ -186,7 +186,7 @@ async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_leaves_no_core_dump_and_lets_nobody_look_into_it() {
+async fn a_process_leaves_no_core_dump_and_cannot_be_traced() {
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let process = start(&folder, port, "");
     listens(port).await;

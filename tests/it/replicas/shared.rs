@@ -199,7 +199,7 @@ async fn what_is_warm_costs_no_round_trip_and_use_is_told_once_a_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn records_are_sealed_and_their_keys_tell_nobody() {
+async fn records_are_sealed_and_their_keys_name_no_user() {
     let pair = Replicas::start().await;
     let alice = pair.one.signed_in("alice").await;
     let sid = session_of(&pair.one, &alice);

@@ -58,7 +58,7 @@ async fn holds(what: &str, pair: &Replicas, [alice, bob, carol]: &mut [Browser; 
     assert_eq!(
         pair.fetch(&mut forged, USER_PAGE).await,
         [503, 503],
-        "{what}: nobody can say, so nobody gets in"
+        "{what}: unknown sessions are refused"
     );
     let start = forged.open("/oauth2/start?rd=%2F&go=1").await;
     assert_eq!(start.status(), 503, "{what}");
@@ -128,7 +128,7 @@ async fn it_hangs_and_goes_on() {
     assert_eq!(pair.fetch(&mut people[1], USER_PAGE).await, [200, 200]);
     assert!(
         asked.elapsed() < Duration::from_secs(1),
-        "nobody in memory waits: {:?}",
+        "sessions in memory do not wait: {:?}",
         asked.elapsed()
     );
     pair.until_disconnected().await;
@@ -268,7 +268,7 @@ async fn an_app_whose_sessions_were_ended_while_one_could_not_hear_it_ends_there
     pair.redis_mut().kill().await;
     pair.until_disconnected().await;
     admin(&pair.one, "DELETE", "app=usr").await;
-    assert!(socket.carries().await, "nobody could be told");
+    assert!(socket.carries().await, "the revocation cannot arrive");
     pair.redis_mut().again().await;
     assert_eq!(
         socket.farewell().await,

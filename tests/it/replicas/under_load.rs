@@ -162,7 +162,7 @@ async fn a_gateway_and_then_redis_are_killed_and_come_back_under_load() {
     forger
         .jar
         .insert(("ludgate".into(), "/".into()), "A".repeat(43));
-    people.push(("nobody", forger));
+    people.push(("forger", forger));
     let stop = Arc::new(AtomicBool::new(false));
     let loads: Vec<_> = people
         .into_iter()

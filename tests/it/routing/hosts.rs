@@ -87,7 +87,7 @@ async fn a_label_names_a_uuid_and_port_or_a_published_port_or_an_app_in_this_ord
         ("web-0".to_owned(), 404),
         ("web-08080".to_owned(), 404),
         ("web-65536".to_owned(), 404),
-        ("nobody".to_owned(), 404),
+        ("unknown".to_owned(), 404),
         ("oauth2".to_owned(), 404),
         // A uuid is a uuid, also where no catalogue of containers is configured.
         (uuid.to_owned(), 404),
@@ -261,7 +261,7 @@ async fn an_isolated_app_is_on_its_host_and_its_path_leads_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_a_neighbour_s_cookies_locks_nobody_out_of_a_host() {
+async fn a_flood_of_a_neighbour_s_cookies_does_not_lock_a_host() {
     let world = World::new().await.ready().await;
     let port = world.running.address.port();
     let flood = (0..200)

@@ -297,7 +297,7 @@ async fn an_unknown_app_is_404_for_everybody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_access_value_nobody_understands_denies_everybody_and_says_so() {
+async fn an_unknown_access_value_denies_everyone_and_is_reported() {
     let world = World::with("", |settings| {
         settings.apps[0].access = ludgate::model::access::Access::parse("Public");
     })
@@ -317,7 +317,7 @@ async fn an_access_value_nobody_understands_denies_everybody_and_says_so() {
     assert_eq!(
         world.browser().open("/apps/pub/").await.status(),
         403,
-        "and nobody is sent to sign in for it"
+        "and there is no redirect to sign in"
     );
     assert_eq!(world.backend("pub").count(), 0);
 }

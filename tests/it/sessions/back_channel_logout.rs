@@ -131,7 +131,7 @@ async fn a_logout_token_that_does_not_hold_ends_nothing() {
         ),
         ("no end", with(&|_, claims| claims["exp"] = Value::Null)),
         ("no id", with(&|_, claims| claims["jti"] = Value::Null)),
-        ("nobody", with(&|_, claims| claims["sub"] = Value::Null)),
+        ("no subject", with(&|_, claims| claims["sub"] = Value::Null)),
         ("long", "a".repeat(20_000)),
     ] {
         let answer = send_logout_token(&world, &token).await;
@@ -384,7 +384,7 @@ async fn an_operator_lists_and_ends_sessions_of_a_person_of_one_browser_and_of_a
         (&json!(["usr"]), &json!(["friends", "phusers"]))
     );
     assert_eq!(
-        admin("GET", "?subject=nobody", good).await.json()["sessions"],
+        admin("GET", "?subject=unknown", good).await.json()["sessions"],
         json!([])
     );
     // All of one app: who had it open opens it anew, by the same sign-in.

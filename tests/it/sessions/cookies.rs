@@ -144,7 +144,7 @@ async fn a_session_is_for_one_app_and_comes_with_its_sign_in() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn planted_and_misspelt_cookies_change_nobody_s_identity() {
+async fn planted_and_misspelt_cookies_change_no_identity() {
     let world = World::new().await.ready().await;
     let alice = world
         .signed_in("alice")

@@ -137,7 +137,7 @@ async fn who_is_signed_in_stays_so_over_a_restart_and_only_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_not_ours_lets_nobody_in_and_harms_nothing() {
+async fn a_foreign_file_signs_no_user_in_and_harms_nothing() {
     let house = House::new().await;
     let (running, mut alice) = house.start().await;
     assert_eq!(alice.sign_in("/apps/grp/x", "alice").await.status(), 200);

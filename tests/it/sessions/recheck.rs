@@ -44,7 +44,7 @@ async fn at_once(world: &World, request: &str, many: usize) -> Vec<Message> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_requests_that_notice_at_once_cost_one_call_and_nobody_waits() {
+async fn two_hundred_requests_at_once_cost_one_call_and_do_not_wait() {
     let world = World::new().await.ready().await;
     let alice = world.signed_in("alice").await;
     for round in 1..=4_u64 {
@@ -134,7 +134,7 @@ async fn a_grant_that_is_over_ends_the_sign_in_and_all_it_opened() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_about_somebody_else_ends_it_too() {
+async fn an_answer_about_another_user_ends_it_too() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     world

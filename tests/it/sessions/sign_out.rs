@@ -73,7 +73,7 @@ async fn signing_out_ends_every_session_of_the_browser() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_can_sign_a_person_out() {
+async fn another_site_cannot_sign_a_person_out() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let mut bob = world.signed_in("bob").await;

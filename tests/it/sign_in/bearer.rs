@@ -50,7 +50,7 @@ async fn a_token_of_our_issuer_that_does_not_hold_is_401_and_never_forwarded() {
     let world = World::new().await.ready().await;
     type Change = fn(&mut Value, &mut Value);
     let cases: [(&str, Change); 27] = [
-        ("other audience", |_, c| c["aud"] = "somebody".into()),
+        ("other audience", |_, c| c["aud"] = "another-client".into()),
         ("no audience", |_, c| {
             c.as_object_mut().expect("claims").remove("aud");
         }),

@@ -165,7 +165,7 @@ async fn a_callback_that_was_tampered_with_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_token_that_is_not_right_signs_nobody_in() {
+async fn an_invalid_id_token_refuses_the_sign_in() {
     let world = World::new().await.ready().await;
     type Change = fn(&mut serde_json::Value, &mut serde_json::Value);
     let cases: [(&str, Change); 19] = [
@@ -173,7 +173,7 @@ async fn an_id_token_that_is_not_right_signs_nobody_in() {
         ("no nonce", |_, c| {
             c.as_object_mut().expect("claims").remove("nonce");
         }),
-        ("aud", |_, c| c["aud"] = "somebody".into()),
+        ("aud", |_, c| c["aud"] = "another-client".into()),
         ("second aud", |_, c| c["aud"] = json!(["ludgate", "other"])),
         ("iss", |_, c| c["iss"] = "http://127.0.0.1:1".into()),
         ("azp", |_, c| c["azp"] = "other".into()),

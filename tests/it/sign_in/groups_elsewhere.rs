@@ -105,7 +105,7 @@ async fn the_field_that_is_the_group_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_cannot_be_read_signs_nobody_in_and_one_without_end_is_left() {
+async fn an_unreadable_list_refuses_the_sign_in_and_an_endless_one_is_cut() {
     let (world, directory) = world("").await;
     let next_page = format!("http://{}/me?page=2", directory.address());
     for wrong in [

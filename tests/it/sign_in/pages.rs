@@ -83,7 +83,7 @@ async fn the_request_to_the_provider_carries_pkce_state_and_nonce() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a_redirect() {
     let world = World::new().await.ready().await;
-    let mut nobody = world.browser();
+    let mut anonymous = world.browser();
     for (method, from) in [
         ("GET", From::Fetch),
         ("POST", From::Fetch),
@@ -94,7 +94,7 @@ async fn what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a_redire
         ("DELETE", From::Navigation),
         ("PROPFIND", From::Navigation),
     ] {
-        let answer = nobody.send(method, "/apps/grp/x", from, "", b"").await;
+        let answer = anonymous.send(method, "/apps/grp/x", from, "", b"").await;
         assert_eq!(answer.status(), 401, "{method} {from:?}");
         assert!(answer.header("www-authenticate").is_some());
         assert!(answer.header("location").is_none() && answer.all("set-cookie").is_empty());
@@ -120,7 +120,7 @@ async fn what_is_no_navigation_gets_401_with_a_way_to_sign_in_and_never_a_redire
             );
         }
     }
-    let frame = nobody
+    let frame = anonymous
         .send("GET", "/apps/grp/x", From::Frame, "", b"")
         .await;
     assert_eq!(frame.status(), 401);
@@ -295,7 +295,7 @@ async fn a_new_sign_in_has_a_new_id_and_ends_the_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_sent_to_another_origin_by_rd() {
+async fn rd_never_redirects_to_another_origin() {
     let world = World::new().await.ready().await;
     for evil in [
         "//e",

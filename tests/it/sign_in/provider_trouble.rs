@@ -111,7 +111,7 @@ async fn a_provider_that_dies_ends_no_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_group_look_up_that_fails_signs_nobody_in() {
+async fn a_failed_group_look_up_refuses_the_sign_in() {
     let world = World::new().await.ready().await;
     // Userinfo of another person: the ID token has no groups, and the two subjects differ.
     world.provider.set_mischief(Some(Box::new(|_, claims| {
@@ -210,7 +210,8 @@ impl Lines {
                 .with_writer(lines.clone())
                 .with_ansi(false)
                 .finish();
-            tracing::subscriber::set_global_default(subscriber).expect("nobody else sets one");
+            tracing::subscriber::set_global_default(subscriber)
+                .expect("the only one of this process");
             lines
         })
     }

@@ -86,19 +86,19 @@ async fn a_fragment_comes_back_and_leads_nowhere_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_a_renewal_is_for_who_has_a_session_there() {
     let world = World::new().await.ready().await;
-    let mut nobody = world.browser();
-    assert_eq!(nobody.fetch("/.ludgate/renewed").await.status(), 401);
-    let start = nobody.open("/.ludgate/renewed").await;
+    let mut anonymous = world.browser();
+    assert_eq!(anonymous.fetch("/.ludgate/renewed").await.status(), 401);
+    let start = anonymous.open("/.ludgate/renewed").await;
     assert_eq!(
         start.header("location").as_deref(),
         Some("/oauth2/start?rd=%2F.ludgate%2Frenewed")
     );
-    let done = nobody.sign_in_from(&start, "alice").await;
+    let done = anonymous.sign_in_from(&start, "alice").await;
     assert_eq!(
         done.header("location").as_deref(),
         Some("/.ludgate/renewed")
     );
-    let page = nobody.open("/.ludgate/renewed").await;
+    let page = anonymous.open("/.ludgate/renewed").await;
     let text = page.text();
     let script = text
         .split("<script>")

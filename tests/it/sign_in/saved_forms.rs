@@ -114,7 +114,7 @@ async fn what_was_typed_comes_to_the_app_once_when_its_person_has_signed_in_agai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_and_nothing_else_can_send_it() {
+async fn no_other_user_and_no_other_request_can_send_it() {
     let (world, mut alice, sealed) = too_late().await;
     let reached = world.backend("grp").count();
     let mut bob = world.signed_in("bob").await;
@@ -181,14 +181,14 @@ async fn nobody_else_and_nothing_else_can_send_it() {
 async fn only_whose_session_ended_by_itself_lately_gets_it_back() {
     let world = World::new().await.ready().await;
     let is_saved = |page: &Message| page.text().contains("Your form is saved");
-    let mut nobody = world.browser();
-    let page = send(&world, &mut nobody, "/apps/grp/echo", TYPED).await;
+    let mut anonymous = world.browser();
+    let page = send(&world, &mut anonymous, "/apps/grp/echo", TYPED).await;
     assert!(page.status() == 401 && !is_saved(&page), "a stranger");
-    nobody
+    anonymous
         .jar
         .insert(("ludgate".into(), "/".into()), "A".repeat(43));
     assert!(
-        !is_saved(&send(&world, &mut nobody, "/apps/grp/echo", TYPED).await),
+        !is_saved(&send(&world, &mut anonymous, "/apps/grp/echo", TYPED).await),
         "a forged cookie"
     );
     let mut alice = world.signed_in("alice").await;

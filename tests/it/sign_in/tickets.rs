@@ -59,7 +59,7 @@ async fn a_person_is_handed_over_from_the_site_to_the_host_and_lands_on_the_page
     assert_eq!(way, expected);
     // Signed in on the site, another host needs no provider.
     let (_, answer) = alice
-        .follow(&format!("{}/", world.on_host("usr")), "nobody")
+        .follow(&format!("{}/", world.on_host("usr")), "unused")
         .await;
     assert_eq!(answer.status(), 200);
     assert_eq!(alice.way.len(), 4, "{:?}", alice.way);
@@ -178,7 +178,7 @@ async fn the_site_gives_no_ticket_to_who_may_not_enter() {
     );
     assert_eq!(world.backend("grp").count(), 0);
     let (_, answer) = bob
-        .follow(&format!("{}/x", world.on_host("nobody")), "bob")
+        .follow(&format!("{}/x", world.on_host("unknown")), "bob")
         .await;
     assert_eq!(answer.status(), 404);
 }
@@ -399,7 +399,7 @@ async fn fifty_tabs_on_one_host_share_one_bind_cookie_and_each_lands_on_its_own_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_public_app_on_its_host_asks_nobody_and_makes_no_session() {
+async fn a_public_app_on_its_host_needs_no_sign_in_and_makes_no_session() {
     let world = World::new().await.ready().await;
     let mut visitor = Origins::new(&world);
     let before = world.running.internals().session_count();
@@ -441,11 +441,11 @@ async fn who_is_handed_over_again_and_again_is_locked_out_of_nothing() {
             .at(&host)
             .jar
             .remove(&("ludgate-app".into(), "/".into()));
-        let (_, answer) = alice.follow(&page, "nobody").await;
+        let (_, answer) = alice.follow(&page, "unused").await;
         assert_eq!(answer.status(), 200);
     }
     let (_, answer) = alice
-        .follow(&format!("{}/", world.on_host("usr")), "nobody")
+        .follow(&format!("{}/", world.on_host("usr")), "unused")
         .await;
     assert_eq!(answer.status(), 200);
     assert!(world.running.internals().session_count() <= 2 + 64);

@@ -115,7 +115,7 @@ async fn a_recheck_reads_them_again_and_what_the_provider_never_had_is_not_asked
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_address_that_nobody_verified_is_none_wherever_it_comes_from() {
+async fn an_unverified_address_is_not_used_wherever_it_comes_from() {
     let world = World::new().await.ready().await;
     keep_in_id_token(&world, &["groups"]);
     world

@@ -146,7 +146,7 @@ impl Replicas {
             got = self.fetch(browser, USER_PAGE).await;
             assert!(
                 expected.contains(&401) || !got.contains(&401),
-                "{what}: nobody is asked to sign in: {got:?}"
+                "{what}: no redirect to sign in: {got:?}"
             );
             got == expected
         })

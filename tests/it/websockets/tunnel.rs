@@ -144,7 +144,7 @@ async fn frames_of_every_kind_and_length_come_out_as_they_went_in() {
         "a fragmented message with a ping inside".into(),
         parts.concat(),
     ));
-    cases.push(("a pong that nobody asked for".into(), frame(0x8a, b"x")));
+    cases.push(("an unsolicited pong".into(), frame(0x8a, b"x")));
     cases.push(("an opcode that means nothing yet".into(), frame(0x83, b"x")));
     cases.push(("bits of an extension".into(), frame(0xf2, b"compressed?")));
     cases.push((

@@ -128,7 +128,7 @@ async fn all_together_have_their_limit_and_a_trusted_proxy_may_have_all_of_it() 
     let mut held = fill(&world, "127.0.0.3").await;
     assert!(
         connect_and_get(&world, "127.0.0.4").await.is_none(),
-        "no seat for anybody"
+        "no connection is left"
     );
     world
         .until_counted("ludgate_connections_refused_total{reason=\"limit\"} 4")

@@ -163,7 +163,7 @@ async fn curl_as_a_balancer_names_its_client_before_http_and_before_tls() {
         let (code, said) = curl(&plain);
         assert!(
             code != 0 && said.is_empty(),
-            "without the header nobody is answered: {code} {said}"
+            "without the header there is no answer: {code} {said}"
         );
         assert_eq!(backend.count(), seen);
     }

@@ -287,7 +287,7 @@ async fn an_answer_that_stands_still_is_visibly_cut_and_events_are_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_websocket_that_nobody_uses_ends_as_one_and_one_in_use_does_not() {
+async fn an_idle_websocket_is_closed_and_one_in_use_is_not() {
     let world = world(|settings| settings.forward.stream_idle = 3 * SHORT).await;
     let mut raw = world.raw().await;
     raw.send(handshake(&world, "/apps/pub/ws")).await;

@@ -98,10 +98,10 @@ async fn clients_cannot_take_the_descriptors_that_apps_and_operators_need() {
     let _running = gateway_with_files(files, folder.path(), &text, listen.port()).await;
     recovered(listen).await;
     let mut operator = Raw::connect(admin).await;
-    let nobody = async { while metric(&mut operator, admin, "ludgate_connections").await > 0 {} };
-    tokio::time::timeout(PATIENCE, nobody)
+    let closed = async { while metric(&mut operator, admin, "ludgate_connections").await > 0 {} };
+    tokio::time::timeout(PATIENCE, closed)
         .await
-        .expect("those who asked whether it listens are gone");
+        .expect("the probing connections are closed");
     let before = backend.count();
     // Each holds a connection to the app as well.
     let mut held = Vec::new();

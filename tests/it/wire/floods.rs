@@ -93,7 +93,7 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_signed_in_sends_is_not_collected() {
+async fn bodies_of_anonymous_clients_are_not_collected() {
     let backend = Backend::start("pub").await;
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let provider = World::new().await.ready().await;
@@ -205,7 +205,7 @@ fn endless() -> http2::Body {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn uploads_that_do_not_end_take_an_app_from_nobody_else() {
+async fn endless_uploads_leave_the_app_to_other_clients() {
     let world = World::with("[limits]\nrequests_per_app = 256\n", |settings| {
         settings.listen.h2c = true
     })
@@ -240,12 +240,12 @@ async fn uploads_that_do_not_end_take_an_app_from_nobody_else() {
     assert_eq!(
         own.status(),
         200,
-        "what waits for its own body waits for nobody"
+        "a request that waits for its own body holds no other up"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_wait_take_an_app_from_nobody_else() {
+async fn waiting_requests_leave_the_app_to_other_clients() {
     let world = World::with("[limits]\nrequests_per_app = 40\n", |_| {}).await;
     let request = format!(
         "GET /apps/pub/hang HTTP/1.1\r\nHost: {}\r\n\r\n",

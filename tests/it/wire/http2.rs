@@ -170,7 +170,7 @@ async fn what_http11_could_not_say_is_refused() {
             400,
             "bad_host",
         ),
-        ("/apps/pub/nobody", &[], 400, "bad_host"),
+        ("/apps/pub/no-host", &[], 400, "bad_host"),
         (
             "/apps/pub/foreign",
             &[(":authority", other)],

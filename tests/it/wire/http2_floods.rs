@@ -63,7 +63,7 @@ async fn more_streams_than_agreed_are_refused_and_the_others_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_end_the_connection_and_nobody_else_notices() {
+async fn floods_end_the_connection_and_others_are_not_affected() {
     let world = world().await;
     let get = |stream: u32| {
         Frame::new(
@@ -123,7 +123,7 @@ async fn floods_end_the_connection_and_nobody_else_notices() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cheap_frames_without_end_hold_up_nobody() {
+async fn endless_cheap_frames_delay_no_other() {
     let world = world().await;
     let empty = Frame::new(DATA, 0, 1, []).bytes();
     let ping = Frame::new(PING, 0, 0, [7; 8]).bytes();

@@ -248,7 +248,7 @@ async fn a_client_that_takes_nothing_of_an_answer_loses_that_stream_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_take_nothing_hold_up_nobody_else_on_the_connection_to_an_app() {
+async fn clients_that_do_not_read_delay_no_other_on_the_connection_to_an_app() {
     let big = crate::support::http2_app::Http2App::answering(Some(std::sync::Arc::new(|_| {
         Box::pin(async {
             crate::support::http2_app::frames(vec![BodyFrame::data(vec![b'z'; 300_000].into())])

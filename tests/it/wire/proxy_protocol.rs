@@ -161,7 +161,7 @@ async fn a_header_that_arrives_byte_by_byte_is_the_same_header() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn from_anybody_else_it_is_a_malformed_request() {
+async fn from_other_peers_it_is_a_malformed_request() {
     let world = World::with("", balanced).await;
     for header in [LINE, b"PROXY UNKNOWN\r\n", LOCAL] {
         let mut raw = world.raw().await;

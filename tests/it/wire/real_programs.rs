@@ -82,7 +82,7 @@ async fn h2load_and_nghttp_are_served_with_and_without_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_clients_are_let_go_and_nobody_else_notices() {
+async fn slow_clients_are_disconnected_and_others_are_not_affected() {
     let short = Duration::from_millis(700);
     let world = World::with("", |settings| {
         settings.listen.timeouts.head = short;

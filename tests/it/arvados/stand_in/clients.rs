@@ -30,7 +30,9 @@ pub struct Line {
 
 impl Line {
     pub async fn open(address: SocketAddr, config: Arc<ClientConfig>) -> Line {
-        let stream = TcpStream::connect(address).await.expect("somebody listens");
+        let stream = TcpStream::connect(address)
+            .await
+            .expect("the address is open");
         let name = ServerName::from(address.ip());
         let stream = TlsConnector::from(config)
             .connect(name, stream)
@@ -65,9 +67,9 @@ impl Line {
 
 /// Believes everybody, as one must before the proof.
 #[derive(Debug)]
-struct Anybody;
+struct AnyCertificate;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -212,7 +214,7 @@ impl Side {
             .expect("an address");
         let config = ClientConfig::builder()
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody));
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate));
         let line = Line::open(address, Arc::new(config.with_no_client_auth())).await;
         let key = keyed_hash(&arvados.root_token(), container.as_bytes());
         let authorization = keyed_hash(&key, &line.certificate);

@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gateway_of_a_container_relays_to_a_port_for_whoever_proves_themselves() {
+async fn the_gateway_of_a_container_relays_to_a_port_after_a_valid_proof() {
     let (arvados, _, container, app) = running().await;
     let mut side = Side::open(&arvados, &container.uuid).await;
     let headers = format!(
@@ -82,7 +82,7 @@ async fn the_gateway_of_a_container_refuses_who_is_wrong_about_it() {
     assert_eq!(
         another.request("GET /", &headers, "").await.status(),
         502,
-        "nobody listens there"
+        "the port is closed"
     );
 }
 
@@ -177,7 +177,7 @@ async fn a_container_has_a_gateway_while_it_runs() {
     };
     timeout(Duration::from_secs(5), closed)
         .await
-        .expect("nobody listens any more");
+        .expect("the port is closed");
     arvados.set_state(&container.uuid, "Queued");
     assert_eq!(
         (&record().await["started_at"], &record().await["state"]),
@@ -198,7 +198,7 @@ async fn a_container_has_a_gateway_while_it_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_can_be_somebody_else() {
+async fn a_gateway_can_have_another_identity() {
     let (arvados, _, container, app) = running().await;
     for lie in [
         Lie::WrongProof,

@@ -334,7 +334,7 @@ impl Visit<'_> {
             frame(0x82, Some(MASK), &[]),
             frame(0x82, Some(MASK), &pattern(0..126)),
             frame(0x82, Some(MASK), &pattern(0..70_000)),
-            frame(0x8a, Some(MASK), b"a pong that nobody asked for"),
+            frame(0x8a, Some(MASK), b"an unsolicited pong"),
             // A reserved bit is for extensions; a proxy must not interpret it.
             frame(0xc1, Some(MASK), b"deflated, says the bit"),
             close(4001, "bye"),

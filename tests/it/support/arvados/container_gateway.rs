@@ -174,7 +174,7 @@ impl Door {
                 }),
                 None => refusal(
                     StatusCode::BAD_GATEWAY,
-                    format!("nobody listens at port {port}\n"),
+                    format!("connection refused: port {port}\n"),
                 ),
             },
         };

@@ -218,7 +218,7 @@ fn api(request: &Message, method: &str) -> Vec<u8> {
     let (status, who) = match &given {
         Some(given) => ("200 OK", given.as_str()),
         None if is_signed_in(request) => ("200 OK", "the session"),
-        None => ("401 Unauthorized", "nobody"),
+        None => ("401 Unauthorized", "anonymous"),
     };
     let body =
         serde_json::json!({ "method": method, "who": who, "sum": sum(&request.body) }).to_string();

@@ -253,7 +253,7 @@ fn a_sign_in_that_had_to_make_room_takes_its_app_sessions_with_it() {
 }
 
 #[test]
-fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_and_nobody_else_s() {
+fn the_fifty_first_sign_in_of_a_person_ends_their_oldest_only() {
     let (sessions, _, _hands) = store();
     let (_, others) = sign_in(&sessions, "bob");
     let mine: Vec<_> = (0..51).map(|_| sign_in(&sessions, "alice").1).collect();
