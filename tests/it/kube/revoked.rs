@@ -1,5 +1,5 @@
-//! A change of who may reach an app bites at once, on what is open too; the others notice nothing
-//! (docs/behaviour.md#kubernetes).
+//! A change of who may reach an app takes effect at once, on what is open too; the others notice
+//! nothing (docs/behaviour.md#kubernetes).
 
 use std::time::{Duration, Instant};
 

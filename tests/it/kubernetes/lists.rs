@@ -164,7 +164,7 @@ async fn a_list_that_breaks_off_changes_nothing_and_the_next_whole_one_everythin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn five_hundred_requests_a_second_are_right_while_ten_thousand_apps_are_listed_again() {
+async fn requests_are_right_while_ten_thousand_apps_are_listed_again() {
     let api = KubernetesApi::start().await;
     fill(&api, MANY);
     let world = Arc::new(api.world("").await);

@@ -19,6 +19,7 @@ use crate::support::{
     message::{PATIENCE, Reader},
     process::{Running, program},
     raw::Raw,
+    until::until_async,
     world::free_port,
 };
 
@@ -80,24 +81,17 @@ fn text(port: u16, admin: u16, backend: &Backend, listen: &str) -> String {
 }
 
 async fn until_ready(admin: u16) {
-    let ready = async {
-        loop {
-            let Ok(stream) = TcpStream::connect(("127.0.0.1", admin)).await else {
-                continue;
-            };
-            let (read, mut write) = stream.into_split();
-            let request = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
-            let _ = tokio::io::AsyncWriteExt::write_all(&mut write, request).await;
-            if let Ok(Some(answer)) = Reader::new(read).message(false).await
-                && answer.status() == 200
-            {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, ready)
-        .await
-        .expect("it becomes ready");
+    until_async("it becomes ready", async || {
+        let Ok(stream) = TcpStream::connect(("127.0.0.1", admin)).await else {
+            return false;
+        };
+        let (read, mut write) = stream.into_split();
+        let request = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut write, request).await;
+        let answer = Reader::new(read).message(false).await;
+        matches!(answer, Ok(Some(answer)) if answer.status() == 200)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -78,7 +78,7 @@ async fn they_are_read_with_the_persons_token_and_again_at_recheck() {
     let gone = async { while alice.fetch("/apps/grp/x").await.status() != 403 {} };
     tokio::time::timeout(PATIENCE, gone)
         .await
-        .expect("a group that was taken away bites");
+        .expect("a group that was taken away takes effect");
     // A directory that is away changes nothing.
     directory.script(answer("503 Service Unavailable", &json!({})));
     world.manual_clock.advance(RECHECK);

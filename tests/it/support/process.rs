@@ -5,7 +5,7 @@ use std::{
     process::{Child, Command},
 };
 
-use super::message::PATIENCE;
+use super::until::until_async;
 
 /// The program under test: the one that `LUDGATE_BIN` names, or the one that was built with the
 /// tests.
@@ -45,12 +45,17 @@ pub async fn gateway_with(
 
 /// The same with room for so many open files and no more.
 pub async fn gateway_with_files(files: usize, folder: &Path, text: &str, port: u16) -> Running {
+    start(with_files(files), folder, text, port).await
+}
+
+/// The program with room for so many open files.
+pub fn with_files(files: usize) -> Command {
     let mut shell = Command::new("sh");
     shell
         .arg("-c")
-        .arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
-    shell.arg(program());
-    start(shell, folder, text, port).await
+        .arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""))
+        .arg(program());
+    shell
 }
 
 async fn start(mut command: Command, folder: &Path, text: &str, port: u16) -> Running {
@@ -62,14 +67,10 @@ async fn start(mut command: Command, folder: &Path, text: &str, port: u16) -> Ru
         .spawn()
         .expect("the binary runs");
     let running = Running(child);
-    let listening = async {
-        while tokio::net::TcpStream::connect(("127.0.0.1", port))
-            .await
-            .is_err()
-        {}
-    };
-    tokio::time::timeout(PATIENCE, listening)
-        .await
-        .expect("it listens");
+    until_async("it listens", async || {
+        let connected = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
+        connected.is_ok()
+    })
+    .await;
     running
 }

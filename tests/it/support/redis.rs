@@ -38,7 +38,7 @@ impl RedisServer {
             child,
         };
         server.until_up().await;
-        // As one that has been there for a while: what it does not know is not.
+        // As after some time in use: an absent key means that there is no session.
         server
             .run::<()>(cmd("SET").arg("ludgate:epoch").arg(1))
             .await;

@@ -2,22 +2,21 @@
 
 use std::{future::Future, time::Duration};
 
-use tokio::{
-    task::yield_now,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::message::PATIENCE;
 
-/// Pause between two tries of a condition that needs I/O.
-const PAUSE: Duration = Duration::from_millis(5);
+/// Pause between two tries: what is waited for needs the processor.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The same for a condition that needs I/O.
+const IO_PAUSE: Duration = Duration::from_millis(5);
 
 /// Polls until the condition holds, for conditions without a notification. Fails the test when that
 /// takes longer than [`PATIENCE`].
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let held = async {
         while !holds() {
-            yield_now().await;
+            sleep(PAUSE).await;
         }
     };
     in_time(what, held).await;
@@ -39,7 +38,7 @@ pub async fn until_async(what: &str, holds: impl AsyncFnMut() -> bool) {
 pub async fn holds_within(limit: Duration, mut holds: impl AsyncFnMut() -> bool) -> bool {
     let held = async {
         while !holds().await {
-            sleep(PAUSE).await;
+            sleep(IO_PAUSE).await;
         }
     };
     timeout(limit, held).await.is_ok()

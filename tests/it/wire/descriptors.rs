@@ -18,8 +18,9 @@ use tokio::{
 use crate::support::{
     backend::Backend,
     message::PATIENCE,
-    process::{gateway, gateway_with_files, program},
+    process::{gateway, gateway_with_files, with_files},
     raw::Raw,
+    until::until_async,
     world::free_port,
 };
 
@@ -47,26 +48,20 @@ async fn get_status(address: SocketAddr, path: &str) -> Option<u16> {
 
 /// Waits until a new connection reaches the app.
 async fn recovered(address: SocketAddr) {
-    let served = async { while get_status(address, "/apps/open/").await != Some(200) {} };
-    tokio::time::timeout(PATIENCE, served)
-        .await
-        .expect("new connections are served again");
+    until_async("new connections are served again", async || {
+        get_status(address, "/apps/open/").await == Some(200)
+    })
+    .await;
 }
 
 /// Waits until all data threads accept connections.
 async fn until_ready(admin: &mut Raw, address: SocketAddr) {
-    let ready = async {
-        loop {
-            admin.send(request(address, "/readyz")).await;
-            let answer = admin.reader.message(false).await.expect("readable");
-            if answer.expect("an answer").status() == 200 {
-                return;
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, ready)
-        .await
-        .expect("the process becomes ready");
+    until_async("the process becomes ready", async || {
+        admin.send(request(address, "/readyz")).await;
+        let answer = admin.reader.message(false).await.expect("readable");
+        answer.expect("an answer").status() == 200
+    })
+    .await;
 }
 
 async fn metric(admin: &mut Raw, address: SocketAddr, name: &str) -> u64 {
@@ -98,10 +93,10 @@ async fn clients_cannot_take_the_descriptors_that_apps_and_operators_need() {
     let _running = gateway_with_files(files, folder.path(), &text, listen.port()).await;
     recovered(listen).await;
     let mut operator = Raw::connect(admin).await;
-    let closed = async { while metric(&mut operator, admin, "ludgate_connections").await > 0 {} };
-    tokio::time::timeout(PATIENCE, closed)
-        .await
-        .expect("the probing connections are closed");
+    until_async("the probing connections are closed", async || {
+        metric(&mut operator, admin, "ludgate_connections").await == 0
+    })
+    .await;
     let before = backend.count();
     // Each holds a connection to the app as well.
     let mut held = Vec::new();
@@ -185,7 +180,7 @@ async fn a_process_without_descriptors_neither_ends_nor_spins_and_recovers_by_it
             .expect("accepting fails")
     };
     let (first, since) = (failures(&mut operator, 1).await, Instant::now());
-    // An operator who is there is answered all the time: it is he who asks here.
+    // The open admin connection is still served.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = u64::try_from(threads).expect("a number");
     let more = failures(&mut operator, first + 4 * threads).await - first;
@@ -217,15 +212,13 @@ async fn a_process_starts_with_all_its_data_threads_or_not_at_all() {
     let backend = Backend::start("app").await;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut outcomes = HashSet::new();
-    for files in (12..72).step_by(3) {
+    for files in (12..64 + 4 * threads).step_by(3) {
         let folder = tempfile::tempdir().expect("a folder");
         let (text, ..) = configuration(&backend);
         let config = folder.path().join("ludgate.toml");
         fs::write(&config, text).expect("written");
-        let mut command = Command::new("sh");
+        let mut command = Command::from(with_files(files));
         command
-            .args(["-c", &format!("ulimit -n {files} && exec \"$0\" \"$@\"")])
-            .arg(program())
             .args(["gateway", "--config"])
             .arg(&config)
             .stdout(Stdio::null())
