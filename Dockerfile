@@ -7,7 +7,7 @@ RUN find /crates -name '*.rs' -delete \
     && for package in /crates/*; do mkdir -p "$package/src" && echo '//! Empty.' > "$package/src/lib.rs"; done
 
 FROM rust:1.95-bookworm AS build
-# benches/train/run needs them: the load, and the profile in the format of the compiler.
+# For benches/train/run: h2load makes the load, and llvm-profdata must match the compiler's LLVM.
 # Debian keeps one version of a package, so none is pinned.
 # hadolint ignore=DL3008
 RUN apt-get update \
@@ -15,7 +15,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /build
 
-# Dependencies first, with an empty program: this layer is rebuilt only when Cargo.toml or Cargo.lock change.
+# The dependencies of the instrumented program first, with an empty program: this layer is rebuilt only when
+# Cargo.toml, Cargo.lock or the training change. The optimised program compiles them again, by the profile.
 # --locked: the build fails rather than use other versions than the tested ones.
 COPY Cargo.toml Cargo.lock ./
 COPY --from=manifests /crates crates

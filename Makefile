@@ -12,7 +12,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo optimized test test-kube test-apps test-long install fmt lint deny docs
+.PHONY: help demo optimized test test-kube test-apps test-long test-image install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,7 +21,7 @@ demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops i
 	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about four minutes on two cores, most of them for libraries.'
 	cargo run --profile quick --no-default-features -- demo
 
-# Two release builds and a training of a minute. Figures and image use this program.
+# Two release builds and a training of a minute. The image has this program.
 optimized: ## release build optimised by a profile of its own load: target/optimized/ludgate
 	benches/train/run
 
@@ -43,6 +43,10 @@ test-apps: install ## tests with real apps in a real browser, on paths and hosts
 # About two minutes: the same suite as in `make test`, with fifty times as many cases.
 test-long: ## compare 100,000 generated messages through the gateway and directly
 	LUDGATE_DIFFERENTIAL=100000 cargo test --test it differential:: -- --nocapture
+
+# Takes as long as `make optimized`. Not part of the CI.
+test-image: ## build the container image, on base images made here, and run it (Debian 12, as root)
+	tests/real/image/build.sh
 
 install: ## install missing test dependencies besides Rust
 	tests/install.sh

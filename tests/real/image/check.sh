@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Checks the container image without a container engine:
 #
-#   tests/real/image.sh [PROGRAM]
+#   tests/real/image/check.sh [PROGRAM]
 #
-# PROGRAM defaults to target/release/ludgate. The script checks:
+# PROGRAM defaults to target/optimized/ludgate, which is in the image. The script checks:
 # - the Dockerfile passes hadolint;
 # - the image's base has every shared library that the program needs;
 # - the program, these libraries and the CA certificates are below 40 MiB together;
 # - as root: the program serves from a folder with only these files, as the image's user without write access.
-# It does not check that the stages build, nor the other content of the base.
+# build.sh builds the image itself, which takes much longer.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
-program=${1:-target/release/ludgate}
+program=${1:-target/optimized/ludgate}
 limit=$((40 * 1024 * 1024))
 certificates=/etc/ssl/certs/ca-certificates.crt
 # By number, as in the Dockerfile.
@@ -44,16 +44,9 @@ grep -qx "USER $user:$user" Dockerfile || fail "the user is not $user"
 grep -qx 'ENTRYPOINT \["/usr/local/bin/ludgate"\]' Dockerfile || fail 'the entry point is not /usr/local/bin/ludgate'
 echo 'the Dockerfile passes hadolint'
 
-[[ -x $program ]] || fail "$program is missing; run cargo build --release"
+[[ -x $program ]] || fail "$program is missing; run make optimized"
 root=$(mktemp -d)
-server=
-clean() {
-  if [[ -n $server ]]; then
-    kill -KILL "$server" 2>/dev/null || true
-  fi
-  rm -rf "$root"
-}
-trap clean EXIT
+trap 'rm -rf "$root"' EXIT
 
 # Readable by all users, writable by root only.
 chmod 755 "$root"
@@ -88,45 +81,4 @@ if [[ $(id -u) != 0 ]]; then
   echo 'skipped: serving from a folder with only these files (needs root)'
   exit 0
 fi
-mkdir "$root/etc/ludgate"
-cat >"$root/etc/ludgate/ludgate.toml" <<'TOML'
-[listen]
-address = "127.0.0.1:0"
-[admin]
-address = "127.0.0.1:0"
-[site]
-url = "http://127.0.0.1:8080"
-[[apps]]
-id = "nothing"
-upstream = "http://127.0.0.1:9"
-access = "public"
-TOML
-inside() { chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate "$@"; }
-# The subcommand is the container's argument.
-inside --help >/dev/null
-inside config check /etc/ludgate/ludgate.toml >/dev/null
-
-log=$root/log
-# The script opens the log, because the program has no write access.
-chroot --userspec="$user:$user" --groups= "$root" /usr/local/bin/ludgate gateway \
-  --config /etc/ludgate/ludgate.toml >/dev/null 2>"$log" &
-server=$!
-# The first log lines contain the listen addresses.
-address() {
-  sed 's/\x1b\[[0-9;]*m//g' "$log" | grep -oE "$1[\":= ]+127\.0\.0\.1:[0-9]+" | grep -oE '127.*' | head -n 1
-}
-for _ in {1..100}; do
-  if [[ -n $(address admin) ]] && curl -fs "http://$(address admin)/readyz" >/dev/null; then
-    break
-  fi
-  kill -0 "$server" 2>/dev/null || fail "the program exited: $(cat "$log")"
-  sleep 0.1
-done
-curl -fsS "http://$(address admin)/livez" >/dev/null || fail "the program does not serve /livez: $(cat "$log")"
-[[ $(awk '$1 == "Uid:" { print $2 }' "/proc/$server/status") == "$user" ]] || fail "the program does not run as user $user"
-kill -TERM "$server"
-code=0
-wait "$server" || code=$?
-server=
-((code == 0)) || fail "exit code $code after SIGTERM: $(cat "$log")"
-echo "the program serves from a folder with only these files as user $user, and exits on SIGTERM"
+tests/real/image/serve.sh "$root"
