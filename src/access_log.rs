@@ -10,18 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{HeaderValue, Method, StatusCode, uri::PathAndQuery};
+use http::{
+    HeaderName, HeaderValue, Method, StatusCode, header, request::Parts, uri::PathAndQuery,
+};
 use tokio::sync::Notify;
 
 use crate::{
     decide::labels::{DecisionLabel, LogReason, Outcome},
+    forward::fault::Fault,
     gateway::metrics::GatewayMetrics,
     model::{
         app::App, arrival::RequestClass, client::Client, clock::system_wall_millis,
         principal::Principal, text::is_directional,
     },
     ops::line_sink::LineSink,
-    streams::RevocationReason,
+    streams::Revocation,
 };
 
 /// A line never holds more of one field than this, in bytes.
@@ -113,57 +116,88 @@ impl Drop for RequestStart {
     }
 }
 
-/// One request and its answer, made once the head of the answer is known. [`Transfer`] counts the
-/// body. Dropping the entry writes the line.
+/// One request and its answer. It is made with the request, and each step adds what it found.
+/// Dropping it writes the line: after the last byte of the answer, or when the client leaves.
 pub struct Entry {
-    /// The thread's log.
-    pub log: Rc<AccessLog>,
-    /// When the request began.
-    pub start: RequestStart,
+    log: Rc<AccessLog>,
+    start: RequestStart,
     /// The request id.
     pub id: HeaderValue,
+    method: Method,
+    /// Only its path is logged.
+    target: Option<PathAndQuery>,
+    host: Option<HeaderValue>,
+    traceparent: Option<HeaderValue>,
+    client: Client,
+    /// Ends the request when access ends.
+    pub revocation: Rc<Revocation>,
     /// The class of the request; `None` for a malformed head.
     pub class: Option<RequestClass>,
-    /// The method.
-    pub method: Method,
-    /// The target; only its path is logged.
-    pub target: Option<PathAndQuery>,
-    /// The Host header.
-    pub host: Option<HeaderValue>,
-    /// The `traceparent` header.
-    pub traceparent: Option<HeaderValue>,
-    /// The client.
-    pub client: Client,
-    /// The status of the answer.
-    pub status: StatusCode,
     /// The requested app.
     pub app: Option<Arc<App>>,
     /// The caller, where it is a person.
     pub person: Option<Arc<Principal>>,
-    /// The decision.
-    pub decision: DecisionLabel,
-    /// The reason for the decision.
-    pub reason: LogReason,
+    /// The decision and its reason.
+    pub labels: (DecisionLabel, LogReason),
     /// The time until the head of the app's answer.
     pub upstream: Option<Duration>,
-    /// How a permitted request ended, if not by an answer.
-    pub outcome: Option<Outcome>,
-    /// The transfer of the body.
-    pub transfer: Transfer,
-}
-
-/// The transfer of an answer's body.
-#[derive(Debug, Default)]
-pub struct Transfer {
-    /// Bytes of the body.
+    /// Why the app gave no answer to a permitted request.
+    pub fault: Option<Fault>,
+    /// The status of the answer; `None` until there is one.
+    pub status: Option<StatusCode>,
+    /// Bytes of the answer's body.
     pub bytes: u64,
     /// The app's answer broke off.
     pub broken: bool,
-    /// The stream was closed because access ended.
-    pub revoked: Option<RevocationReason>,
 }
 
 impl Entry {
+    /// The entry of a request of which only the head is known, as it was received.
+    pub fn new(
+        log: Rc<AccessLog>,
+        start: RequestStart,
+        parts: &Parts,
+        client: Client,
+        id: HeaderValue,
+        revocation: Rc<Revocation>,
+    ) -> Box<Entry> {
+        Box::new(Entry {
+            log,
+            start,
+            id,
+            method: parts.method.clone(),
+            target: parts.uri.path_and_query().cloned(),
+            host: parts.headers.get(header::HOST).cloned(),
+            traceparent: parts.headers.get(TRACEPARENT).cloned(),
+            client,
+            revocation,
+            class: None,
+            app: None,
+            person: None,
+            labels: (DecisionLabel::Undecided, LogReason::ClientClosed),
+            upstream: None,
+            fault: None,
+            status: None,
+            bytes: 0,
+            broken: false,
+        })
+    }
+
+    /// How the request ended, if not by an answer.
+    fn outcome(&self) -> Option<Outcome> {
+        match (self.revocation.reason(), self.fault, self.status) {
+            (Some(reason), _, _) => Some(Outcome::Revoked(reason)),
+            (None, Some(fault), _) => Some(Outcome::Fault(fault)),
+            (None, None, None) => Some(Outcome::ClientClosed),
+            (None, None, Some(_)) => None,
+        }
+    }
+
+    fn status(&self) -> u16 {
+        self.status
+            .map_or(CLIENT_CLOSED_REQUEST, |status| status.as_u16())
+    }
+
     fn class(&self) -> &'static str {
         self.class.map_or("malformed", RequestClass::as_str)
     }
@@ -186,8 +220,7 @@ impl Entry {
         field(line, "method", self.method.as_str());
         let path = self.target.as_ref().map_or("", PathAndQuery::path);
         field(line, "path", path);
-        let status = self.status.as_u16();
-        let bytes = self.transfer.bytes;
+        let (status, bytes) = (self.status(), self.bytes);
         let _ = write!(line, ",\"status\":{status},\"bytes\":{bytes}");
         milliseconds(line, "duration_ms", self.start.at.elapsed());
         if let Some(upstream) = self.upstream {
@@ -200,11 +233,11 @@ impl Entry {
         );
         let subject = self.person.as_ref().map_or("", |person| &person.subject);
         field(line, "subject", subject);
-        field(line, "decision", self.decision.as_str());
-        field(line, "reason", self.reason.as_str());
-        let outcome = self.transfer.revoked.map(Outcome::Revoked).or(self.outcome);
-        field(line, "outcome", outcome.map_or("", Outcome::as_str));
-        if self.transfer.broken {
+        let (decision, reason) = self.labels;
+        field(line, "decision", decision.as_str());
+        field(line, "reason", reason.as_str());
+        field(line, "outcome", self.outcome().map_or("", Outcome::as_str));
+        if self.broken {
             line.push_str(",\"broken\":true");
         }
         line.push('}');
@@ -216,7 +249,9 @@ fn milliseconds(line: &mut String, name: &str, duration: Duration) {
 }
 
 /// The header that carries the trace id.
-pub const TRACEPARENT: http::HeaderName = http::HeaderName::from_static("traceparent");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// The status of a request whose client left before the answer, as nginx logs it.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 /// W3C Trace Context: `00-<32 hex>-<16 hex>-<2 hex>`.
 fn trace_id(traceparent: &str) -> Option<&str> {
@@ -227,8 +262,9 @@ fn trace_id(traceparent: &str) -> Option<&str> {
 impl Drop for Entry {
     fn drop(&mut self) {
         let metrics = &self.start.metrics;
-        metrics.requests.count(self.class(), self.status.as_u16());
-        metrics.decision(self.decision, self.reason);
+        let (decision, reason) = self.labels;
+        metrics.requests.count(self.class(), self.status());
+        metrics.decision(decision, reason);
         metrics
             .requests
             .duration

@@ -27,11 +27,8 @@ use crate::{
         secret::Secret,
     },
     session::{
-        Sessions,
-        cookie::RecordKey,
-        live::Live,
-        record::SignIn,
-        replication::{CookieLoad, error::SessionLoadError},
+        Sessions, cookie::RecordKey, live::Live, record::SignIn,
+        replication::error::SessionLoadError,
     },
 };
 use bearer::BearerTokens;
@@ -164,11 +161,10 @@ impl Callers {
         if matches!(found, Some(Live::App(_))) || !self.sessions.replication.is_enabled() {
             return Ok(found);
         }
+        // Another thread may have loaded them meanwhile.
         match load_sessions(&self.sessions, cookies, request.client).await {
-            Ok(CookieLoad::Loaded) => Ok(find()),
-            Ok(CookieLoad::InMemory) if found.is_none() => Ok(find()),
-            Ok(CookieLoad::InMemory | CookieLoad::Nothing) => Ok(found),
-            Err(error) => found.map(Some).ok_or(error),
+            Ok(()) => Ok(find()),
+            Err(error) => find().map(Some).ok_or(error),
         }
     }
 
@@ -315,7 +311,7 @@ pub async fn load_sessions(
     sessions: &Sessions,
     cookies: &Presented<'_>,
     client: Client,
-) -> Result<CookieLoad, SessionLoadError> {
+) -> Result<(), SessionLoadError> {
     let (apps, sign_ins) = (cookies.app.iter(), cookies.sign_in.iter());
     sessions.replication.load(apps, sign_ins, client).await
 }

@@ -1,9 +1,10 @@
 //! Our own endpoints: sign-in, sign-out and the caller's identity on the site; tickets on the hosts
-//! of apps. Each returns a value; `respond` renders it.
+//! of apps. Each returns a value; `respond` renders it. `app_session` and `hide_existence` serve
+//! requests to apps too.
 
 pub mod app_session;
 mod call;
-pub mod hide_existence;
+mod hide_existence;
 pub mod logout;
 pub mod logs;
 pub mod renew;

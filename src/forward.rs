@@ -35,7 +35,7 @@ mod upstream_connection;
 mod upstream_filter;
 pub mod websocket_frames;
 
-use std::{rc::Rc, time::Duration};
+use std::{pin::pin, rc::Rc, time::Duration};
 
 use http::{HeaderMap, Response, StatusCode, Version, header, uri::PathAndQuery};
 use hyper::body::Incoming;
@@ -45,7 +45,7 @@ use crate::{
     model::{
         app::Protocol,
         arrival::{Framing, RequestClass},
-        concurrency_limit::Slot,
+        concurrency_limit::SlotKind,
         grpc::GrpcCall,
     },
     session::usage::Usage,
@@ -132,16 +132,16 @@ impl Forwarder {
         }
         let has_body = !matches!(arrival.framing, Framing::None | Framing::Length(0));
         let slot = if has_body {
-            Slot::Uploading
+            SlotKind::Uploading
         } else {
-            Slot::Waiting
+            SlotKind::Waiting
         };
         let holder = outgoing.holder();
         let waiting = self.pool.admit(app, slot, holder)?;
         if arrival.class == RequestClass::WebSocket {
             return Box::pin(self.handshake(outgoing, target)).await;
         }
-        let pooled = self.connection(outgoing).await?;
+        let mut pooled = self.connection(outgoing).await?;
         let deadlines = Deadlines::new(outgoing, &self.pool.settings);
         let (upload, state) = if has_body {
             Upload::new(body, self.upload_policy(outgoing, deadlines.is_call))
@@ -149,7 +149,8 @@ impl Forwarder {
             (Upload::empty(), UploadState::none())
         };
         let request = assemble(outgoing, target, upload)?;
-        let mut sent = match pooled.send(request, &state, deadlines.head).await {
+        let response = pin!(pooled.send(request));
+        let mut sent = match pooled.response(response, &state, deadlines.head).await {
             Ok(sent) => sent,
             Err(failed) => {
                 Box::pin(self.send_again(outgoing, failed, &state, deadlines.head)).await?
@@ -245,11 +246,12 @@ impl Forwarder {
             } => return Err(fault),
         };
         let app = outgoing.permit.app();
-        let pooled = self
+        let mut pooled = self
             .pool
             .acquire(app, outgoing.pool_key(), outgoing.holder())
             .await?;
-        let sent = pooled.send(request, state, patience).await;
+        let response = pin!(pooled.send(request));
+        let sent = pooled.response(response, state, patience).await;
         sent.map_err(|failed| failed.fault)
     }
 }
@@ -296,7 +298,7 @@ fn relay(
     let status = response.status();
     let strange = status == StatusCode::SWITCHING_PROTOCOLS
         || status.as_u16() >= 600
-        || !response_headers::settle_framing(response.headers_mut());
+        || !response_headers::normalize_framing(response.headers_mut());
     if strange {
         // The connection is not reused: dropping the pooled closes it.
         return Err(Fault::BadAnswer);

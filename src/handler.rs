@@ -12,7 +12,6 @@ mod relay;
 mod request_id;
 mod resend;
 pub mod service;
-mod unanswered;
 
 use std::{rc::Rc, sync::Arc};
 
@@ -31,9 +30,8 @@ use crate::{
     streams::Streams,
 };
 use connection::HttpExchange;
-use progress::{AnswerFacts, ClientSide, Concluded, Context, Progress, Reply};
+use progress::{AnswerFacts, ClientSide, Context, Progress, Reply};
 use request_id::RequestIds;
-use unanswered::Unanswered;
 
 /// The state of one data thread. Nothing in it is shared or locked.
 pub struct Handler {
@@ -77,18 +75,16 @@ impl Handler {
         context: &Context<'h>,
         side: &mut Option<ClientSide>,
         progress: &mut Progress<'h>,
-    ) -> Result<Concluded, Decision> {
+    ) -> Result<Reply, Decision> {
         let snapshot = context.snapshot;
         let Progress {
             request,
-            class,
-            app,
             caller,
             answer,
         } = progress;
 
-        let request = request.insert(context.parse(side)?);
-        *class = Some(request.arrival.class);
+        let request = request.insert(context.parse(side, answer.entry.id.clone())?);
+        answer.entry.class = Some(request.arrival.class);
         let client = request.client.address;
         let lookup = self
             .gateway
@@ -96,7 +92,7 @@ impl Handler {
             .look_up(&mut request.arrival, snapshot, client)
             .await;
         let target = decide::locate(request, snapshot, &lookup)?;
-        *app = Some(target.destination.app.clone());
+        answer.entry.app = Some(target.destination.app.clone());
         let caller = self
             .identify(&target, request, context, caller, answer)
             .await?;
@@ -119,7 +115,7 @@ impl Handler {
         let app = &target.destination.app;
         let memo = &context.exchange.connection.session_memo;
         let identified = self.gateway.callers.identify(request, app, memo).await?;
-        answer.person = identified.caller.principal().cloned();
+        answer.entry.person = identified.caller.principal().cloned();
         Ok(caller.insert(identified))
     }
 
@@ -133,7 +129,10 @@ impl Handler {
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
         let normalized = incoming::http2::normalize(&mut parts, connection.head_fields);
-        let host = parts.headers.get(header::HOST).cloned();
+        let client = connection.peer.client(&parts.headers);
+        let id = self.ids.next(&parts, &connection.peer);
+        let revocation = exchange.exchange.revocation.clone();
+        let entry = Entry::new(self.log.clone(), start, &parts, client, id, revocation);
         let snapshot = self.gateway.catalog.load();
         if connection.redirects {
             incoming::public_port::rewrite_host(&mut parts, snapshot.site());
@@ -143,42 +142,36 @@ impl Handler {
             parts: &parts,
             snapshot: &snapshot,
             exchange: &exchange,
-            id: self.ids.next(&parts, &connection.peer),
-            client: connection.peer.client(&parts.headers),
+            client,
         };
         let body = Either::Left(body);
         let mut side = Some(ClientSide { body, upgrade });
-        let mut unanswered = Unanswered::new(self.log.clone(), start, host, context);
-        let Unanswered {
-            context, progress, ..
-        } = &mut unanswered;
+        let mut progress = Progress::new(entry);
         let handled = match normalized {
-            Ok(()) => self.handle(context, &mut side, progress).await,
+            Ok(()) => self.handle(&context, &mut side, &mut progress).await,
             Err(malformed) => Err(malformed.into()),
         };
-        let concluded = match handled {
-            Ok(concluded) => concluded,
-            Err(decision) => match progress.request.take() {
-                None => self.conclude_malformed(&decision, context),
-                Some(mut request) => {
-                    let concluding = self.conclude(decision, &mut request, side, context, progress);
-                    Box::pin(concluding).await
-                }
-            },
+        let reply = match handled {
+            Ok(reply) => reply,
+            Err(decision) => {
+                let concluding = self.conclude(decision, side, &context, &mut progress);
+                Box::pin(concluding).await
+            }
         };
-        let cookies = std::mem::take(&mut progress.answer.cookies);
-        let entry = unanswered.answered(&concluded);
-        drop(unanswered);
-        self.finish(concluded.reply, cookies, entry, exchange)
+        let answer = progress.answer;
+        self.finish(reply, answer, exchange)
     }
 
     fn finish(
         &self,
         reply: Reply,
-        cookies: Vec<HeaderValue>,
-        entry: Option<Box<Entry>>,
+        answer: AnswerFacts,
         exchange: HttpExchange,
     ) -> Response<ReplyBody> {
+        let AnswerFacts {
+            mut entry, cookies, ..
+        } = answer;
+        entry.status = Some(reply.status());
         match reply {
             Reply::Answer(mut response) => {
                 respond::append_cookies(&mut response, cookies);

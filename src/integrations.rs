@@ -3,6 +3,3 @@
 
 pub mod arvados;
 pub mod console;
-
-/// A cookie that holds a credential of an integration. Never sent to apps.
-pub use arvados::TOKEN_COOKIE as CREDENTIAL_COOKIE;

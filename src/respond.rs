@@ -20,7 +20,7 @@ use crate::{
 pub use audience::Audience;
 use body::ReplyBody;
 use endpoint::{Content, EndpointReply};
-use error_response::{CHALLENGE, Problem, RETRY_AFTER, add_hints, render};
+use error_response::{Problem, RETRY_AFTER, add_hints, render};
 pub use http_response::{append_cookies, capitalised, redirect};
 use http_response::{clear_site_data, empty, json, page, raw, script};
 pub use refusal::{fault, refuse};
@@ -88,7 +88,7 @@ pub fn saved_form(
     let address = audience.vhost.unwrap_or(VirtualHost::Site);
     let mut response = page(form.render(audience.site, &address, audience.target, id));
     let retry_after = form.status.is_server_error().then_some(RETRY_AFTER);
-    add_hints(response.headers_mut(), form.status, CHALLENGE, retry_after);
+    add_hints(response.headers_mut(), form.status, retry_after);
     response
 }
 

@@ -1,6 +1,6 @@
 //! Whether an open stream may go on, by the rule for a new request at this moment.
 
-use std::{rc::Rc, sync::Arc};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use crate::{
     authorize::{Denied, Permit, grounds},
@@ -18,6 +18,39 @@ use crate::{
     streams::{RevocationReason, StreamPolicy},
 };
 
+/// What a request was permitted by.
+pub struct Grant<'r> {
+    /// The permit.
+    pub permit: &'r Permit,
+    /// Where the request arrived.
+    pub vhost: VirtualHost,
+    /// The use of its session.
+    pub usage: Option<&'r Usage>,
+    /// When its token expires, in seconds since 1970.
+    pub token_expires: Option<i64>,
+    /// The token in `Authorization` that proved the person.
+    pub header_token: Option<Secret>,
+}
+
+/// The policy of the last request on a connection. The next request is mostly of the same person to
+/// the same app, and shares it.
+#[derive(Debug, Default)]
+pub struct LastStream(RefCell<Option<Rc<AppStream>>>);
+
+impl LastStream {
+    /// The policy of this grant.
+    pub fn policy(&self, gateway: &Arc<Gateway>, grant: Grant<'_>) -> Rc<AppStream> {
+        let mut last = self.0.borrow_mut();
+        if let Some(policy) = last.as_ref().filter(|policy| policy.is_for(&grant)) {
+            return policy.clone();
+        }
+        let policy = Rc::new(AppStream::new(gateway.clone(), grant));
+        // A token in a header is not held for as long as the connection lives.
+        *last = Some(policy.clone()).filter(|policy| policy.header_token.is_none());
+        policy
+    }
+}
+
 /// A stream of an app.
 #[derive(Debug)]
 pub struct AppStream {
@@ -34,23 +67,37 @@ pub struct AppStream {
 impl AppStream {
     /// A stream that was just permitted. A session's proof can be renewed; a token in a header is
     /// its own proof.
-    pub fn new(
-        gateway: Arc<Gateway>,
-        permit: &Permit,
-        vhost: VirtualHost,
-        usage: Option<Usage>,
-        token_expires: Option<i64>,
-        header_token: Option<Secret>,
-    ) -> Rc<AppStream> {
-        Rc::new(AppStream {
+    pub fn new(gateway: Arc<Gateway>, grant: Grant<'_>) -> AppStream {
+        AppStream {
             gateway,
-            app: permit.app().clone(),
-            vhost,
-            usage,
-            principal: permit.principal().cloned(),
-            token_expires,
-            header_token,
-        })
+            app: grant.permit.app().clone(),
+            vhost: grant.vhost,
+            usage: grant.usage.cloned(),
+            principal: grant.permit.principal().cloned(),
+            token_expires: grant.token_expires,
+            header_token: grant.header_token,
+        }
+    }
+
+    /// Whether the policy of this grant is the same.
+    fn is_for(&self, grant: &Grant<'_>) -> bool {
+        let is_usage = match (&self.usage, grant.usage) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is_same(other),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        let is_person = match (&self.principal, grant.permit.principal()) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        is_usage
+            && is_person
+            && Arc::ptr_eq(&self.app, grant.permit.app())
+            && self.vhost == grant.vhost
+            && self.token_expires == grant.token_expires
+            && self.header_token.is_none()
+            && grant.header_token.is_none()
     }
 
     fn check_session(&self, usage: &Usage, app: &App) -> Result<(), RevocationReason> {

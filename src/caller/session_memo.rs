@@ -13,14 +13,23 @@ use std::{
 use crate::{
     incoming::IncomingRequest,
     model::{app::AppId, clock::Moment},
-    session::{live::Live, record::AppSession},
+    session::{live::Live, record::AppSession, usage::Usage},
 };
 
 /// The last session of one connection.
 #[derive(Debug, Default)]
 pub struct SessionMemo {
     key: RandomState,
-    last: RefCell<Option<(u64, Arc<AppSession>)>>,
+    last: RefCell<Option<LastSession>>,
+}
+
+#[derive(Debug)]
+struct LastSession {
+    /// The hash of the cookies that presented it.
+    cookies: u64,
+    session: Arc<AppSession>,
+    /// Shared by its requests.
+    usage: Option<Usage>,
 }
 
 impl SessionMemo {
@@ -32,15 +41,14 @@ impl SessionMemo {
         now: Moment,
     ) -> Option<Arc<AppSession>> {
         let mut last = self.last.borrow_mut();
-        if last
-            .as_ref()
-            .is_some_and(|(_, session)| !session.is_live(now))
-        {
+        if last.as_ref().is_some_and(|last| !last.session.is_live(now)) {
             // An expired session is not held for as long as the connection lives.
             *last = None;
         }
-        let (known, session) = last.as_ref()?;
-        (session.is_for(app, &request.arrival.vhost) && self.hash(request) == Some(*known))
+        let LastSession {
+            cookies, session, ..
+        } = last.as_ref()?;
+        (session.is_for(app, &request.arrival.vhost) && self.hash(request) == Some(*cookies))
             .then(|| session.clone())
     }
 
@@ -53,7 +61,21 @@ impl SessionMemo {
         let alone =
             cookies.app.iter().nth(1).is_none() && session.sign_in().tokens.console.is_none();
         let hash = self.hash(request).filter(|_| alone);
-        self.last.replace(hash.map(|hash| (hash, session.clone())));
+        self.last.replace(hash.map(|cookies| LastSession {
+            cookies,
+            session: session.clone(),
+            usage: None,
+        }));
+    }
+
+    /// What records the use of this session: made once for the session of the last request.
+    pub fn usage(&self, live: Live, make: impl FnOnce(Live) -> Usage) -> Usage {
+        match (&live, &mut *self.last.borrow_mut()) {
+            (Live::App(session), Some(last)) if Arc::ptr_eq(session, &last.session) => {
+                last.usage.get_or_insert_with(|| make(live)).clone()
+            }
+            _ => make(live),
+        }
     }
 
     fn hash(&self, request: &IncomingRequest<'_>) -> Option<u64> {

@@ -100,7 +100,7 @@ impl LogReason {
             LogReason::Redirect(RedirectReason::ToHttps) => "to_https",
             LogReason::Refused(reason) => reason.as_str(),
             LogReason::TokenInAddress => "token_in_address",
-            LogReason::SavedForm => "parked",
+            LogReason::SavedForm => "saved_form",
             LogReason::SignIn(problem) => problem.as_str(),
             LogReason::BadLogoutToken => "bad_logout_token",
             LogReason::ClientClosed => "client_closed",

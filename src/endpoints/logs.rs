@@ -12,7 +12,7 @@ use crate::{
         labels::{DecisionLabel, LogReason},
     },
     respond::{
-        body::{ReplyBody, Watch},
+        body::ReplyBody,
         endpoint::{Content, EndpointReply},
     },
     route::path::pod_of_log,
@@ -80,8 +80,9 @@ pub(super) async fn stream(call: EndpointCall<'_, '_>) -> EndpointReply {
         .spawn(async move { client.read(&pod, &query, permit).await });
     match begun.await {
         Ok(Ok(log)) => {
-            let watch = Watch::new(call.streams, call.revocation, Rc::new(policy));
-            let content = Content::PodLog(ReplyBody::log(log, watch));
+            let revocation = call.revocation.clone();
+            let registered = call.streams.register(revocation, Rc::new(policy));
+            let content = Content::PodLog(ReplyBody::log(log, registered));
             reply(EndpointReply {
                 decision: Some(DecisionLabel::Allow),
                 reason: Some(LogReason::Grounds(Grounds::Group)),

@@ -1,8 +1,8 @@
 //! The WebSocket handshake with an app. The bytes after it are relayed by `tunnel`.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::{body::Incoming, ext};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
@@ -14,7 +14,7 @@ use super::{
     tunnel::TunnelUpstream,
     upload::{Upload, UploadState},
 };
-use crate::model::{app::App, concurrency_limit::Holder};
+use crate::model::{app::App, concurrency_limit::Holder, header_values::single};
 
 /// The app's response to a handshake.
 pub enum Handshake {
@@ -66,14 +66,16 @@ pub async fn handshake(
         }
     };
     let upload = UploadState::none();
-    let sent = match pooled.send(request, &upload, app.spec.timeout).await {
+    let response = pin!(pooled.send(request));
+    let sent = match pooled.response(response, &upload, app.spec.timeout).await {
         // The connection was closing, and no byte was written.
         Err(SendError {
             unsent: Some(request),
             ..
         }) => {
-            let pooled = pool.acquire_shared(app, key, holder).await?;
-            pooled.send(*request, &upload, app.spec.timeout).await
+            let mut pooled = pool.acquire_shared(app, key, holder).await?;
+            let response = pin!(pooled.send(*request));
+            pooled.response(response, &upload, app.spec.timeout).await
         }
         sent => sent,
     };
@@ -113,14 +115,9 @@ fn is_valid_switch(headers: &HeaderMap, accept: &str) -> bool {
     let accepted = headers
         .get(header::SEC_WEBSOCKET_ACCEPT)
         .map(HeaderValue::as_bytes);
-    is_single(headers, header::UPGRADE, b"websocket") && accepted == Some(accept.as_bytes())
-}
-
-/// Whether a field occurs once, with this value in any case.
-fn is_single(headers: &HeaderMap, name: HeaderName, expected: &[u8]) -> bool {
-    let mut values = headers.get_all(name).iter();
-    let (first, second) = (values.next(), values.next());
-    second.is_none() && first.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(expected))
+    let is_websocket = single(headers, &header::UPGRADE)
+        .is_some_and(|upgrade| upgrade.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    is_websocket && accepted == Some(accept.as_bytes())
 }
 
 /// RFC 8441 section 4: the handshake on HTTP/2, which has no upgrades.

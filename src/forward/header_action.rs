@@ -1,7 +1,9 @@
 //! Which headers of a client are forwarded to an app: no hop-by-hop field, and no spelling of a
 //! header that the gateway sets.
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName, header};
+
+use crate::model::header_values::list;
 
 /// What happens to a header of the client.
 pub(super) enum HeaderAction {
@@ -93,6 +95,19 @@ const EXACT: [&[u8]; 9] = [
     b"content-length",
     b"transfer-encoding",
 ];
+
+/// The fields that `Connection` names: they concern this connection only, and are not forwarded
+/// (RFC 9110 section 7.6.1). Without the usual tokens that name no field, or one that is never
+/// forwarded.
+pub(super) fn nominated(headers: &HeaderMap) -> impl Iterator<Item = HeaderName> {
+    list(headers, &header::CONNECTION)
+        .filter(|token| {
+            [&b"close"[..], b"keep-alive", b"upgrade"]
+                .iter()
+                .all(|usual| !token.eq_ignore_ascii_case(usual))
+        })
+        .filter_map(|token| HeaderName::from_bytes(token).ok())
+}
 
 #[cfg(test)]
 mod tests {

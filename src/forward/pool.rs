@@ -24,7 +24,7 @@ use super::{
 use crate::{
     model::{
         app::{App, Protocol, UpstreamScheme},
-        concurrency_limit::{Holder, LoadGuard, Slot},
+        concurrency_limit::{Holder, LoadGuard, SlotKind},
     },
     ops::tls_client,
 };
@@ -55,7 +55,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`Fault::Busy`]: the app, or this client at the app, has as many as it may.
-    pub fn admit(&self, app: &App, slot: Slot, holder: Holder<'_>) -> Result<LoadGuard, Fault> {
+    pub fn admit(&self, app: &App, slot: SlotKind, holder: Holder<'_>) -> Result<LoadGuard, Fault> {
         app.load
             .acquire(slot, self.settings.requests(), holder)
             .ok_or(Fault::Busy)
@@ -143,7 +143,7 @@ impl Pool {
     ) -> Result<PooledConnection, Fault> {
         let slot = app
             .load
-            .acquire(Slot::Connection, self.settings.connections(), holder)
+            .acquire(SlotKind::Connection, self.settings.connections(), holder)
             .ok_or(Fault::Busy)?;
         let dial = Dial {
             app,

@@ -4,9 +4,10 @@
 use std::{
     error::Error,
     future::poll_fn,
+    pin::Pin,
     rc::Weak,
     sync::{Arc, atomic::Ordering},
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -39,6 +40,9 @@ pub struct PooledConnection {
     pub(super) pools: Weak<AppPools>,
 }
 
+/// What hyper returns for a request.
+type Sent = Result<Response<Incoming>, TrySendError<Request<Upload>>>;
+
 /// A request that got no response.
 pub struct SendError {
     /// The cause.
@@ -57,69 +61,61 @@ impl From<Fault> for SendError {
 }
 
 impl PooledConnection {
-    /// Sends one request and waits for the head of its response.
+    /// Begins to send a request. Wait for its response with [`PooledConnection::response`].
+    pub fn send(&mut self, mut request: Request<Upload>) -> impl Future<Output = Sent> + use<> {
+        let connection = &mut *self.connection;
+        connection.has_received.store(false, Ordering::Relaxed);
+        if let Some(proof) = &connection.proof {
+            proof.add_to(request.headers_mut());
+        }
+        connection.sender.send(request)
+    }
+
+    /// Waits for the head of the response.
     ///
     /// The deadline counts from the last byte of the upload that moved; the app has at most twice
     /// as long. An upload that stalls for as long ends too, as the client's fault.
     ///
     /// # Errors
     /// [`Fault::DiedUnanswered`] only on a connection that was used before: on HTTP/1.1 if not one
-    /// byte came back; on HTTP/2 if the app refused the stream, or the connection ended.
-    pub fn send<'u>(
+    /// byte came back; on HTTP/2 if the app refused the stream, or the connection ended. An error
+    /// closes the connection.
+    pub async fn response(
         mut self,
-        mut request: Request<Upload>,
-        upload: &'u UploadState,
+        mut sent: Pin<&mut impl Future<Output = Sent>>,
+        upload: &UploadState,
         deadline: Duration,
-    ) -> impl Future<Output = Result<(Response<Incoming>, PooledConnection), SendError>> + use<'u>
-    {
-        let connection = &mut *self.connection;
-        connection.has_received.store(false, Ordering::Relaxed);
-        if let Some(proof) = &connection.proof {
-            proof.add_to(request.headers_mut());
-        }
-        // Boxed because it contains the request: the futures around it are moved.
-        let mut response = Box::pin(connection.sender.send(request));
-        connection.timer.set(Instant::now() + deadline);
-        let mut sent = 0;
-        let mut waiting = Some(self);
-        poll_fn(move |cx| {
-            loop {
-                let Some(PooledConnection { connection, .. }) = &mut waiting else {
-                    return Poll::Pending;
-                };
-                let polled = connection.sender.poll(cx, response.as_mut());
-                if polled.is_pending() && connection.timer.poll(cx).is_pending() {
-                    return Poll::Pending;
+    ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
+        let mut until = Instant::now() + deadline;
+        let mut uploaded = 0;
+        loop {
+            let connection = &mut *self.connection;
+            let polled = poll_fn(|cx| {
+                let polled = connection.sender.poll(cx, sent.as_mut());
+                if polled.is_pending() {
+                    ready!(connection.timer.poll_elapsed(until, cx));
                 }
-                let fault = match polled {
-                    Poll::Ready(result) => {
-                        let Some(pooled) = waiting.take() else {
-                            return Poll::Pending;
-                        };
-                        return Poll::Ready(pooled.finish(result, upload));
-                    }
-                    // Bytes moved within this window, perhaps a moment ago: the app gets a whole
-                    // window after them.
-                    Poll::Pending if upload.sent() > sent => {
-                        sent = upload.sent();
-                        connection.timer.set(Instant::now() + deadline);
-                        continue;
-                    }
-                    Poll::Pending if upload.progress() == UploadProgress::Running => {
-                        Fault::UploadStalled
-                    }
-                    Poll::Pending => Fault::HeadTimeout,
-                };
-                // Closes the connection.
-                waiting = None;
-                return Poll::Ready(Err(fault.into()));
+                Poll::Ready(polled)
+            });
+            match polled.await {
+                Poll::Ready(result) => return self.finish(result, upload),
+                // Bytes moved within this window, perhaps a moment ago: the app gets a whole window
+                // after them.
+                Poll::Pending if upload.sent() > uploaded => {
+                    uploaded = upload.sent();
+                    until = Instant::now() + deadline;
+                }
+                Poll::Pending if upload.progress() == UploadProgress::Running => {
+                    return Err(Fault::UploadStalled.into());
+                }
+                Poll::Pending => return Err(Fault::HeadTimeout.into()),
             }
-        })
+        }
     }
 
     fn finish(
         self,
-        result: Result<Response<Incoming>, TrySendError<Request<Upload>>>,
+        result: Sent,
         upload: &UploadState,
     ) -> Result<(Response<Incoming>, PooledConnection), SendError> {
         match result {

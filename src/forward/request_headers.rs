@@ -6,7 +6,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use super::{
-    header_action::{HeaderAction, action},
+    header_action::{HeaderAction, action, nominated},
     outgoing::Outgoing,
     strip_credentials,
 };
@@ -14,7 +14,6 @@ use crate::{
     model::{
         app::{App, Protocol},
         arrival::{Arrival, Framing, RequestClass},
-        header_values::list,
         site::WebOrigin,
     },
     peer::X_FORWARDED_FOR,
@@ -27,7 +26,8 @@ pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
     let app = outgoing.permit.app();
     let incoming = outgoing.request.headers();
-    let nominated = Nominated::by(incoming);
+    // Only fields that would be forwarded: a client cannot remove Host, Cookie or what we set.
+    let nominated: Vec<HeaderName> = nominated(incoming).collect();
     let host = match (&app.upstream_host, app.spec.rewrite_host) {
         (Some(host), true) => Some(host),
         (Some(_) | None, _) => incoming.get(header::HOST),
@@ -113,30 +113,8 @@ impl<'r> OwnOrigin<'r> {
     }
 }
 
-/// The header names that the client's `Connection` nominates for removal. Names that `fate` decides
-/// are not affected, so a client cannot remove Host, Cookie or our own headers.
-struct Nominated(Vec<HeaderName>);
-
-impl Nominated {
-    fn by(headers: &HeaderMap) -> Nominated {
-        let names = list(headers, &header::CONNECTION)
-            .filter(|token| {
-                !token.eq_ignore_ascii_case(b"close")
-                    && !token.eq_ignore_ascii_case(b"keep-alive")
-                    && !token.eq_ignore_ascii_case(b"upgrade")
-            })
-            .filter_map(|token| HeaderName::from_bytes(token).ok())
-            .collect();
-        Nominated(names)
-    }
-
-    fn contains(&self, name: &HeaderName) -> bool {
-        self.0.contains(name)
-    }
-}
-
-/// Exactly one framing, written by us whatever the client wrote. Said for every method: hyper would
-/// drop the body of a GET that says nothing.
+/// Sets exactly one framing, independent of the client's. For every method: hyper would drop the
+/// body of a GET without one.
 fn set_framing(out: &mut HeaderMap, arrival: &Arrival) {
     match arrival.framing {
         Framing::None => {}

@@ -1,10 +1,10 @@
-//! The headers of an answer as the client gets them: hop-by-hop fields gone, cookies held to the
-//! app, nothing that would speak for the whole origin from one app on a path, and nothing that
-//! would speak for its neighbours from an app on a host of its own.
+//! The headers of an answer as the client gets them: without hop-by-hop fields, with cookies
+//! restricted to the app. An app on a path cannot set policies of the whole origin, and an app on
+//! its own host none of the parent domain.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-use super::set_cookie;
+use super::{header_action::nominated, set_cookie};
 use crate::model::{
     app::{App, AppKind},
     header_values::{Occurrence, list, occurrence, single},
@@ -33,9 +33,9 @@ pub fn rewrite(headers: &mut HeaderMap, app: &App, site: &Site) {
     }
 }
 
-/// Makes the framing of an answer one that two readers cannot read differently: `chunked` alone, or
-/// one length in canonical decimal, or none. Says whether that was possible.
-pub fn settle_framing(headers: &mut HeaderMap) -> bool {
+/// Makes the framing of an answer unambiguous: `chunked` alone, or one length in canonical decimal,
+/// or none. Returns whether that was possible.
+pub fn normalize_framing(headers: &mut HeaderMap) -> bool {
     if single(headers, &header::CONTENT_LENGTH).is_some_and(is_canonical) {
         return !headers.contains_key(header::TRANSFER_ENCODING);
     }
@@ -59,7 +59,7 @@ pub fn settle_framing(headers: &mut HeaderMap) -> bool {
     true
 }
 
-/// Whether it is written as we would: so short, too, that no number overflows.
+/// Whether it is canonical decimal, and short enough not to overflow.
 fn is_canonical(length: &HeaderValue) -> bool {
     match length.as_bytes() {
         long if long.len() > 18 => false,
@@ -69,8 +69,8 @@ fn is_canonical(length: &HeaderValue) -> bool {
     }
 }
 
-/// What of an answer is not simply passed on: most hold little of it, and one look at the names
-/// they have is cheaper than looking for each that they have not.
+/// Which fields of an answer must be changed or removed. Most answers have few of them, so one pass
+/// over the present names is cheaper than a look-up of each.
 #[derive(Default)]
 struct Found {
     /// `Connection`.
@@ -78,7 +78,7 @@ struct Found {
     /// Other fields of one connection only.
     hop_by_hop: bool,
     cookies: bool,
-    /// What speaks for an origin, or for more than that.
+    /// Policies of an origin or of a domain.
     beyond_the_app: bool,
 }
 
@@ -111,18 +111,13 @@ impl Found {
     }
 }
 
-/// What the app itself says to be a matter of its connection, and that it does.
+/// Removes `Connection` and the fields that it names.
 fn strip_nominated(headers: &mut HeaderMap) {
-    let nominated: Vec<HeaderName> = list(headers, &header::CONNECTION)
-        // Most say no more than this, which is no name of a field, or is stripped anyway.
-        .filter(|token| {
-            !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"close")
-        })
-        .filter_map(|token| HeaderName::from_bytes(token).ok())
-        // The length of the message is not a matter of one connection, whatever the app says.
+    let names: Vec<HeaderName> = nominated(headers)
+        // It belongs to the message, whatever the app says.
         .filter(|name| *name != header::CONTENT_LENGTH)
         .collect();
-    for name in nominated {
+    for name in names {
         headers.remove(name);
     }
     headers.remove(header::CONNECTION);
@@ -206,7 +201,7 @@ fn retain_values(headers: &mut HeaderMap, name: &HeaderName, keep: impl Fn(&Head
     }
 }
 
-/// Apps on paths share one origin; what is said for the origin is not theirs to say.
+/// Removes policies of the origin: apps on paths share it.
 fn keep_to_the_app(headers: &mut HeaderMap, app: &App) {
     for name in [
         header::STRICT_TRANSPORT_SECURITY,

@@ -35,11 +35,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Carries bytes once the 101 is sent; the entry is logged when the tunnel ends.
-    pub fn start(
-        self,
-        mut entry: Option<Box<Entry>>,
-        exchange: HttpExchange,
-    ) -> Response<ReplyBody> {
+    pub fn start(self, mut entry: Box<Entry>, exchange: HttpExchange) -> Response<ReplyBody> {
         let Tunnel {
             head,
             client,
@@ -59,10 +55,8 @@ impl Tunnel {
             let revocation = Rc::new(Revocation::default());
             let _registered = streams.register(revocation.clone(), policy);
             let carried = tunnel(client, upstream, usage, &revocation, drain, idle).await;
-            if let Some(entry) = &mut entry {
-                entry.transfer.bytes += carried.down;
-                entry.transfer.revoked = revocation.reason();
-            }
+            entry.bytes = carried.down;
+            entry.revocation = revocation;
             drop((permit, busy));
         });
         head

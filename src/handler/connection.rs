@@ -17,6 +17,7 @@ use crate::{
     ops::drain::DrainWatcher,
     peer::{self, Peer},
     respond::body::ReplyBody,
+    stream_policy::LastStream,
 };
 
 /// One client connection.
@@ -27,6 +28,8 @@ pub struct ClientConnection {
     pub cached_headers: CachedHeaders,
     /// The session of the last request.
     pub session_memo: SessionMemo,
+    /// The stream policy of the last request.
+    pub last_stream: LastStream,
     /// Its permit of the connection limit.
     pub permit: Rc<ConnectionPermit>,
     /// Notifies when the process stops.
@@ -55,6 +58,7 @@ impl ClientConnection {
             peer: Peer::new(accepted.address, peers),
             cached_headers: CachedHeaders::default(),
             session_memo: SessionMemo::default(),
+            last_stream: LastStream::default(),
             permit: Rc::new(accepted.permit),
             drain: accepted.drain,
             redirects,

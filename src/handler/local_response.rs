@@ -5,14 +5,15 @@ use http_body_util::{Either, Full};
 
 use super::{
     Handler,
-    progress::{AnswerFacts, ClientSide, Concluded, Context, Progress},
+    progress::{ClientSide, Context, Progress, Reply},
 };
 use crate::{
+    access_log::Entry,
     authorize::Permit,
     caller::Identified,
     decide::{
         Decision, Refusal,
-        labels::{DecisionLabel, LogReason, Outcome},
+        labels::{DecisionLabel, LogReason},
         tenant,
     },
     endpoints::{self, EndpointCall, ticket},
@@ -25,91 +26,76 @@ use crate::{
 };
 
 impl Handler {
-    /// Renders the decision that ended a parsed request.
+    /// Renders the decision that ended a request.
     pub(super) async fn conclude(
+        &self,
+        decision: Decision,
+        side: Option<ClientSide>,
+        context: &Context<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Reply {
+        match progress.request.take() {
+            Some(mut request) => {
+                self.conclude_parsed(decision, &mut request, side, context, progress)
+                    .await
+            }
+            None => {
+                let entry = &mut progress.answer.entry;
+                entry.labels = (decision.label(), decision.reason());
+                Reply::Answer(render_malformed(&decision, context, &entry.id))
+            }
+        }
+    }
+
+    /// Renders the decision that ended a parsed request.
+    pub(super) async fn conclude_parsed(
         &self,
         decision: Decision,
         request: &mut IncomingRequest<'_>,
         side: Option<ClientSide>,
         context: &Context<'_>,
         progress: &mut Progress<'_>,
-    ) -> Concluded {
-        let labels = (decision.label(), decision.reason());
-        let app = decision.app().cloned();
-        progress.app = progress.app.take().or(app);
-        match decision {
+    ) -> Reply {
+        let entry = &mut progress.answer.entry;
+        entry.labels = (decision.label(), decision.reason());
+        entry.app = entry.app.take().or_else(|| decision.app().cloned());
+        Reply::Answer(match decision {
             Decision::ResendForm(target) => {
-                Box::pin(self.resend(*target, request, side, context, progress)).await
+                return Box::pin(self.resend(*target, request, side, context, progress)).await;
             }
             Decision::Refuse(refusal) => {
                 let token = progress.caller.as_ref().and_then(Identified::source_token);
                 let callers = &self.gateway.callers;
                 let shown = endpoints::hide_existence(callers, refusal, token).await;
-                Concluded::new(refuse(&shown, request, progress), labels)
+                refuse(&shown, request, entry)
             }
-            Decision::Redirect(redirect) => {
-                let response = respond::redirect(redirect.status, &redirect.location);
-                Concluded::new(response, labels)
-            }
-            Decision::ForgetTenant { cookie, .. } => {
-                Concluded::new(back_to_same_address(request, Some(cookie)), labels)
-            }
+            Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),
+            Decision::ForgetTenant { cookie, .. } => back_to_same_address(request, Some(cookie)),
             Decision::DropToken { permit, tenant } => {
-                let response = self.drop_token(&permit, tenant, request, progress).await;
-                Concluded::new(response, labels)
+                self.drop_token(&permit, tenant, request, progress).await
             }
             Decision::SignIn { return_to } => {
-                self.lead_to_sign_in(&return_to, request, labels, context)
+                self.lead_to_sign_in(&return_to, request, context, entry)
             }
             Decision::Endpoint(endpoint) => {
                 let call = self.call(request, context);
                 let reply = endpoints::answer(call, endpoint, body_of(side)).await;
-                conclude_endpoint(reply, request, labels, progress)
+                render_endpoint(reply, request, entry)
             }
             Decision::Launcher => {
                 let reply = endpoints::launcher(self.call(request, context)).await;
-                conclude_endpoint(reply, request, labels, progress)
+                render_endpoint(reply, request, entry)
             }
             Decision::SaveForm(refusal) => {
-                self.save_form(refusal, request, body_of(side), labels, progress)
+                self.save_form(&refusal, request, body_of(side), entry)
                     .await
             }
             Decision::Fault { fault, app, .. } => {
-                let audience = Audience::new(request, progress.answer.person.as_deref());
-                let response = respond::fault(fault, &app, audience, &request.id);
-                Concluded {
-                    outcome: Some(Outcome::Fault(fault)),
-                    ..Concluded::new(response, labels)
-                }
+                entry.fault = Some(fault);
+                let audience = Audience::new(request, entry.person.as_deref());
+                respond::fault(fault, &app, audience, &request.id)
             }
-        }
-    }
-
-    /// The answer to a head that could not be parsed: by its Accept header alone.
-    pub(super) fn conclude_malformed(
-        &self,
-        decision: &Decision,
-        context: &Context<'_>,
-    ) -> Concluded {
-        let headers = &context.parts.headers;
-        let site = context.snapshot.site();
-        let is_call = GrpcCall::from_headers(headers).is_some();
-        let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
-        let response = match decision {
-            Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),
-            Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
-                respond::refuse(refusal, audience, &context.id)
-            }
-            // Never the decision on a head that was not parsed.
-            Decision::Endpoint(_)
-            | Decision::Launcher
-            | Decision::SignIn { .. }
-            | Decision::ForgetTenant { .. }
-            | Decision::DropToken { .. }
-            | Decision::ResendForm(_)
-            | Decision::Fault { .. } => respond::redirect(StatusCode::FOUND, "/"),
-        };
-        Concluded::new(response, (decision.label(), decision.reason()))
+        })
     }
 
     fn call<'r, 'h>(
@@ -153,38 +139,34 @@ impl Handler {
         &self,
         return_to: &str,
         request: &IncomingRequest<'_>,
-        labels: (DecisionLabel, LogReason),
         context: &Context<'_>,
-    ) -> Concluded {
+        entry: &mut Entry,
+    ) -> Response<ReplyBody> {
         if request.arrival.vhost == VirtualHost::Site {
             let start = pages::start(request.site(), return_to);
-            return Concluded::new(respond::redirect(StatusCode::FOUND, &start), labels);
+            return respond::redirect(StatusCode::FOUND, &start);
         }
         let reply = ticket::lead_to_site(self.call(request, context), return_to);
-        let reason = reply.reason.unwrap_or(labels.1);
-        let response = respond::endpoint(reply, Audience::new(request, None), &request.id);
-        Concluded::new(response, (labels.0, reason))
+        entry.labels.1 = reply.reason.unwrap_or(entry.labels.1);
+        respond::endpoint(reply, Audience::new(request, None), &request.id)
     }
 
     async fn save_form(
         &self,
-        refusal: Refusal,
+        refusal: &Refusal,
         request: &IncomingRequest<'_>,
         body: Source,
-        labels: (DecisionLabel, LogReason),
-        progress: &Progress<'_>,
-    ) -> Concluded {
+        entry: &mut Entry,
+    ) -> Response<ReplyBody> {
         let Some(forms) = self.saved_forms() else {
-            return Concluded::new(refuse(&refusal, request, progress), labels);
+            return refuse(refusal, request, entry);
         };
-        match forms.save(&refusal, request, body).await {
-            Saved::Page(page) => saved_form_page(&page, request, None),
+        match forms.save(refusal, request, body).await {
+            Saved::Page(page) => saved_form_page(&page, request, entry),
             Saved::Unsavable => {
-                let audience = Audience::new(request, None);
-                let response = respond::form_not_saved(&refusal, audience, &request.id);
-                Concluded::new(response, labels)
+                respond::form_not_saved(refusal, Audience::new(request, None), &request.id)
             }
-            Saved::Unknown => Concluded::new(refuse(&refusal, request, progress), labels),
+            Saved::Unknown => refuse(refusal, request, entry),
         }
     }
 
@@ -200,43 +182,59 @@ impl Handler {
     }
 }
 
+/// The answer to a head that could not be parsed: by its Accept header alone.
+fn render_malformed(
+    decision: &Decision,
+    context: &Context<'_>,
+    id: &HeaderValue,
+) -> Response<ReplyBody> {
+    let headers = &context.parts.headers;
+    let site = context.snapshot.site();
+    let is_call = GrpcCall::from_headers(headers).is_some();
+    let audience = Audience::of_malformed(site, prefers_html(headers), is_call);
+    match decision {
+        Decision::Redirect(redirect) => respond::redirect(redirect.status, &redirect.location),
+        Decision::Refuse(refusal) | Decision::SaveForm(refusal) => {
+            respond::refuse(refusal, audience, id)
+        }
+        // Never the decision on a head that was not parsed.
+        Decision::Endpoint(_)
+        | Decision::Launcher
+        | Decision::SignIn { .. }
+        | Decision::ForgetTenant { .. }
+        | Decision::DropToken { .. }
+        | Decision::ResendForm(_)
+        | Decision::Fault { .. } => respond::redirect(StatusCode::FOUND, "/"),
+    }
+}
+
 /// The page that holds a saved form.
 pub(super) fn saved_form_page(
     page: &SavedFormPage,
     request: &IncomingRequest<'_>,
-    outcome: Option<Outcome>,
-) -> Concluded {
-    let audience = Audience::new(request, None);
-    let response = respond::saved_form(page, audience, &request.id);
-    Concluded {
-        outcome,
-        ..Concluded::new(response, (DecisionLabel::Deny, LogReason::SavedForm))
-    }
+    entry: &mut Entry,
+) -> Response<ReplyBody> {
+    entry.labels = (DecisionLabel::Deny, LogReason::SavedForm);
+    respond::saved_form(page, Audience::new(request, None), &request.id)
 }
 
-fn conclude_endpoint(
+fn render_endpoint(
     mut reply: EndpointReply,
     request: &IncomingRequest<'_>,
-    (label, reason): (DecisionLabel, LogReason),
-    progress: &mut Progress<'_>,
-) -> Concluded {
-    let labels = (
-        reply.decision.unwrap_or(label),
+    entry: &mut Entry,
+) -> Response<ReplyBody> {
+    let (decision, reason) = entry.labels;
+    entry.labels = (
+        reply.decision.unwrap_or(decision),
         reply.reason.unwrap_or(reason),
     );
-    let AnswerFacts { person, .. } = &mut progress.answer;
-    person.clone_from(&reply.person);
-    progress.app = reply.app.take();
-    let audience = Audience::new(request, None);
-    Concluded::new(respond::endpoint(reply, audience, &request.id), labels)
+    entry.person.clone_from(&reply.person);
+    entry.app = reply.app.take();
+    respond::endpoint(reply, Audience::new(request, None), &request.id)
 }
 
-fn refuse(
-    refusal: &Refusal,
-    request: &IncomingRequest<'_>,
-    progress: &Progress<'_>,
-) -> Response<ReplyBody> {
-    let audience = Audience::new(request, progress.answer.person.as_deref());
+fn refuse(refusal: &Refusal, request: &IncomingRequest<'_>, entry: &Entry) -> Response<ReplyBody> {
+    let audience = Audience::new(request, entry.person.as_deref());
     respond::refuse(refusal, audience, &request.id)
 }
 

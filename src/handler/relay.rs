@@ -8,19 +8,22 @@ use hyper::upgrade::OnUpgrade;
 use super::{
     Handler,
     client_tunnel::Tunnel,
-    progress::{AnswerFacts, ClientSide, Concluded, Context, Reply},
+    progress::{AnswerFacts, ClientSide, Context, Reply},
 };
 use crate::{
     authorize::Permit,
     caller::Identified,
-    decide::Decision,
+    decide::{
+        Decision,
+        labels::{DecisionLabel, LogReason},
+    },
     endpoints::app_session,
     forward::{Forwarded, Outgoing, app_websocket::Switched, body::Source, fault::Fault},
     incoming::IncomingRequest,
     model::arrival::Provenance,
     respond::body::{ReplyBody, Watch},
     session::{live::Live, usage::Usage},
-    stream_policy::AppStream,
+    stream_policy::{AppStream, Grant},
 };
 
 impl Handler {
@@ -36,7 +39,7 @@ impl Handler {
         side: Option<ClientSide>,
         context: &Context<'_>,
         answer: &mut AnswerFacts,
-    ) -> Result<Concluded, Decision> {
+    ) -> Result<Reply, Decision> {
         let app = permit.app();
         let grounds = permit.grounds();
         let fault = |fault| Decision::Fault {
@@ -48,20 +51,21 @@ impl Handler {
         let Some(ClientSide { body, upgrade }) = side else {
             return Err(fault(Fault::Unsendable));
         };
-        answer.grounds = Some(grounds);
+        answer.entry.labels = (DecisionLabel::Allow, LogReason::Grounds(grounds));
         let started = Instant::now();
         let usage = self
-            .use_session(&permit, request, caller, started, answer)
+            .use_session(&permit, request, caller, context, started, answer)
             .await;
         answer.cookies.extend(answer.tenant_cookie.take());
-        let policy = AppStream::new(
-            self.gateway.clone(),
-            &permit,
-            request.arrival.vhost,
-            usage.clone(),
-            caller.token_expires,
-            caller.header_token.take(),
-        );
+        let grant = Grant {
+            permit: &permit,
+            vhost: request.arrival.vhost,
+            usage: usage.as_ref(),
+            token_expires: caller.token_expires,
+            header_token: caller.header_token.take(),
+        };
+        let connection = &context.exchange.connection;
+        let policy = connection.last_stream.policy(&self.gateway, grant);
         // A long upload is a stream before any answer comes.
         let revocation = &context.exchange.exchange.revocation;
         let is_long = request.arrival.is_long_upload();
@@ -69,19 +73,20 @@ impl Handler {
         let _uploading = is_long.then(register);
         let outgoing = self.outgoing(&permit, request, caller, context, usage.clone(), started);
         let forwarded = self.send(&outgoing, body, answer).await.map_err(fault)?;
-        let reply = match (forwarded, upgrade) {
+        match (forwarded, upgrade) {
             (Forwarded::Answer(response), _) => {
                 let watch = Watch::new(&self.streams, revocation, policy);
-                Reply::Answer(response.map(|download| ReplyBody::relayed(download, watch)))
+                let body = |download| ReplyBody::relayed(download, watch);
+                Ok(Reply::Answer(response.map(body)))
             }
             (Forwarded::Switched(switched), Some(client)) => {
-                Reply::Tunnel(self.tunnel(switched, client, usage, policy, context))
+                let tunnel = self.tunnel(switched, client, usage, policy, context);
+                Ok(Reply::Tunnel(tunnel))
             }
             // hyper offers an upgrade on every HTTP/1.1 request that asks for one. Without it no
             // tunnel is possible, and the app's side closes with its handle.
-            (Forwarded::Switched(_), None) => return Err(fault(Fault::BadAnswer)),
-        };
-        Ok(Concluded::relayed(reply, grounds))
+            (Forwarded::Switched(_), None) => Err(fault(Fault::BadAnswer)),
+        }
     }
 
     fn outgoing<'r, 'h>(
@@ -117,7 +122,7 @@ impl Handler {
         answer: &mut AnswerFacts,
     ) -> Result<Forwarded, Fault> {
         let sent = self.forwarder.send(outgoing, body).await;
-        answer.upstream = Some(outgoing.started.elapsed());
+        answer.entry.upstream = Some(outgoing.started.elapsed());
         sent
     }
 
@@ -149,6 +154,7 @@ impl Handler {
         permit: &Permit,
         request: &IncomingRequest<'_>,
         caller: &mut Identified,
+        context: &Context<'_>,
         now: Instant,
         answer: &mut AnswerFacts,
     ) -> Option<Usage> {
@@ -169,8 +175,12 @@ impl Handler {
             }
             None => live,
         };
-        let store = gateway.sessions.store.clone();
-        Some(Usage::new(store, live, gateway.clock.clone()))
+        let usage = |live| {
+            let store = gateway.sessions.store.clone();
+            Usage::new(store, live, gateway.clock.clone())
+        };
+        let memo = &context.exchange.connection.session_memo;
+        Some(memo.usage(live, usage))
     }
 
     /// Begins the session of a sign-in at an app, and its cookie.

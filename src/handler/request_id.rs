@@ -1,7 +1,7 @@
 //! The id of a request: in the log, in the app's headers, on every refusal page.
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
     hash::{BuildHasher, RandomState},
 };
 
@@ -10,10 +10,17 @@ use http::{HeaderValue, request::Parts};
 
 use crate::{forward::request_headers::X_REQUEST_ID, peer::Peer};
 
+/// Length of an id in bytes.
+const LENGTH: usize = 32;
+/// Ids that share an allocation. A long stream keeps the allocation of its id, so it is small.
+const BLOCK: usize = 16;
+
 /// Request ids: 64 random bits a thread, then a counter; unique, not secret.
 pub struct RequestIds {
     prefix: u64,
     count: Cell<u64>,
+    /// The next ids.
+    block: RefCell<Bytes>,
 }
 
 impl RequestIds {
@@ -23,6 +30,7 @@ impl RequestIds {
         RequestIds {
             prefix: RandomState::new().hash_one(0),
             count: Cell::new(0),
+            block: RefCell::default(),
         }
     }
 
@@ -36,11 +44,20 @@ impl RequestIds {
         if let Some(given) = given {
             return given.clone();
         }
-        let count = self.count.get() + 1;
-        self.count.set(count);
-        // One allocation, also for the copies in the log and in the headers.
-        let id = Bytes::from_owner(hex(self.prefix, count));
-        HeaderValue::from_maybe_shared(id).unwrap_or_else(|_| HeaderValue::from_static("none"))
+        let mut block = self.block.borrow_mut();
+        if block.is_empty() {
+            *block = self.new_block();
+        }
+        HeaderValue::from_maybe_shared(block.split_to(LENGTH))
+            .unwrap_or_else(|_| HeaderValue::from_static("none"))
+    }
+
+    fn new_block(&self) -> Bytes {
+        let first = self.count.get() + 1;
+        self.count.set(first + BLOCK as u64 - 1);
+        let ids: [[u8; LENGTH]; BLOCK] =
+            std::array::from_fn(|at| hex(self.prefix, first + at as u64));
+        Bytes::from_owner(Block(ids))
     }
 }
 
@@ -50,8 +67,16 @@ impl Default for RequestIds {
     }
 }
 
+struct Block([[u8; LENGTH]; BLOCK]);
+
+impl AsRef<[u8]> for Block {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_flattened()
+    }
+}
+
 /// Both numbers, 16 digits each.
-fn hex(prefix: u64, count: u64) -> [u8; 32] {
+fn hex(prefix: u64, count: u64) -> [u8; LENGTH] {
     let number = u128::from(prefix) << 64 | u128::from(count);
     // The lowest four bits at each place from the left.
     std::array::from_fn(|at| b"0123456789abcdef"[(number >> (124 - 4 * at)) as usize & 0xf])
@@ -68,5 +93,18 @@ mod tests {
             b"0123456789abcdef000000000000002a"
         );
         assert_eq!(&hex(u64::MAX, u64::MAX), &[b'f'; 32]);
+    }
+
+    #[test]
+    fn ids_count_on_from_block_to_block() {
+        let ids = RequestIds::new();
+        let peer = Peer::new(
+            "192.0.2.1:1".parse().expect("an address"),
+            &crate::peer::PeerSettings::default(),
+        );
+        let (parts, ()) = http::Request::new(()).into_parts();
+        for count in 1..=2 * BLOCK as u64 + 1 {
+            assert_eq!(ids.next(&parts, &peer).as_bytes(), hex(ids.prefix, count));
+        }
     }
 }

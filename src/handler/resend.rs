@@ -6,10 +6,11 @@ use http::{HeaderValue, StatusCode, header};
 use super::{
     Handler,
     local_response::saved_form_page,
-    progress::{ClientSide, Concluded, Context, Progress, Reply},
+    progress::{ClientSide, Context, Progress, Reply},
 };
 use crate::{
-    decide::{self, Decision, Target, labels::Outcome},
+    decide::{self, Decision, Target},
+    forward::fault::Fault,
     incoming::IncomingRequest,
     model::app::App,
     saved_form::{NotSent, Opened, SavedForm, SavedForms, page::SavedFormPage},
@@ -20,7 +21,7 @@ enum Ended {
     /// By a decision.
     Decision(Decision),
     /// The person gets the form again.
-    Page(SavedFormPage, Option<Outcome>),
+    Page(SavedFormPage, Option<Fault>),
 }
 
 impl From<Decision> for Ended {
@@ -48,15 +49,15 @@ impl OpenForm<'_> {
     /// If the app redirects the form with its body, or was not reached, the person gets it again.
     async fn keep_unless_accepted(
         self,
-        sent: Result<Concluded, Decision>,
+        sent: Result<Reply, Decision>,
         app: &App,
         request: &IncomingRequest<'_>,
-    ) -> Result<Concluded, Ended> {
+    ) -> Result<Reply, Ended> {
         let OpenForm { forms, form } = self;
         let decision = match sent {
-            Ok(concluded) => {
-                let Some(location) = moved_to(&concluded.reply) else {
-                    return Ok(concluded);
+            Ok(reply) => {
+                let Some(location) = moved_to(&reply) else {
+                    return Ok(reply);
                 };
                 let location = location.as_ref().and_then(|value| value.to_str().ok());
                 return Err(forms.redirected(*form, location, app, request).into());
@@ -69,7 +70,7 @@ impl OpenForm<'_> {
         match form.keep_after_fault(fault, app) {
             Some(page) => {
                 forms.allow_again(&form).await;
-                Err(Ended::Page(page, Some(Outcome::Fault(fault))))
+                Err(Ended::Page(page, Some(fault)))
             }
             None => Err(decision.into()),
         }
@@ -85,15 +86,20 @@ impl Handler {
         side: Option<ClientSide>,
         context: &Context<'_>,
         progress: &mut Progress<'_>,
-    ) -> Concluded {
+    ) -> Reply {
         match self
             .resend_form(target, request, side, context, progress)
             .await
         {
-            Ok(concluded) => concluded,
-            Err(Ended::Page(page, outcome)) => saved_form_page(&page, request, outcome),
+            Ok(reply) => reply,
+            Err(Ended::Page(page, fault)) => {
+                let entry = &mut progress.answer.entry;
+                entry.fault = fault;
+                Reply::Answer(saved_form_page(&page, request, entry))
+            }
             Err(Ended::Decision(decision)) => {
-                Box::pin(self.conclude(decision, request, None, context, progress)).await
+                let concluding = self.conclude_parsed(decision, request, None, context, progress);
+                Box::pin(concluding).await
             }
         }
     }
@@ -106,7 +112,7 @@ impl Handler {
         side: Option<ClientSide>,
         context: &Context<'_>,
         progress: &mut Progress<'_>,
-    ) -> Result<Concluded, Ended> {
+    ) -> Result<Reply, Ended> {
         let (open, side) = self.open_form(request, side).await?;
         let target = decide::check_tenant(target, &request.arrival)?;
         let app = target.destination.app.clone();
@@ -138,10 +144,12 @@ impl Handler {
         request: &mut IncomingRequest<'_>,
         side: Option<ClientSide>,
     ) -> Result<(Option<OpenForm<'_>>, Option<ClientSide>), Decision> {
-        let (Some(forms), Some(side)) = (self.saved_forms(), side) else {
+        let Some(ClientSide { body, upgrade }) = side else {
             return Ok((None, None));
         };
-        let ClientSide { body, upgrade } = side;
+        let Some(forms) = self.saved_forms() else {
+            return Ok((None, Some(ClientSide { body, upgrade })));
+        };
         Ok(match forms.open(request, body).await? {
             Opened::Form(form, body) => {
                 let open = OpenForm { forms, form };

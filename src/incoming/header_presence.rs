@@ -1,5 +1,5 @@
-//! Which of the fields that decide something a head has at all. Most heads have few of them, and
-//! one look at the names that are there is cheaper than looking for each that is not.
+//! Which of the fields that matter to parsing a head has. Most heads have few of them, so one pass
+//! over the present names is cheaper than a look-up of each.
 
 use http::HeaderMap;
 

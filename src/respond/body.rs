@@ -36,8 +36,14 @@ pub struct ReplyBody {
 
 enum Content {
     Whole(Option<Bytes>),
-    Relayed { download: Download, watch: Watch },
-    Log { log: Box<PodLog>, watch: Watch },
+    Relayed {
+        download: Download,
+        watch: Watch,
+    },
+    Log {
+        log: Box<PodLog>,
+        _registered: StreamGuard,
+    },
 }
 
 /// The largest piece of an answer on an HTTP/2 stream, in bytes: the default frame size.
@@ -71,11 +77,12 @@ impl ReplyBody {
         ReplyBody::new(Content::Relayed { download, watch })
     }
 
-    /// The log of a pod, for as long as the policy allows it.
-    pub fn log(log: PodLog, mut watch: Watch) -> ReplyBody {
-        watch.register();
-        let log = Box::new(log);
-        ReplyBody::new(Content::Log { log, watch })
+    /// The log of a pod, registered as a stream.
+    pub fn log(log: PodLog, registered: StreamGuard) -> ReplyBody {
+        ReplyBody::new(Content::Log {
+            log: Box::new(log),
+            _registered: registered,
+        })
     }
 
     fn new(content: Content) -> ReplyBody {
@@ -100,8 +107,8 @@ impl ReplyBody {
     }
 
     /// Ties the entry of the access log to the end of the body.
-    pub fn with_entry(mut self, entry: Option<Box<Entry>>) -> ReplyBody {
-        self.entry = entry;
+    pub fn with_entry(mut self, entry: Box<Entry>) -> ReplyBody {
+        self.entry = Some(entry);
         self
     }
 
@@ -109,9 +116,9 @@ impl ReplyBody {
         let Some(entry) = &mut self.entry else { return };
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
-                entry.transfer.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                entry.bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
             }
-            Poll::Ready(Some(Err(_))) => entry.transfer.broken = true,
+            Poll::Ready(Some(Err(_))) => entry.broken = true,
             Poll::Ready(None) | Poll::Pending => {}
         }
     }
@@ -140,19 +147,6 @@ impl Watch {
                 .streams
                 .register(self.revocation.clone(), self.policy.clone());
             self.registered = Some(guard);
-        }
-    }
-}
-
-impl Drop for ReplyBody {
-    fn drop(&mut self) {
-        // A revoked connection drops its answer; the access log says why.
-        let watch = match &self.content {
-            Content::Relayed { watch, .. } | Content::Log { watch, .. } => watch,
-            Content::Whole(_) => return,
-        };
-        if let Some(entry) = &mut self.entry {
-            entry.transfer.revoked = watch.revocation.reason();
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The challenges of a 401 (RFC 6750 section 3): without a credential, and with a bad one.
-pub(super) const CHALLENGE: &str = "Bearer realm=\"ludgate\"";
+const CHALLENGE: &str = "Bearer realm=\"ludgate\"";
 pub(super) const INVALID_TOKEN: &str = "Bearer realm=\"ludgate\", error=\"invalid_token\"";
 
 /// Most states that pass are over after so many seconds.
@@ -40,8 +40,6 @@ pub(super) struct Problem<'p> {
     pub(super) retry_after: Option<u8>,
     /// The text and address of the page's button, where the status alone does not give them.
     pub(super) action: Option<(&'static str, String)>,
-    /// The challenge of a 401.
-    pub(super) challenge: &'static str,
 }
 
 impl<'p> Problem<'p> {
@@ -59,7 +57,6 @@ impl<'p> Problem<'p> {
             sentence,
             retry_after: None,
             action: None,
-            challenge: CHALLENGE,
         }
     }
 }
@@ -77,7 +74,6 @@ pub(super) fn render(
         .filter(is_away)
         .and_then(|app| app.spec.message.as_deref());
     let status = problem.status;
-    let challenge = problem.challenge;
     let retry_after = problem.retry_after;
     let mut response = if audience.grpc {
         grpc_status(problem.status, problem.sentence)
@@ -88,19 +84,14 @@ pub(super) fn render(
     };
     let headers = response.headers_mut();
     headers.insert(X_REQUEST_ID, id.clone());
-    add_hints(headers, status, challenge, retry_after);
+    add_hints(headers, status, retry_after);
     response
 }
 
 /// Adds the headers by which a program may succeed: with a credential, or later.
-pub(super) fn add_hints(
-    headers: &mut HeaderMap,
-    status: StatusCode,
-    challenge: &'static str,
-    retry_after: Option<u8>,
-) {
+pub(super) fn add_hints(headers: &mut HeaderMap, status: StatusCode, retry_after: Option<u8>) {
     if status == StatusCode::UNAUTHORIZED {
-        let challenge = HeaderValue::from_static(challenge);
+        let challenge = HeaderValue::from_static(CHALLENGE);
         headers.insert(header::WWW_AUTHENTICATE, challenge);
     }
     if let Some(seconds) = retry_after {

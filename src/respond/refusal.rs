@@ -5,7 +5,7 @@ use http::{HeaderValue, Response, StatusCode, header};
 use super::{
     audience::Audience,
     body::ReplyBody,
-    error_response::{CHALLENGE, INVALID_TOKEN, Problem, RETRY_AFTER, render},
+    error_response::{INVALID_TOKEN, Problem, RETRY_AFTER, render},
     http_response::capitalised,
 };
 use crate::{
@@ -30,17 +30,16 @@ pub fn refuse(refused: &Refusal, audience: Audience<'_>, id: &HeaderValue) -> Re
         may_reload,
         ..audience
     };
-    let challenge = if reason == Reason::BadToken {
-        INVALID_TOKEN
-    } else {
-        CHALLENGE
-    };
     let problem = Problem {
         retry_after: retry_after(reason),
-        challenge,
         ..Problem::new(reason.status(), reason.as_str(), title(reason), &sentence)
     };
     let mut response = render(problem, refused.app.as_deref(), audience, id);
+    if reason == Reason::BadToken {
+        let challenge = HeaderValue::from_static(INVALID_TOKEN);
+        let headers = response.headers_mut();
+        headers.insert(header::WWW_AUTHENTICATE, challenge);
+    }
     // The bytes that follow may be part of what was misunderstood.
     if matches!(reason, Reason::Malformed(_)) {
         close_connection(&mut response);

@@ -53,6 +53,15 @@ pub fn parse_label(label: &HostLabel) -> HostTarget<'_> {
     }
 }
 
+/// Why no app may have an id that [`is_reserved`].
+pub const RESERVED_ID: &str = "has the form of an Arvados uuid";
+
+/// Whether the host of an app with this id would name a container.
+pub fn is_reserved(id: &str) -> bool {
+    HostLabel::new(id.as_bytes())
+        .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -100,14 +100,11 @@ impl ThreadPlan {
 
     async fn serve(self, started: oneshot::Sender<io::Result<()>>) {
         let mut finished = self.finished.clone();
-        let accepting = self.accept();
-        let is_accepting = accepting.is_ok();
-        // Nothing receives it if another thread could not start; then `finished` ends too.
-        let _ = started.send(accepting);
-        if is_accepting {
-            // Connections that are still finishing live on this runtime. It ends after the drain.
-            let _ = finished.wait_for(|finished| *finished).await;
-        }
+        // Nothing receives it if another thread could not start. After any failed start `finished`
+        // ends too.
+        let _ = started.send(self.accept());
+        // Connections that are still finishing live on this runtime. It ends after the drain.
+        let _ = finished.wait_for(|finished| *finished).await;
     }
 
     /// Begins to accept connections from all sockets.

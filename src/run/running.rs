@@ -56,8 +56,7 @@ impl Running {
     /// Is no longer ready, but serves as before until [`Running::stop`].
     pub fn retire(&self) {
         self.process.drain.leave();
-        // Never released.
-        let _ = self.process.ready.latch("the process stops soon");
+        self.process.ready.block("the process stops soon");
     }
 
     /// Stops: no new connections, requests in flight finish, streams are cut, threads end.

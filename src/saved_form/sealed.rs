@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The form field that holds the sealed form when it is sent again.
-pub const FIELD: &str = "ludgate-parked";
+pub const FIELD: &str = "ludgate-form";
 /// Largest body that is saved, in bytes.
 pub const MAX_BODY: usize = 64 * 1024;
 /// A saved form can be sent for this long, in seconds.

@@ -59,7 +59,7 @@ pub const SECTIONS: [Section; 10] = [
     Section {
         name: "apps",
         purpose: "The apps, one [[apps]] table each.",
-        is_optional: false,
+        is_optional: true,
     },
 ];
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS, all};
+use super::keys::{Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS, Section, all};
 
 /// A file with every key: those with a default as they are, the others commented out.
 pub fn commented_file() -> String {
@@ -13,13 +13,9 @@ pub fn commented_file() -> String {
     );
     for section in SECTIONS {
         let _ = write!(out, "\n# {}\n", section.purpose);
-        // The tables without defaults stand as comments: as they are, they would name a provider
-        // and an app.
-        let (header, off) = match section.name {
-            "apps" => ("[[apps]]".to_owned(), true),
-            name => (format!("[{name}]"), section.is_optional),
-        };
-        let _ = writeln!(out, "{}{header}", if off { "# " } else { "" });
+        // Optional tables are comments: in force, they would name a provider or an app.
+        let off = section.is_optional;
+        let _ = writeln!(out, "{}{}", if off { "# " } else { "" }, header(section));
         for key in all().filter(|key| key.section == section.name) {
             let value = if key.default.is_empty() {
                 key.example
@@ -51,12 +47,7 @@ pub fn markdown() -> String {
          (B, KB, MB, GB, KiB, MiB, GiB). Files are relative to the configuration file.\n",
     );
     for section in SECTIONS {
-        let title = if section.name == "apps" {
-            "[[apps]]".to_owned()
-        } else {
-            format!("[{}]", section.name)
-        };
-        let _ = write!(out, "\n## `{title}`\n\n{}\n\n", section.purpose);
+        let _ = write!(out, "\n## `{}`\n\n{}\n\n", header(section), section.purpose);
         out.push_str(TABLE_HEAD);
         for key in all().filter(|key| key.section == section.name) {
             out.push_str(&row(key));
@@ -85,6 +76,14 @@ pub fn markdown() -> String {
     out.push_str(&names.join(", "));
     out.push_str(".\n");
     out
+}
+
+/// The header of the table in TOML.
+fn header(section: Section) -> String {
+    match section.name {
+        "apps" => "[[apps]]".to_owned(),
+        name => format!("[{name}]"),
+    }
 }
 
 fn row(key: &Key) -> String {

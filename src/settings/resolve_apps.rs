@@ -14,10 +14,9 @@ use crate::{
     model::{
         access::Access,
         app::{AppId, AppSpec, Protocol, PublishedPort, Upstream},
-        uuid,
-        vhost::{self, HostLabel},
+        vhost,
     },
-    route::{self, host::HostTarget},
+    route::host::{RESERVED_ID, is_reserved},
 };
 
 /// Longest icon, in bytes: a few characters, not a picture.
@@ -35,14 +34,8 @@ pub fn apps(file: &ConfigFile<'_>, folder: &Path, timeout: Duration) -> Vec<AppS
         if let Some(id) = id.as_ref().filter(|id| !ids.insert((*id).clone())) {
             section.wrong("id", format!("{id} is given twice"), None);
         }
-        // An app's host must never be one that names a container.
-        let label = id
-            .as_ref()
-            .and_then(|id| HostLabel::new(id.as_str().as_bytes()));
-        if label
-            .is_some_and(|label| !matches!(route::host::parse_label(&label), HostTarget::Name(_)))
-        {
-            section.wrong("id", uuid::RESERVED_NAME, None);
+        if id.as_ref().is_some_and(|id| is_reserved(id.as_str())) {
+            section.wrong("id", RESERVED_ID, None);
         }
         specs.extend(app(&section, id, folder, timeout));
     });

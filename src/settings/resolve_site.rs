@@ -11,7 +11,7 @@ use super::{
     values::{origin, upstream},
 };
 use crate::{
-    integrations::CREDENTIAL_COOKIE,
+    integrations::arvados::TOKEN_COOKIE,
     model::{
         app::{App, AppKind},
         cookie_names::CookieNames,
@@ -123,7 +123,7 @@ fn cookies(
         );
     }
     let mut cookies = secure.map(|secure| {
-        CookieNames::new(secure, &app_cookie, &console_cookies).with_credential(CREDENTIAL_COOKIE)
+        CookieNames::new(secure, &app_cookie, &console_cookies).with_credential(TOKEN_COOKIE)
     });
     if file.has("identity")
         && let Some(name) = file.section("identity").text("access_token_cookie")

@@ -36,14 +36,14 @@ struct Counts {
 #[derive(Debug, Default)]
 struct Holders {
     key: RandomState,
-    held: Mutex<HashMap<(u64, Slot), usize>>,
+    held: Mutex<HashMap<(u64, SlotKind), usize>>,
 }
 
 /// The kinds of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Slot {
+pub enum SlotKind {
     /// A request with a body whose answer has not begun. The delay may be the client's, so it does
-    /// not use a slot of [`Slot::Waiting`].
+    /// not use a slot of [`SlotKind::Waiting`].
     Uploading,
     /// A request without a body whose answer has not begun: the app is still working on it.
     Waiting,
@@ -99,7 +99,7 @@ impl Limit {
 
 impl Load {
     /// Acquires a slot, if the app and this holder have one left. Dropping the guard returns it.
-    pub fn acquire(&self, slot: Slot, limit: Limit, holder: Holder<'_>) -> Option<LoadGuard> {
+    pub fn acquire(&self, slot: SlotKind, limit: Limit, holder: Holder<'_>) -> Option<LoadGuard> {
         let guard = LoadGuard {
             counts: self.0.clone(),
             slot,
@@ -112,11 +112,11 @@ impl Load {
 }
 
 impl Counts {
-    fn counter(&self, slot: Slot) -> &AtomicUsize {
+    fn counter(&self, slot: SlotKind) -> &AtomicUsize {
         match slot {
-            Slot::Uploading => &self.uploading,
-            Slot::Waiting => &self.waiting,
-            Slot::Connection => &self.connections,
+            SlotKind::Uploading => &self.uploading,
+            SlotKind::Waiting => &self.waiting,
+            SlotKind::Connection => &self.connections,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Holders {
         self.key.hash_one(holder).max(NO_HOLDER + 1)
     }
 
-    fn add(&self, holder: u64, slot: Slot, limit: usize) -> bool {
+    fn add(&self, holder: u64, slot: SlotKind, limit: usize) -> bool {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.entry((holder, slot)).or_default();
         let fits = *count < limit;
@@ -136,7 +136,7 @@ impl Holders {
         fits
     }
 
-    fn remove(&self, holder: u64, slot: Slot) {
+    fn remove(&self, holder: u64, slot: SlotKind) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = held.get_mut(&(holder, slot)) {
             *count -= 1;
@@ -154,7 +154,7 @@ const NO_HOLDER: u64 = 0;
 #[derive(Debug)]
 pub struct LoadGuard {
     counts: Arc<Counts>,
-    slot: Slot,
+    slot: SlotKind,
     /// Hash of the holder, if it is tracked.
     holder: AtomicU64,
 }
@@ -223,21 +223,29 @@ mod tests {
     fn there_are_as_many_as_there_may_be_and_another_when_one_is_given_back() {
         let load = Load::default();
         let held: Vec<_> = (0..3)
-            .map(|_| load.acquire(Slot::Waiting, whole(3), ALICE).expect("free"))
+            .map(|_| {
+                load.acquire(SlotKind::Waiting, whole(3), ALICE)
+                    .expect("free")
+            })
             .collect();
-        assert!(load.acquire(Slot::Waiting, whole(3), BOB).is_none());
-        assert!(load.clone().acquire(Slot::Waiting, whole(3), BOB).is_none());
+        assert!(load.acquire(SlotKind::Waiting, whole(3), BOB).is_none());
         assert!(
-            load.acquire(Slot::Connection, whole(1), ALICE).is_some(),
+            load.clone()
+                .acquire(SlotKind::Waiting, whole(3), BOB)
+                .is_none()
+        );
+        assert!(
+            load.acquire(SlotKind::Connection, whole(1), ALICE)
+                .is_some(),
             "the other is counted apart"
         );
         assert!(
-            load.acquire(Slot::Uploading, whole(1), ALICE).is_some(),
+            load.acquire(SlotKind::Uploading, whole(1), ALICE).is_some(),
             "and so are uploads"
         );
         drop(held);
         assert!(
-            load.acquire(Slot::Waiting, whole(1), BOB).is_some(),
+            load.acquire(SlotKind::Waiting, whole(1), BOB).is_some(),
             "refusals hold nothing"
         );
     }
@@ -245,7 +253,7 @@ mod tests {
     #[test]
     fn one_client_has_its_share_and_the_others_theirs() {
         let limit = Limit::new(40, 25);
-        for slot in [Slot::Waiting, Slot::Uploading, Slot::Connection] {
+        for slot in [SlotKind::Waiting, SlotKind::Uploading, SlotKind::Connection] {
             let load = Load::default();
             let take = |holder| load.acquire(slot, limit, holder);
             let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
@@ -276,7 +284,7 @@ mod tests {
     #[test]
     fn a_pooled_connection_counts_for_its_current_user() {
         let (load, limit) = (Load::default(), Limit::new(16, 25));
-        let take = |holder| load.acquire(Slot::Connection, limit, holder);
+        let take = |holder| load.acquire(SlotKind::Connection, limit, holder);
         let _bobs: Vec<_> = (0..2).map(|_| take(BOB).expect("his share")).collect();
         let alices: Vec<_> = std::iter::from_fn(|| take(ALICE)).collect();
         assert!(take(ALICE).is_none());

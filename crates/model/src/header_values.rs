@@ -30,7 +30,7 @@ pub fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h Heade
 }
 
 /// The members of a list, over all lines of the field (RFC 9110 section 5.6.1). Empty members
-/// count, and quotes protect no comma: no list that is read here has quoted strings.
+/// count. A comma in a quoted string or a comment splits too: no member is read that has one.
 pub fn list<'h>(
     headers: &'h HeaderMap,
     name: &HeaderName,

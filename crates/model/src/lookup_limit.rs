@@ -85,7 +85,7 @@ impl LookupLimit {
             client.refill(now, self.quota.refill);
             if client.spent >= self.quota.burst || client.under_way >= self.quota.at_once {
                 if !std::mem::replace(&mut client.is_logged, true) {
-                    tracing::warn!(target: "audit", event = "guessing_bounded", client = %address);
+                    tracing::warn!(target: "audit", event = "lookups_limited", client = %address);
                 }
                 return None;
             }

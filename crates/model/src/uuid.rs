@@ -4,8 +4,6 @@ use std::fmt;
 
 /// 5 + 1 + 5 + 1 + 15.
 const LENGTH: usize = 27;
-/// Why no app may have such a name: its host would be that of a container.
-pub const RESERVED_NAME: &str = "has the form of an Arvados uuid";
 
 /// An Arvados uuid: five, five and fifteen lower-case letters and digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

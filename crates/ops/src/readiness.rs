@@ -20,11 +20,16 @@ pub struct Latch {
 impl Readiness {
     /// Makes the process unready until the latch is released. Names may repeat.
     pub fn latch(&self, name: &'static str) -> Latch {
-        self.names().push(name);
+        self.block(name);
         Latch {
             ready: self.clone(),
             name,
         }
+    }
+
+    /// Makes the process unready for good.
+    pub fn block(&self, name: &'static str) {
+        self.names().push(name);
     }
 
     /// Names of the latches that are held; empty when ready.

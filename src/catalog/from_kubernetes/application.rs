@@ -13,10 +13,9 @@ use crate::{
         access::{Access, GroupName},
         app::{AppId, AppState},
         text::is_directional,
-        uuid,
         vhost::HostLabel,
     },
-    route::host::{HostTarget, parse_label},
+    route::host::{RESERVED_ID, is_reserved},
 };
 
 /// The API server's limit for all annotations of an object, in bytes.
@@ -202,11 +201,8 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
         let what = "its name is no app's: lower-case letters, digits and inner dashes, at most 59";
         return Err(what.to_owned().into());
     }
-    // An app's host must never be one that names a container.
-    if HostLabel::new(name.as_bytes())
-        .is_some_and(|label| !matches!(parse_label(&label), HostTarget::Name(_)))
-    {
-        return Err(format!("its name {}", uuid::RESERVED_NAME).into());
+    if is_reserved(&name) {
+        return Err(format!("its name {RESERVED_ID}").into());
     }
     let annotations: usize = object
         .annotations()

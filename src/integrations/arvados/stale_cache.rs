@@ -40,13 +40,13 @@ pub struct Unavailable;
 
 /// The answers by key.
 pub struct StaleCache<K, V> {
-    slots: Cache<K, Arc<Slot<V>>>,
+    entries: Cache<K, Arc<CacheEntry<V>>>,
     policy: Freshness,
     clock: Clock,
     control: Handle,
 }
 
-struct Slot<V> {
+struct CacheEntry<V> {
     known: ArcSwapOption<Answer<V>>,
     /// When the server last gave no answer, in milliseconds of the clock; 0: never.
     failed: AtomicU64,
@@ -72,12 +72,12 @@ where
 {
     /// An empty cache of at most `most` keys; the least recently used key is evicted.
     pub fn new(most: u64, policy: Freshness, clock: Clock, control: Handle) -> StaleCache<K, V> {
-        let slots = Cache::builder()
+        let entries = Cache::builder()
             .max_capacity(most)
             .eviction_policy(EvictionPolicy::lru())
             .build();
         StaleCache {
-            slots,
+            entries,
             policy,
             clock,
             control,
@@ -127,9 +127,9 @@ where
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
-        let slot = self.slots.get_with(key, || Arc::new(Slot::empty()));
+        let entry = self.entries.get_with(key, || Arc::new(CacheEntry::empty()));
         let began = self.clock.now();
-        if let Some(known) = slot.known.load_full() {
+        if let Some(known) = entry.known.load_full() {
             let (age, is_something) = (known.age(began), known.value.is_some());
             let fresh = if is_something {
                 self.policy.fresh
@@ -140,18 +140,18 @@ where
                 return Ok(known.value.clone());
             }
             if is_something && age < stale {
-                if !slot.failed_lately(began) {
-                    drop(self.call(&slot, began, fetch));
+                if !entry.failed_lately(began) {
+                    drop(self.call(&entry, began, fetch));
                 }
                 return Ok(known.value.clone());
             }
         }
-        if !slot.failed_lately(began) {
-            let mut ended = self.call(&slot, began, fetch);
+        if !entry.failed_lately(began) {
+            let mut ended = self.call(&entry, began, fetch);
             // No value is sent; the sender is dropped when the call has ended.
             let _ = ended.changed().await;
         }
-        match slot.known.load_full() {
+        match entry.known.load_full() {
             Some(known) if known.read >= began => Ok(known.value.clone()),
             Some(known) if known.value.is_some() && known.age(began) < self.policy.outage => {
                 Ok(known.value.clone())
@@ -166,11 +166,11 @@ where
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
-        let slot = self.slots.get(key)?;
-        let known = slot.known.load_full()?;
+        let entry = self.entries.get(key)?;
+        let known = entry.known.load_full()?;
         let now = self.clock.now();
-        if known.age(now) >= self.policy.fresh && !slot.failed_lately(now) {
-            drop(self.call(&slot, now, fetch));
+        if known.age(now) >= self.policy.fresh && !entry.failed_lately(now) {
+            drop(self.call(&entry, now, fetch));
         }
         Some(known.value.clone())
     }
@@ -180,15 +180,15 @@ where
     pub fn is_exempt(&self, key: &K) -> bool {
         let now = self.clock.now();
         let counts = |answer: &Arc<Answer<V>>| answer.value.is_some() || answer.age(now) < NOTHING;
-        let Some(slot) = self.slots.get(key) else {
+        let Some(entry) = self.entries.get(key) else {
             return false;
         };
-        slot.known.load().as_ref().is_some_and(counts) || slot.is_under_way()
+        entry.known.load().as_ref().is_some_and(counts) || entry.is_under_way()
     }
 
     /// The value of a key if its answer is fresh; never makes a call.
     pub fn fresh(&self, key: &K) -> Option<Arc<V>> {
-        let known = self.slots.get(key)?.known.load_full()?;
+        let known = self.entries.get(key)?.known.load_full()?;
         known
             .value
             .clone()
@@ -198,32 +198,32 @@ where
     /// Starts the call, or joins the one under way, or the one that has ended since `began`.
     fn call<F>(
         &self,
-        slot: &Arc<Slot<V>>,
+        entry: &Arc<CacheEntry<V>>,
         began: Moment,
         fetch: impl FnOnce() -> F,
     ) -> watch::Receiver<()>
     where
         F: Future<Output = Result<Option<V>, Unavailable>> + Send + 'static,
     {
-        let mut under_way = slot.call.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = entry.call.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = &*under_way
             // The call may have ended after the caller looked for its answer; then no second call
             // is needed.
-            && (call.has_changed().is_ok() || slot.is_answered_since(began))
+            && (call.has_changed().is_ok() || entry.is_answered_since(began))
         {
             return call.clone();
         }
         let (ends, ended) = watch::channel(());
         *under_way = Some(ended.clone());
-        let (slot, clock, answer) = (slot.clone(), self.clock.clone(), fetch());
+        let (entry, clock, answer) = (entry.clone(), self.clock.clone(), fetch());
         // Runs on the control runtime to its end, even if all requests that wait for it are
         // cancelled.
         self.control.spawn(async move {
             let answer = answer.await;
             let now = clock.now();
             match answer {
-                Ok(value) => slot.learn(value, now),
-                Err(Unavailable) => slot.failed.store(now.0.max(1), Ordering::Release),
+                Ok(value) => entry.learn(value, now),
+                Err(Unavailable) => entry.failed.store(now.0.max(1), Ordering::Release),
             }
             drop(ends);
         });
@@ -231,9 +231,9 @@ where
     }
 }
 
-impl<V: PartialEq> Slot<V> {
-    fn empty() -> Slot<V> {
-        Slot {
+impl<V: PartialEq> CacheEntry<V> {
+    fn empty() -> CacheEntry<V> {
+        CacheEntry {
             known: ArcSwapOption::empty(),
             failed: AtomicU64::new(0),
             call: Mutex::new(None),
@@ -355,16 +355,16 @@ mod tests {
         let server = server();
         let began = server.kept.clock.now();
         let _ = server.get().await;
-        let slot = server.kept.slots.get("key").expect("a slot");
+        let entry = server.kept.entries.get("key").expect("an entry");
         let _ = server
             .kept
-            .call(&slot, began, server.fetch())
+            .call(&entry, began, server.fetch())
             .changed()
             .await;
         assert_eq!(server.asked(), 1, "its answer is there");
         let _ = server
             .kept
-            .call(&slot, began.after(SECOND), server.fetch())
+            .call(&entry, began.after(SECOND), server.fetch())
             .changed()
             .await;
         assert_eq!(server.asked(), 2);

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use ludgate::{catalog::snapshot::Snapshot, model::access::Access};
 
+use serde_json::json;
+
 use crate::support::{until::until, world::World};
 
 pub fn with_access(world: &World, app: &str, access: Option<&str>) -> Snapshot {
@@ -74,6 +76,29 @@ async fn what_a_person_sends_on_a_websocket_keeps_the_session_until_its_lifetime
     }
     world.manual_clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(socket.farewell().await, Some(1008), "12 h are over");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_ends_with_the_session_and_is_logged_so_before_any_answer() {
+    let world = World::new().await.ready().await;
+    let alice = world.signed_in("alice").await;
+    let mut raw = world.raw().await;
+    raw.send(format!(
+        "POST /apps/grp/hang HTTP/1.1\r\nHost: {}\r\n{}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+        world.host,
+        alice.cookie_line("/apps/grp/")
+    ))
+    .await;
+    let inside = world.running.internals();
+    until("the upload is a stream", || inside.open_streams() == 1).await;
+    let cookie = alice.value("ludgate").expect("a sign-in");
+    inside.sign_in(&cookie).expect("signed in").end();
+    assert!(raw.answer().await.is_none(), "the connection is closed");
+    let line = world.log.line_with("/apps/grp/hang").await;
+    assert_eq!(
+        (&line["status"], &line["decision"], &line["outcome"]),
+        (&json!(499), &json!("allow"), &json!("session_ended"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::support::{
     arvados::{ELSEWHERE, Fault},
     browser::From,
     cluster::Cluster,
     message::PATIENCE,
     raw::Raw,
+    until::until,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -227,6 +230,33 @@ async fn while_the_api_is_away_what_is_known_goes_on_and_what_is_not_is_503() {
         assert_eq!(found.status(), 200, "{fault:?}: and it recovers by itself");
         cluster.world.check_oracles().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_during_a_look_up_is_logged_without_a_decision() {
+    let cluster = Cluster::start().await;
+    cluster.arvados.fail(Some(Fault::Hang));
+    let address = cluster.world.running.address;
+    let mut raw = Raw::connect(address).await;
+    raw.send(format!(
+        "GET /left HTTP/1.1\r\nHost: zzzzz-dz642-000000000000000-80.localhost:{}\r\n\r\n",
+        address.port()
+    ))
+    .await;
+    let inside = cluster.world.running.internals();
+    until("the request waits", || inside.requests_in_flight() == 1).await;
+    drop(raw);
+    let line = cluster.world.log.line_with("/left").await;
+    let logged = ["status", "decision", "reason", "outcome"].map(|field| &line[field]);
+    assert_eq!(
+        logged,
+        [
+            &json!(499),
+            &json!("undecided"),
+            &json!("client_closed"),
+            &json!("client_closed")
+        ]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

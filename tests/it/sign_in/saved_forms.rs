@@ -39,14 +39,14 @@ pub(super) async fn send(
 }
 
 pub(super) fn saved_form(page: &Message) -> String {
-    crate::sessions::store::field(&page.text(), "ludgate-parked")
+    crate::sessions::store::field(&page.text(), "ludgate-form")
 }
 
 /// Where the page of alice's form sends it.
 const AGAIN: &str = "/apps/grp/echo?a=%20b&ludgate-resume";
 
 pub(super) async fn resume(world: &World, browser: &mut Browser, sealed: &str) -> Message {
-    send(world, browser, AGAIN, &format!("ludgate-parked={sealed}")).await
+    send(world, browser, AGAIN, &format!("ludgate-form={sealed}")).await
 }
 
 /// Alice's page was open for too long when she sends what she wrote.
@@ -134,7 +134,7 @@ async fn no_other_user_and_no_other_request_can_send_it() {
     ] {
         assert_eq!(resume(&world, &mut alice, &wrong).await.status(), 400);
     }
-    let body = format!("ludgate-parked={sealed}");
+    let body = format!("ludgate-form={sealed}");
     for (target, body) in [
         (AGAIN, format!("{body}&{body}")),
         ("/apps/grp/other?ludgate-resume", body.clone()),
@@ -272,7 +272,7 @@ async fn what_cannot_be_kept_is_said() {
         &world,
         &mut alice,
         "/apps/grp/echo?ludgate-resume",
-        &format!("ludgate-parked={sealed}"),
+        &format!("ludgate-form={sealed}"),
     )
     .await;
     assert_eq!(sent.text(), fits);
@@ -333,7 +333,7 @@ async fn on_a_host_of_its_own_too() {
         .once("POST", "/echo", From::Form, &more, TYPED.as_bytes())
         .await;
     assert_eq!(page.status(), 401);
-    let body = format!("ludgate-parked={}", saved_form(&page));
+    let body = format!("ludgate-form={}", saved_form(&page));
     let (_, page) = origins
         .follow(
             &format!("{}/.ludgate/renewed", world.on_host("grp")),

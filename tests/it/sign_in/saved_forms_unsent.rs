@@ -19,7 +19,7 @@ async fn an_app_that_wants_it_elsewhere_is_not_sent_the_seal() {
         page.text()
     );
     world.backend("grp").script(None);
-    let body = format!("ludgate-parked={}", saved_form(&page));
+    let body = format!("ludgate-form={}", saved_form(&page));
     let sent = send(
         &world,
         &mut alice,
@@ -59,24 +59,12 @@ async fn an_app_that_is_not_reached_gets_it_later() {
     let again = "/apps/gone/x?ludgate-resume";
     let mut sealed = saved_form(&page);
     for _ in 0..2 {
-        let page = send(
-            &world,
-            &mut alice,
-            again,
-            &format!("ludgate-parked={sealed}"),
-        )
-        .await;
+        let page = send(&world, &mut alice, again, &format!("ludgate-form={sealed}")).await;
         assert_eq!(page.status(), 502, "{}", page.text());
         sealed = saved_form(&page);
     }
     let backend = Backend::on("gone", std::net::TcpListener::bind(port).expect("the port"));
-    let sent = send(
-        &world,
-        &mut alice,
-        again,
-        &format!("ludgate-parked={sealed}"),
-    )
-    .await;
+    let sent = send(&world, &mut alice, again, &format!("ludgate-form={sealed}")).await;
     assert_eq!(
         (sent.status(), backend.last().body),
         (200, TYPED.as_bytes().to_vec())

@@ -1,7 +1,13 @@
 //! One client that takes as much as it can get: memory before authentication, capacity of an app,
 //! room in the session store. Other clients are not affected.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use http::Request;
@@ -20,7 +26,7 @@ use crate::{
         process::{Running, gateway},
         raw::Raw,
         replicas::Replicas,
-        until::{until, until_async},
+        until::{in_time, until, until_async},
         world::{World, free_port},
     },
 };
@@ -40,13 +46,11 @@ fn resident(process: &Running) -> u64 {
         * 1024
 }
 
-/// A connection of HTTP/2 that keeps sending bodies that never end, until it is closed.
-async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
-    let Ok(mut frames) =
-        tokio::time::timeout(PATIENCE, Frames::connect(([127, 0, 0, 1], port).into())).await
-    else {
-        return;
-    };
+/// A connection of HTTP/2 that keeps sending bodies that never end, until it is closed or has sent
+/// `limit` bytes. `sent` counts the bytes.
+async fn pour(port: u16, path: &str, streams: u32, limit: u64, sent: Arc<AtomicU64>) {
+    let connecting = Frames::connect(([127, 0, 0, 1], port).into());
+    let mut frames = in_time("the flood is connected", connecting).await;
     let origin = format!("http://127.0.0.1:{port}");
     let authority = format!("127.0.0.1:{port}");
     let length = "262136";
@@ -75,7 +79,7 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
         let mut total = 0;
         // Windows are opened as fast as the gateway opens them; what is refused is refused.
         for stream in (0..streams).map(|n| 2 * n + 1).cycle() {
-            if total >= sent
+            if total >= limit
                 || !write
                     .raw(&Frame::new(0, 0, stream, piece.clone()).bytes())
                     .await
@@ -83,6 +87,7 @@ async fn pour(port: u16, path: &str, streams: u32, sent: u64) {
                 return;
             }
             total += piece.len() as u64;
+            sent.fetch_add(piece.len() as u64, Relaxed);
         }
     };
     let reading = async { while read.next().await.is_some() {} };
@@ -120,14 +125,13 @@ async fn bodies_of_anonymous_clients_are_not_collected() {
         "/oauth2/sign_out",
         "/oauth2/backchannel_logout",
     ] {
-        let mut all = JoinSet::new();
+        let (mut all, sent) = (JoinSet::new(), Arc::<AtomicU64>::default());
         for _ in 0..40 {
             // 100 streams of 40 connections, some 5 MiB on each: 200 MiB in all, if they were
             // taken.
+            let flood = pour(port, path, 100, 5 << 20, sent.clone());
             all.spawn(async move {
-                let _ =
-                    tokio::time::timeout(Duration::from_secs(4), pour(port, path, 100, 5 << 20))
-                        .await;
+                let _ = tokio::time::timeout(Duration::from_secs(4), flood).await;
             });
         }
         let mut peak = 0;
@@ -137,6 +141,7 @@ async fn bodies_of_anonymous_clients_are_not_collected() {
         ) {
             peak = peak.max(resident(&process));
         }
+        assert!(sent.load(Relaxed) > 1 << 20, "{path}: the flood came");
         let grown = peak.saturating_sub(before) >> 20;
         // Four thousand requests at once take their place, in a build for tests more than twice
         // that of a release; what they send would be 200 MiB.
@@ -159,20 +164,21 @@ async fn a_form_is_given_back_and_sent_while_others_flood() {
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.fetch("/apps/grp/x").await.status(), 200);
     let port = world.running.address.port();
-    let mut flood = JoinSet::new();
+    let (mut flood, sent) = (JoinSet::new(), Arc::<AtomicU64>::default());
     for path in ["/oauth2/backchannel_logout", "/apps/grp/x?ludgate-resume"].repeat(4) {
-        flood.spawn(async move { pour(port, path, 100, u64::MAX).await });
+        flood.spawn(pour(port, path, 100, u64::MAX, sent.clone()));
     }
+    until("the flood has begun", || sent.load(Relaxed) > 1 << 20).await;
     world.manual_clock.advance(Duration::from_secs(30 * 60));
     let kind = "application/x-www-form-urlencoded";
     let more = format!("Origin: http://{}\r\nContent-Type: {kind}\r\n", world.host);
     let page = alice
         .once("POST", "/apps/grp/echo", From::Form, &more, b"text=typed")
         .await;
-    assert!(page.text().contains("ludgate-parked"), "{}", page.text());
+    assert!(page.text().contains("ludgate-form"), "{}", page.text());
     let body = format!(
-        "ludgate-parked={}",
-        crate::sessions::store::field(&page.text(), "ludgate-parked")
+        "ludgate-form={}",
+        crate::sessions::store::field(&page.text(), "ludgate-form")
     );
     alice.sign_in("/apps/usr/", "alice").await;
     let sent = alice

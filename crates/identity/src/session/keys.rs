@@ -40,7 +40,7 @@ impl Purpose {
             Purpose::State => b"ludgate state v1",
             Purpose::SignOutForm => b"ludgate sign-out form v1",
             Purpose::Sessions => b"ludgate sessions v1",
-            Purpose::SavedForm => b"ludgate parked form v1",
+            Purpose::SavedForm => b"ludgate saved form v1",
         }
     }
 }

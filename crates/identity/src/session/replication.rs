@@ -27,7 +27,6 @@ use super::{
 };
 use crate::model::client::Client;
 use error::{SessionLoadError, StoreUnavailable};
-pub use loader::CookieLoad;
 use loader::SessionLoader;
 use provider_logout::ProviderLogout;
 use refresh::{RefreshCoordinator, RefreshLockAttempt};
@@ -87,7 +86,7 @@ impl Replication {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         client: Client,
-    ) -> Result<CookieLoad, SessionLoadError> {
+    ) -> Result<(), SessionLoadError> {
         match &self.shared {
             Some(shared) => {
                 let loader = &shared.loader;
@@ -95,7 +94,7 @@ impl Replication {
                     .load_cookies(app_cookies, sign_in_cookies, client)
                     .await
             }
-            None => Ok(CookieLoad::Nothing),
+            None => Ok(()),
         }
     }
 

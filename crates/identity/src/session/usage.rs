@@ -23,6 +23,11 @@ impl Usage {
         Usage(Rc::new(Used { store, live, clock }))
     }
 
+    /// Whether both record the use of one session.
+    pub fn is_same(&self, other: &Usage) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Records use now.
     pub fn touch(&self) {
         let Used { store, live, clock } = &*self.0;

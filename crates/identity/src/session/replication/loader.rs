@@ -26,17 +26,6 @@ const UNKNOWN_IDS: Quota = Quota {
     at_once: 256,
 };
 
-/// What became of an attempt to load the sessions of some cookies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CookieLoad {
-    /// Nothing was loaded.
-    Nothing,
-    /// Nothing was loaded, but some are in memory: another thread may just have loaded them.
-    InMemory,
-    /// Some were loaded.
-    Loaded,
-}
-
 /// Loads records from Redis into the memory store.
 pub(crate) struct SessionLoader {
     store: Arc<SessionStore>,
@@ -60,7 +49,7 @@ impl SessionLoader {
         app_cookies: impl Iterator<Item = &'c [u8]>,
         sign_in_cookies: impl Iterator<Item = &'c [u8]>,
         client: Client,
-    ) -> Result<CookieLoad, SessionLoadError> {
+    ) -> Result<(), SessionLoadError> {
         let apps = app_cookies
             .filter_map(RecordKey::parse)
             .map(|key| (RecordKind::AppSession, key));
@@ -68,17 +57,14 @@ impl SessionLoader {
             .filter_map(RecordKey::parse)
             .map(|key| (RecordKind::SignIn, key));
         let now = self.store.clock().now();
-        let mut load = CookieLoad::Nothing;
-        let mut unknown = Vec::new();
-        for (kind, key) in apps.chain(sign_ins) {
-            if self.is_in_memory(kind, &key, now) {
-                load = CookieLoad::InMemory;
-            } else if !self.redis.missing.contains(&key) {
-                unknown.push((kind, key));
-            }
-        }
+        let unknown: Vec<_> = apps
+            .chain(sign_ins)
+            .filter(|(kind, key)| {
+                !self.is_in_memory(*kind, key, now) && !self.redis.missing.contains(key)
+            })
+            .collect();
         if unknown.is_empty() {
-            return Ok(load);
+            return Ok(());
         }
         let attempts = self.attempts(client, unknown.len())?;
         let exist = match self.redis.records.exist(&unknown).await {
@@ -93,13 +79,12 @@ impl SessionLoader {
             attempt.found();
         }
         for ((kind, key), _) in unknown.iter().zip(exist).filter(|(_, exists)| *exists) {
-            load = CookieLoad::Loaded;
             match kind {
                 RecordKind::AppSession => self.load_app_session(*key).await?,
                 RecordKind::SignIn => drop(self.load_sign_in(*key).await?),
             }
         }
-        Ok(load)
+        Ok(())
     }
 
     fn is_in_memory(&self, kind: RecordKind, key: &RecordKey, now: Moment) -> bool {
