@@ -22,7 +22,7 @@ async def read_body(reader, fields):
         return
     left = int(fields.get("content-length", 0))
     while left:
-        left -= len(await reader.read(min(left, 65536)))
+        left -= len(await reader.readexactly(min(left, 65536)))
 
 
 async def websocket(reader, writer, fields):
