@@ -27,6 +27,7 @@ pub mod response_headers;
 mod sender;
 pub mod set_cookie;
 mod settings;
+mod spare_headers;
 mod strip_credentials;
 pub mod trailing_slash;
 pub mod tunnel;
@@ -59,6 +60,7 @@ use pool::Pool;
 use pooled::{PooledConnection, SendError};
 use request::assemble;
 pub use settings::ForwardSettings;
+pub use spare_headers::SpareHeaders;
 
 /// Longest deadline of a gRPC call, whatever its client says.
 const LONGEST_CALL: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -82,13 +84,18 @@ impl Forwarded {
 
 /// The forwarder of one data thread.
 pub struct Forwarder {
+    /// The maps of handled requests.
+    pub spare: SpareHeaders,
     pool: Rc<Pool>,
 }
 
 impl Forwarder {
     /// With an empty pool.
     pub fn new(pool: Rc<Pool>) -> Forwarder {
-        Forwarder { pool }
+        Forwarder {
+            spare: SpareHeaders::default(),
+            pool,
+        }
     }
 
     /// Sends the request and waits for the head of the answer.
@@ -148,7 +155,7 @@ impl Forwarder {
         } else {
             (Upload::empty(), UploadState::none())
         };
-        let request = assemble(outgoing, target, upload)?;
+        let request = assemble(outgoing, target, upload, &self.spare)?;
         let response = pin!(pooled.send(request));
         let mut sent = match pooled.response(response, &state, deadlines.head).await {
             Ok(sent) => sent,
@@ -177,7 +184,7 @@ impl Forwarder {
         outgoing: &Outgoing<'_, '_>,
         target: PathAndQuery,
     ) -> Result<Forwarded, Fault> {
-        let request = assemble(outgoing, target, Upload::empty())?;
+        let request = assemble(outgoing, target, Upload::empty(), &self.spare)?;
         let app = outgoing.permit.app();
         let (key, holder) = (outgoing.pool_key(), outgoing.holder());
         match app_websocket::handshake(&self.pool, app, key, holder, request).await? {
@@ -238,7 +245,8 @@ impl Forwarder {
                 fault: Fault::DiedUnanswered,
                 unsent: None,
             } if outgoing.request.arrival.is_safe_to_repeat() => {
-                assemble(outgoing, outgoing.target()?, Upload::empty())?
+                let target = outgoing.target()?;
+                assemble(outgoing, target, Upload::empty(), &self.spare)?
             }
             SendError {
                 fault,

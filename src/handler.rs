@@ -13,7 +13,7 @@ mod request_id;
 mod resend;
 pub mod service;
 
-use std::{rc::Rc, sync::Arc};
+use std::{convert::Infallible, rc::Rc, sync::Arc};
 
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::Either;
@@ -124,7 +124,7 @@ impl Handler {
         self: Rc<Self>,
         request: Request<Incoming>,
         exchange: HttpExchange,
-    ) -> Response<ReplyBody> {
+    ) -> Result<Response<ReplyBody>, Infallible> {
         let start = RequestStart::now(self.gateway.metrics.clone());
         let (mut parts, body) = request.into_parts();
         let connection = exchange.connection.clone();
@@ -158,8 +158,14 @@ impl Handler {
                 Box::pin(concluding).await
             }
         };
-        let answer = progress.answer;
-        self.finish(reply, answer, exchange)
+        let Progress {
+            request,
+            caller,
+            answer,
+        } = progress;
+        drop((request, caller));
+        self.forwarder.spare.put(parts.headers);
+        Ok(self.finish(reply, answer, exchange))
     }
 
     fn finish(

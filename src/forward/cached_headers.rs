@@ -1,7 +1,5 @@
 //! The headers that are the same for all requests of one person to one app on one connection: made
 //! once, then copied.
-//!
-//! A copy of the whole map hashes no name, and costs far less than a dozen insertions.
 
 use std::{
     cell::RefCell,
@@ -35,8 +33,6 @@ const X_FORWARDED_GROUPS_TRUNCATED: HeaderName =
     HeaderName::from_static("x-forwarded-groups-truncated");
 const X_FORWARDED_PREFERRED_USERNAME: HeaderName =
     HeaderName::from_static("x-forwarded-preferred-username");
-/// Room for the client's own headers, so that a copy seldom grows.
-const ROOM: usize = 32;
 
 /// What these headers are made of.
 pub(super) struct HeaderFacts<'r> {
@@ -59,7 +55,7 @@ pub struct CachedHeaders(RefCell<Option<LastHeaders>>);
 /// The headers, and everything that they were made of. The client behind a proxy changes with every
 /// request, and is not part of them.
 struct LastHeaders {
-    headers: HeaderMap,
+    headers: Vec<(HeaderName, HeaderValue)>,
     origin: WebOrigin,
     site: Arc<Site>,
     vhost: VirtualHost,
@@ -72,8 +68,12 @@ struct LastHeaders {
 impl LastHeaders {
     fn new(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> LastHeaders {
         let origin = facts.site.origin_of(&facts.vhost);
+        let headers = make(facts, host, &origin);
+        let pairs = headers.iter();
         LastHeaders {
-            headers: make(facts, host, &origin),
+            headers: pairs
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
             origin,
             site: facts.site.clone(),
             vhost: facts.vhost,
@@ -98,30 +98,32 @@ impl LastHeaders {
 }
 
 impl CachedHeaders {
-    /// A copy for this request; `host` is the Host header that the app gets.
-    pub(super) fn copy_for(
+    /// Copies them to `headers`, which is empty; `host` is the Host header that the app gets.
+    pub(super) fn copy_to(
         &self,
+        headers: &mut HeaderMap,
         facts: &HeaderFacts<'_>,
         host: Option<&HeaderValue>,
-    ) -> HeaderMap {
+    ) {
         let mut last = self.0.borrow_mut();
         if !last.as_ref().is_some_and(|last| last.fits(facts, host)) {
             *last = None;
         }
         let last = last.get_or_insert_with(|| LastHeaders::new(facts, host));
-        let mut headers = last.headers.clone();
+        for (name, value) in &last.headers {
+            headers.append(name.clone(), value.clone());
+        }
         if facts.client != facts.peer.address {
             headers.insert(X_REAL_IP, address_value(facts.client));
             if let Some(forwarded) = forwarded_value(facts.client, &last.origin) {
                 headers.insert(header::FORWARDED, forwarded);
             }
         }
-        headers
     }
 }
 
 fn make(facts: &HeaderFacts<'_>, host: Option<&HeaderValue>, origin: &WebOrigin) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(ROOM);
+    let mut out = HeaderMap::new();
     let app = facts.permit.app();
     if let Some(host) = host {
         out.insert(header::HOST, host.clone());

@@ -2,7 +2,9 @@
 
 use http::{HeaderMap, Request, Uri, Version, header, uri::PathAndQuery, uri::Scheme};
 
-use super::{fault::Fault, outgoing::Outgoing, request_headers, upload::Upload};
+use super::{
+    fault::Fault, outgoing::Outgoing, request_headers, spare_headers::SpareHeaders, upload::Upload,
+};
 use crate::model::app::{Protocol, UpstreamScheme};
 
 /// The request as it is sent. On HTTP/2 the host is part of the address, and the message frames
@@ -14,8 +16,9 @@ pub(super) fn assemble(
     outgoing: &Outgoing<'_, '_>,
     target: PathAndQuery,
     body: Upload,
+    spare: &SpareHeaders,
 ) -> Result<Request<Upload>, Fault> {
-    let mut headers = request_headers::build(outgoing);
+    let mut headers = request_headers::build(outgoing, spare.take());
     let mut request = Request::new(body);
     let app = outgoing.permit.app();
     (*request.version_mut(), *request.uri_mut()) = match app.spec.protocol {

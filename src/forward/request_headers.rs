@@ -22,8 +22,8 @@ use crate::{
 /// `X-Request-Id`: ours on every request, a trusted peer's kept.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Builds the headers for the app.
-pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
+/// Builds the headers for the app in `out`, which is empty.
+pub(super) fn build(outgoing: &Outgoing<'_, '_>, mut out: HeaderMap) -> HeaderMap {
     let app = outgoing.permit.app();
     let incoming = outgoing.request.headers();
     // Only fields that would be forwarded: a client cannot remove Host, Cookie or what we set.
@@ -32,7 +32,7 @@ pub(super) fn build(outgoing: &Outgoing<'_, '_>) -> HeaderMap {
         (Some(host), true) => Some(host),
         (Some(_) | None, _) => incoming.get(header::HOST),
     };
-    let mut out = outgoing.cached.copy_for(&outgoing.facts(), host);
+    outgoing.cached.copy_to(&mut out, &outgoing.facts(), host);
     let renamed = app.spec.rewrite_host.then(|| OwnOrigin::new(outgoing));
     for (name, value) in incoming {
         match action(name.as_str()) {

@@ -36,12 +36,12 @@ impl RequestIds {
 
     /// A trusted peer's id, or a new one.
     pub fn next(&self, parts: &Parts, peer: &Peer) -> HeaderValue {
-        let given = parts.headers.get(X_REQUEST_ID).filter(|id| {
-            let plain =
-                |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
-            peer.trusted && (1..=128).contains(&id.len()) && id.as_bytes().iter().all(plain)
-        });
-        if let Some(given) = given {
+        let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b':' | b'-');
+        if peer.trusted
+            && let Some(given) = parts.headers.get(X_REQUEST_ID)
+            && (1..=128).contains(&given.len())
+            && given.as_bytes().iter().all(plain)
+        {
             return given.clone();
         }
         let mut block = self.block.borrow_mut();

@@ -53,7 +53,6 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let is_connect = request.method() == Method::CONNECT;
         let exchange = HttpExchange::new(self.connection.clone(), is_connect);
-        let handler = self.handler.clone();
-        Box::pin(async move { Ok(handler.serve(request, exchange).await) })
+        Box::pin(self.handler.clone().serve(request, exchange))
     }
 }

@@ -35,7 +35,7 @@ pub fn check(parts: &Parts, site: &Site) -> Result<VirtualHost, Malformed> {
 pub fn vhost(host: &[u8], site: &Site) -> Result<VirtualHost, Malformed> {
     let origin = &site.origin;
     // As browsers write it; everything else is taken apart first.
-    if host.eq_ignore_ascii_case(origin.authority.as_bytes()) {
+    if host == origin.authority.as_bytes() {
         return Ok(VirtualHost::Site);
     }
     let authority = Authority::read(host).ok_or(Malformed::Host)?;

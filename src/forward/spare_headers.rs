@@ -1,0 +1,60 @@
+//! Header maps that are used again: the map of a handled request has room for the headers of the
+//! next request to an app, so no map is allocated.
+
+use std::cell::RefCell;
+
+use http::HeaderMap;
+
+/// Room of a new map: for what Ludgate adds and what browsers send.
+const ROOM: usize = 32;
+/// Larger maps are not kept.
+const MAX_ROOM: usize = 64;
+/// Most maps of one data thread, 4 KiB each.
+const MAX_MAPS: usize = 32;
+
+/// The empty maps of one data thread.
+#[derive(Debug, Default)]
+pub struct SpareHeaders(RefCell<Vec<HeaderMap>>);
+
+impl SpareHeaders {
+    /// An empty map.
+    pub(super) fn take(&self) -> HeaderMap {
+        let spare = self.0.borrow_mut().pop();
+        spare.unwrap_or_else(|| HeaderMap::with_capacity(ROOM))
+    }
+
+    /// Keeps the map for a later request.
+    pub fn put(&self, mut map: HeaderMap) {
+        let mut maps = self.0.borrow_mut();
+        if maps.len() < MAX_MAPS && map.capacity() <= MAX_ROOM {
+            map.clear();
+            maps.push(map);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderValue, header};
+
+    use super::*;
+
+    #[test]
+    fn maps_come_back_empty_and_neither_large_nor_many_are_kept() {
+        let spare = SpareHeaders::default();
+        let mut used = HeaderMap::with_capacity(40);
+        used.append(header::COOKIE, HeaderValue::from_static("a=1"));
+        used.append(header::COOKIE, HeaderValue::from_static("b=2"));
+        let room = used.capacity();
+        spare.put(used);
+        let again = spare.take();
+        assert!(again.is_empty() && again.get(header::COOKIE).is_none());
+        assert_eq!(again.capacity(), room);
+        spare.put(HeaderMap::with_capacity(1000));
+        assert!(spare.0.borrow().is_empty());
+        for _ in 0..MAX_MAPS + 1 {
+            spare.put(HeaderMap::new());
+        }
+        assert_eq!(spare.0.borrow().len(), MAX_MAPS);
+    }
+}
