@@ -20,8 +20,9 @@ pub struct IncomingRequest<'h> {
     pub client: Client,
     headers: &'h HeaderMap,
     site: &'h Site,
-    /// Scanned when first asked for: a recognised session needs no scan.
-    cookies: OnceCell<Result<Presented<'h>, Malformed>>,
+    /// Scanned when first needed: a recognised session needs no scan. Boxed because requests are
+    /// moved.
+    cookies: OnceCell<Result<Box<Presented<'h>>, Malformed>>,
 }
 
 impl<'h> IncomingRequest<'h> {
@@ -58,8 +59,12 @@ impl<'h> IncomingRequest<'h> {
     /// # Errors
     /// [`Malformed::Cookies`]: too many, or one of ours is far too long.
     pub fn cookies(&self) -> Result<&Presented<'h>, Malformed> {
-        let scan = || cookies::scan(self.headers, &self.site.cookies, &self.arrival.vhost);
-        self.cookies.get_or_init(scan).as_ref().map_err(|e| *e)
+        let scan =
+            || cookies::scan(self.headers, &self.site.cookies, &self.arrival.vhost).map(Box::new);
+        match self.cookies.get_or_init(scan) {
+            Ok(presented) => Ok(presented),
+            Err(malformed) => Err(*malformed),
+        }
     }
 
     /// Our cookies, or none where there are too many: for endpoints that work without any.
