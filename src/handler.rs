@@ -164,7 +164,7 @@ impl Handler {
             answer,
         } = progress;
         drop((request, caller));
-        self.forwarder.spare.put(parts.headers);
+        self.forwarder.spare.push(parts.headers);
         Ok(self.finish(reply, answer, exchange))
     }
 

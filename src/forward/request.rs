@@ -18,7 +18,7 @@ pub(super) fn assemble(
     body: Upload,
     spare: &SpareHeaders,
 ) -> Result<Request<Upload>, Fault> {
-    let mut headers = request_headers::build(outgoing, spare.take());
+    let mut headers = request_headers::build(outgoing, spare.pop());
     let mut request = Request::new(body);
     let app = outgoing.permit.app();
     (*request.version_mut(), *request.uri_mut()) = match app.spec.protocol {

@@ -18,13 +18,13 @@ pub struct SpareHeaders(RefCell<Vec<HeaderMap>>);
 
 impl SpareHeaders {
     /// An empty map.
-    pub(super) fn take(&self) -> HeaderMap {
+    pub(super) fn pop(&self) -> HeaderMap {
         let spare = self.0.borrow_mut().pop();
         spare.unwrap_or_else(|| HeaderMap::with_capacity(ROOM))
     }
 
     /// Keeps the map for a later request.
-    pub fn put(&self, mut map: HeaderMap) {
+    pub fn push(&self, mut map: HeaderMap) {
         let mut maps = self.0.borrow_mut();
         if maps.len() < MAX_MAPS && map.capacity() <= MAX_ROOM {
             map.clear();
@@ -46,14 +46,14 @@ mod tests {
         used.append(header::COOKIE, HeaderValue::from_static("a=1"));
         used.append(header::COOKIE, HeaderValue::from_static("b=2"));
         let room = used.capacity();
-        spare.put(used);
-        let again = spare.take();
+        spare.push(used);
+        let again = spare.pop();
         assert!(again.is_empty() && again.get(header::COOKIE).is_none());
         assert_eq!(again.capacity(), room);
-        spare.put(HeaderMap::with_capacity(1000));
+        spare.push(HeaderMap::with_capacity(1000));
         assert!(spare.0.borrow().is_empty());
         for _ in 0..MAX_MAPS + 1 {
-            spare.put(HeaderMap::new());
+            spare.push(HeaderMap::new());
         }
         assert_eq!(spare.0.borrow().len(), MAX_MAPS);
     }

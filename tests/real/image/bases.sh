@@ -30,7 +30,7 @@ commit() {
   buildah umount "$container" >/dev/null
   case $2 in
     "$distroless") buildah config --user "$user" "$container" ;;
-    "$rust") buildah config --env CARGO_HOME=/usr/local/cargo --env RUSTUP_HOME=/usr/local/rustup \
+    "docker.io/library/$rust") buildah config --env CARGO_HOME=/usr/local/cargo --env RUSTUP_HOME=/usr/local/rustup \
       --env PATH=/usr/local/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$container" ;;
   esac
   buildah commit --quiet --rm "$container" "$2" >/dev/null
