@@ -10,7 +10,7 @@ use crate::support::{
     cluster::Cluster,
     message::PATIENCE,
     raw::Raw,
-    until::until,
+    until::{until, until_async},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -154,10 +154,10 @@ async fn a_changed_record_counts_within_seconds() {
     );
     cluster.world.manual_clock.advance(5 * SECOND);
     // The first one after five seconds has the record read again; those behind it find the new one.
-    let closed = async { while cluster.request("GET", &url, None).await.status() != 401 {} };
-    tokio::time::timeout(PATIENCE, closed)
-        .await
-        .expect("closed");
+    until_async("closed", async || {
+        cluster.request("GET", &url, None).await.status() == 401
+    })
+    .await;
     assert_eq!(
         cluster
             .arvados

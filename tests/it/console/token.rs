@@ -242,27 +242,7 @@ async fn signing_out_here_ends_what_the_token_began_in_every_browser_of_that_per
     for (browser, app) in [(&mut one, "grp"), (&mut other, "usr"), (&mut bob, "usr")] {
         assert_eq!(fetch(browser, app).await.status(), 200);
     }
-    let page = one.open("/oauth2/sign_out").await;
-    let form = page.text();
-    let value = form
-        .split("name=\"token\" value=\"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next())
-        .expect("a token");
-    let body = format!("token={value}");
-    let origin = format!(
-        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-        world.host
-    );
-    let done = one
-        .send(
-            "POST",
-            "/oauth2/sign_out",
-            From::Navigation,
-            &origin,
-            body.as_bytes(),
-        )
-        .await;
+    let done = one.sign_out().await;
     assert_eq!(done.status(), 303, "{}", done.text());
     assert!(
         one.value("phapplication-session-id").is_none(),

@@ -9,7 +9,7 @@ use http::Request;
 use crate::support::{
     browser::From,
     http2::{Http2, whole},
-    message::PATIENCE,
+    process::until_open,
     raw::Raw,
     world::{World, free_port},
 };
@@ -141,17 +141,7 @@ impl Lighttpd {
             .stderr(Stdio::null())
             .spawn()
             .expect("lighttpd: tests/install.sh installs it");
-        let listening = async {
-            while tokio::net::TcpStream::connect(("127.0.0.1", port))
-                .await
-                .is_err()
-            {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, listening)
-            .await
-            .expect("it listens");
+        until_open(("127.0.0.1", port)).await;
         Lighttpd {
             child,
             port,

@@ -4,7 +4,8 @@
 use std::process::{Child, Command, Stdio};
 
 use crate::support::{
-    message::{Message, PATIENCE},
+    message::Message,
+    process::until_open,
     raw::Raw,
     world::{World, free_port},
 };
@@ -124,17 +125,7 @@ impl Nginx {
             .stderr(Stdio::null())
             .spawn()
             .expect("nginx: tests/install.sh installs it");
-        let listening = async {
-            while tokio::net::TcpStream::connect(("127.0.0.2", port))
-                .await
-                .is_err()
-            {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, listening)
-            .await
-            .expect("it listens");
+        until_open(("127.0.0.2", port)).await;
         Nginx {
             child,
             port,

@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 
 use crate::support::{
     backend::Backend,
-    message::{PATIENCE, Reader},
-    process::{Running, program},
+    message::Reader,
+    process::{Running, ended, program},
     raw::Raw,
-    until::until_async,
+    until::{until, until_async},
     world::free_port,
 };
 
@@ -60,15 +60,6 @@ fn terminate(process: &Running) {
             .expect("kill runs")
             .success()
     );
-}
-
-async fn ended(mut process: Running) -> Option<i32> {
-    let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
-    tokio::time::timeout(PATIENCE, waited)
-        .await
-        .expect("in time")
-        .expect("no panic")
-        .code()
 }
 
 fn text(port: u16, admin: u16, backend: &Backend, listen: &str) -> String {
@@ -145,15 +136,8 @@ async fn a_socket_that_is_handed_over_outlives_the_process_and_no_request_fails(
         until_ready(admin).await;
         let old = std::mem::replace(&mut current, next);
         terminate(&old);
-        assert_eq!(ended(old).await, Some(0));
-        let more = async {
-            while done.load(Ordering::SeqCst) < before + 200 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, more)
-            .await
-            .expect("it goes on");
+        assert_eq!(ended(old).await.code(), Some(0));
+        until("it goes on", || done.load(Ordering::SeqCst) >= before + 200).await;
     }
     stop.store(true, Ordering::SeqCst);
     for client in clients {
@@ -171,7 +155,7 @@ async fn a_socket_for_an_address_that_is_configured_nowhere_is_a_mistake() {
         &text(free_port(), free_port(), &backend, ""),
         Some(&socket),
     );
-    assert_eq!(ended(other).await, Some(2));
+    assert_eq!(ended(other).await.code(), Some(2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,11 +168,11 @@ async fn a_port_is_shared_when_a_takeover_is_meant_and_only_then() {
     until_ready(admin).await;
     // Without `takeover` a second process is a mistake.
     let careless = process(folders[1].path(), &text(port, admin, &backend, ""), None);
-    assert_eq!(ended(careless).await, Some(2));
+    assert_eq!(ended(careless).await.code(), Some(2));
     let second = process(folders[2].path(), &shared, None);
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     terminate(&first);
-    assert_eq!(ended(first).await, Some(0));
+    assert_eq!(ended(first).await.code(), Some(0));
     until_ready(admin).await;
     let answer = Raw::exchange(
         address,
@@ -197,5 +181,5 @@ async fn a_port_is_shared_when_a_takeover_is_meant_and_only_then() {
     .await;
     assert_eq!(answer.status(), 200, "the second serves alone");
     terminate(&second);
-    assert_eq!(ended(second).await, Some(0));
+    assert_eq!(ended(second).await.code(), Some(0));
 }

@@ -20,7 +20,7 @@ use tokio::{
 use crate::support::{
     backend::Backend,
     message::PATIENCE,
-    process::{Running, program},
+    process::{Running, ended, program},
     until::{in_time, until, until_async},
     world::free_port,
 };
@@ -49,14 +49,6 @@ fn signal(process: &Child, signal: Signal) {
         .and_then(Pid::from_raw)
         .expect("it runs");
     kill_process(id, signal).expect("told");
-}
-
-async fn ended(mut process: Running) -> std::process::ExitStatus {
-    let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
-    tokio::time::timeout(PATIENCE, waited)
-        .await
-        .expect("in time")
-        .expect("no panic")
 }
 
 async fn listens(port: u16) {

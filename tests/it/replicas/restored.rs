@@ -6,14 +6,11 @@ use std::time::Duration;
 
 use redis::cmd;
 
-use crate::{
-    sessions::store::field,
-    support::{
-        browser::Browser,
-        replicas::Replicas,
-        until::{until, until_async},
-        world::{World, with_operators},
-    },
+use crate::support::{
+    browser::Browser,
+    replicas::Replicas,
+    until::{until, until_async},
+    world::{World, with_operators},
 };
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
@@ -42,20 +39,6 @@ async fn restore(pair: &Replicas, all: &[(String, Vec<u8>)]) {
     }
 }
 
-async fn sign_out(pair: &Replicas, alice: &mut Browser) {
-    let form = alice.open("/oauth2/sign_out").await.text();
-    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
-    let more = format!(
-        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-        pair.one.host
-    );
-    let from = crate::support::browser::From::Navigation;
-    let out = alice
-        .send("POST", "/oauth2/sign_out", from, &more, body.as_bytes())
-        .await;
-    assert!(matches!(out.status(), 200 | 303), "{}", out.text());
-}
-
 /// Alice's session, with a check at the provider that is due again.
 async fn signed_in_long_ago(pair: &Replicas) -> Browser {
     let alice = pair.one.signed_in("alice").await;
@@ -80,7 +63,8 @@ async fn a_session_that_was_signed_out_stays_so_when_redis_is_made_to_forget_it(
     let dumped = dump(&pair).await;
     assert!(!dumped.is_empty());
     let cookies = alice.clone();
-    sign_out(&pair, &mut alice).await;
+    let out = alice.sign_out().await;
+    assert!(matches!(out.status(), 200 | 303), "{}", out.text());
     until("the refresh token is revoked", || {
         pair.one.provider.calls("revoke") > 0
     })

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::{
     sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
-    sessions::store::{admin, field},
+    sessions::store::admin,
     support::{
         browser::{Browser, From},
         raw::Raw,
@@ -46,21 +46,7 @@ async fn end_soon(what: &str, mut socket: Raw, mut events: Raw) {
 async fn sign_out_with_one_ends_what_is_open_with_the_other() {
     let pair = Replicas::start().await;
     let (mut alice, socket, events) = open_streams(&pair, "alice").await;
-    let form = alice.open("/oauth2/sign_out").await.text();
-    let body = format!("token={}&rd=%2Fapps%2F", field(&form, "token"));
-    let more = format!(
-        "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-        pair.one.host
-    );
-    let out = alice
-        .send(
-            "POST",
-            "/oauth2/sign_out",
-            From::Navigation,
-            &more,
-            body.as_bytes(),
-        )
-        .await;
+    let out = alice.sign_out().await;
     assert!(matches!(out.status(), 200 | 303), "{}", out.text());
     end_soon("signed out", socket, events).await;
     pair.one.check_oracles().await;

@@ -5,13 +5,7 @@
 use ludgate::model::secret::Secret;
 use serde_json::{Value, json};
 
-use crate::support::{
-    browser::{Browser, From},
-    message::Message,
-    raw::Raw,
-    until::until,
-    world::World,
-};
+use crate::support::{browser::Browser, message::Message, raw::Raw, until::until, world::World};
 
 const EVENT: &str = "http://schemas.openid.net/event/backchannel-logout";
 
@@ -291,22 +285,7 @@ async fn who_signs_out_here_goes_on_to_sign_out_at_the_provider() {
         .ready()
         .await;
         let mut alice = world.signed_in("alice").await;
-        let page = alice.open("/oauth2/sign_out").await.text();
-        let token = crate::sessions::store::field(&page, "token");
-        let form = format!("token={token}&rd=");
-        let own = format!(
-            "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
-            world.host
-        );
-        let done = alice
-            .send(
-                "POST",
-                "/oauth2/sign_out",
-                From::Program,
-                &own,
-                form.as_bytes(),
-            )
-            .await;
+        let done = alice.sign_out().await;
         let page = done.text();
         let onward = page
             .split("content=\"0;url=")
@@ -445,24 +424,7 @@ async fn signing_out_and_being_signed_out_by_an_operator_revoke_the_refresh_toke
             .await;
     };
     let mut alice = world.signed_in("alice").await;
-    let page = alice.open("/oauth2/sign_out").await.text();
-    let form = format!(
-        "token={}&rd=",
-        crate::sessions::store::field(&page, "token")
-    );
-    let own = format!(
-        "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
-        world.host
-    );
-    alice
-        .send(
-            "POST",
-            "/oauth2/sign_out",
-            From::Program,
-            &own,
-            form.as_bytes(),
-        )
-        .await;
+    alice.sign_out().await;
     revoked(1).await;
     let _bob = world.signed_in("bob").await;
     let address = world.running.admin;

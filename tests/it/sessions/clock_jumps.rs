@@ -9,8 +9,8 @@ use ludgate::{demo::provider::DemoProvider, model::clock::Clock};
 use crate::support::{
     backend::Backend,
     browser::Browser,
-    message::PATIENCE,
     process,
+    until::until_async,
     world::{SECRET, client, free_port},
 };
 
@@ -87,17 +87,14 @@ impl Site {
 
     async fn signed_in(&self) -> Browser {
         let mut browser = self.browser();
-        let known = async {
-            while browser
+        until_async("the provider is discovered", async || {
+            browser
                 .open("/oauth2/start?rd=%2Fapps%2Fusr%2F")
                 .await
                 .status()
-                == 503
-            {}
-        };
-        tokio::time::timeout(PATIENCE, known)
-            .await
-            .expect("the provider is discovered");
+                != 503
+        })
+        .await;
         assert_eq!(browser.sign_in("/apps/usr/", "alice").await.status(), 200);
         browser
     }

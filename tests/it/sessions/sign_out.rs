@@ -1,11 +1,9 @@
 //! Signing out: asked on a page no app can read, complete, and impossible to forge.
 
-use crate::support::{browser::From, world::World};
-
-fn token(page: &str) -> String {
-    let at = page.find("name=\"token\" value=\"").expect("a token") + 20;
-    page[at..].split('"').next().expect("an end").to_owned()
-}
+use crate::support::{
+    browser::{From, field},
+    world::World,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signing_out_ends_every_session_of_the_browser() {
@@ -41,20 +39,7 @@ async fn signing_out_ends_every_session_of_the_browser() {
         policy.contains(&format!("'sha256-{hash}'")),
         "the page's own style is allowed: {policy}"
     );
-    let form = format!("token={}&rd=", token(&page.text()));
-    let own = format!(
-        "Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n",
-        world.host
-    );
-    let done = alice
-        .send(
-            "POST",
-            "/oauth2/sign_out",
-            From::Program,
-            &own,
-            form.as_bytes(),
-        )
-        .await;
+    let done = alice.sign_out_with(&field(&page.text(), "token")).await;
     assert_eq!(done.status(), 200, "{}", done.text());
     assert_eq!(done.header("clear-site-data").as_deref(), Some("\"cache\""));
     assert!(
@@ -77,8 +62,8 @@ async fn another_site_cannot_sign_a_person_out() {
     let world = World::new().await.ready().await;
     let mut alice = world.signed_in("alice").await;
     let mut bob = world.signed_in("bob").await;
-    let of_bob = token(&bob.open("/oauth2/sign_out").await.text());
-    let of_alice = token(&alice.open("/oauth2/sign_out").await.text());
+    let of_bob = field(&bob.open("/oauth2/sign_out").await.text(), "token");
+    let of_alice = field(&alice.open("/oauth2/sign_out").await.text(), "token");
     let foreign = "Origin: http://evil.test\r\nSec-Fetch-Site: cross-site\r\n";
     for (more, form) in [
         ("", String::new()),

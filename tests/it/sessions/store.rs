@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::{
     sessions::back_channel_logout::{claims, header, send_logout_token, session_of},
     support::{
-        browser::{Browser, From},
+        browser::{Browser, field},
         raw::Raw,
         redis::RedisServer,
         replicas::{Replicas, SOON},
@@ -90,20 +90,7 @@ async fn what_ends_with_one_has_ended_with_the_other_and_only_that() {
         let (token, address) = (field(&form, "token"), pair.other().running.address);
         laptop.turn_to(address);
         let kept = laptop.clone();
-        let body = format!("token={token}&rd=%2Fapps%2F");
-        let more = format!(
-            "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
-            pair.one.host
-        );
-        let out = laptop
-            .send(
-                "POST",
-                "/oauth2/sign_out",
-                From::Navigation,
-                &more,
-                body.as_bytes(),
-            )
-            .await;
+        let out = laptop.sign_out_with(&token).await;
         assert!(matches!(out.status(), 200 | 303), "{}", out.text());
         let mut kept = kept;
         pair.until_fetched("the session has ended", &mut kept, [401, 401], SOON)
@@ -252,15 +239,6 @@ async fn a_ticket_of_one_is_taken_by_the_other_and_once() {
 fn host_of(world: &World, label: &str) -> String {
     let port = world.host.rsplit(':').next().expect("a port");
     format!("{label}.localhost:{port}")
-}
-
-/// The value of a hidden field of a page.
-pub fn field(page: &str, name: &str) -> String {
-    let field = page.split(&format!("name=\"{name}\" value=\"")).nth(1);
-    field
-        .and_then(|rest| rest.split('"').next())
-        .unwrap_or_else(|| panic!("no {name} in {page}"))
-        .to_owned()
 }
 
 /// What the operators' listener says of sessions.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{backend::Backend, message::PATIENCE, world::World};
+use crate::support::{backend::Backend, message::PATIENCE, until::until_async, world::World};
 
 const RECHECK: Duration = Duration::from_secs(5 * 60);
 
@@ -75,10 +75,10 @@ async fn they_are_read_with_the_persons_token_and_again_at_recheck() {
     );
     directory.script(answer("200 OK", &json!([{"id": "friends"}])));
     world.manual_clock.advance(RECHECK);
-    let gone = async { while alice.fetch("/apps/grp/x").await.status() != 403 {} };
-    tokio::time::timeout(PATIENCE, gone)
-        .await
-        .expect("a group that was taken away takes effect");
+    until_async("a group that was taken away takes effect", async || {
+        alice.fetch("/apps/grp/x").await.status() == 403
+    })
+    .await;
     // A directory that is away changes nothing.
     directory.script(answer("503 Service Unavailable", &json!({})));
     world.manual_clock.advance(RECHECK);

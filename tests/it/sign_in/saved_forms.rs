@@ -2,7 +2,7 @@
 //! page, and sent once when its person has signed in again.
 
 use crate::support::{
-    browser::{Browser, From},
+    browser::{Browser, From, field},
     chromium::Chromium,
     message::Message,
     origins::Origins,
@@ -39,7 +39,7 @@ pub(super) async fn send(
 }
 
 pub(super) fn saved_form(page: &Message) -> String {
-    crate::sessions::store::field(&page.text(), "ludgate-form")
+    field(&page.text(), "ludgate-form")
 }
 
 /// Where the page of alice's form sends it.

@@ -107,6 +107,29 @@ impl Browser {
             .map(|(_, value)| value.clone())
     }
 
+    /// Signs out by the page for it.
+    pub async fn sign_out(&mut self) -> Message {
+        let page = self.open("/oauth2/sign_out").await;
+        self.sign_out_with(&field(&page.text(), "token")).await
+    }
+
+    /// Sends the form of that page, with this token.
+    pub async fn sign_out_with(&mut self, token: &str) -> Message {
+        let body = format!("token={token}&rd=");
+        let more = format!(
+            "Origin: http://{}\r\nContent-Type: application/x-www-form-urlencoded\r\n",
+            self.host
+        );
+        self.send(
+            "POST",
+            "/oauth2/sign_out",
+            From::Form,
+            &more,
+            body.as_bytes(),
+        )
+        .await
+    }
+
     /// One request, without following anything; but the page that begins a sign-in goes on by
     /// itself, as its script does in a browser.
     pub async fn send(
@@ -258,4 +281,13 @@ pub fn path_of(url: &str) -> String {
         Some(query) => format!("{}?{query}", url.path()),
         None => url.path().to_owned(),
     }
+}
+
+/// The value of a hidden field of a page.
+pub fn field(page: &str, name: &str) -> String {
+    let field = page.split(&format!("name=\"{name}\" value=\"")).nth(1);
+    field
+        .and_then(|rest| rest.split('"').next())
+        .unwrap_or_else(|| panic!("no {name} in {page}"))
+        .to_owned()
 }

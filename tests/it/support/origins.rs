@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::SocketAddr};
 
 use super::{
-    browser::{Browser, From, at_built_in_provider},
+    browser::{Browser, From, at_built_in_provider, field},
     message::Message,
     world::World,
 };
@@ -108,14 +108,7 @@ impl Origins {
     pub async fn sign_out(&mut self, world: &World) {
         let site = format!("http://{}", world.host);
         let page = self.open(&format!("{site}/oauth2/sign_out")).await.text();
-        let token = page
-            .split("name=\"token\" value=\"")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next());
-        let form = format!(
-            "token={}",
-            token.unwrap_or_else(|| panic!("no token: {page}"))
-        );
+        let form = format!("token={}", field(&page, "token"));
         let more = format!("Content-Type: application/x-www-form-urlencoded\r\nOrigin: {site}\r\n");
         let url = format!("{site}/oauth2/sign_out");
         let answer = self

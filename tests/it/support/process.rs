@@ -2,10 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Child, Command},
+    process::{Child, Command, ExitStatus},
 };
 
-use super::until::until_async;
+use tokio::net::{TcpStream, ToSocketAddrs};
+
+use super::until::{in_time, until_async};
 
 /// The program under test: the one that `LUDGATE_BIN` names, or the one that was built with the
 /// tests.
@@ -67,10 +69,20 @@ async fn start(mut command: Command, folder: &Path, text: &str, port: u16) -> Ru
         .spawn()
         .expect("the binary runs");
     let running = Running(child);
+    until_open(("127.0.0.1", port)).await;
+    running
+}
+
+/// Waits until the address accepts connections.
+pub async fn until_open(address: impl ToSocketAddrs + Copy) {
     until_async("it listens", async || {
-        let connected = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
-        connected.is_ok()
+        TcpStream::connect(address).await.is_ok()
     })
     .await;
-    running
+}
+
+/// Waits for the end of the process.
+pub async fn ended(mut process: Running) -> ExitStatus {
+    let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
+    in_time("the process ends", waited).await.expect("no panic")
 }

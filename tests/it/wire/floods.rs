@@ -20,7 +20,7 @@ use crate::{
     forwarding::upstreams::handshake,
     support::{
         backend::Backend,
-        browser::From,
+        browser::{From, field},
         http2::{self, Frame, Frames, Http2},
         message::{Message, PATIENCE},
         process::{Running, gateway},
@@ -176,10 +176,7 @@ async fn a_form_is_given_back_and_sent_while_others_flood() {
         .once("POST", "/apps/grp/echo", From::Form, &more, b"text=typed")
         .await;
     assert!(page.text().contains("ludgate-form"), "{}", page.text());
-    let body = format!(
-        "ludgate-form={}",
-        crate::sessions::store::field(&page.text(), "ludgate-form")
-    );
+    let body = format!("ludgate-form={}", field(&page.text(), "ludgate-form"));
     alice.sign_in("/apps/usr/", "alice").await;
     let sent = alice
         .once(

@@ -21,7 +21,7 @@ use tonic::{
     transport::{Channel, Endpoint},
 };
 
-use crate::support::{http2_app::Http2App, message::PATIENCE, world::World};
+use crate::support::{http2_app::Http2App, message::PATIENCE, until::until, world::World};
 
 /// Messages are bytes as they are.
 #[derive(Clone, Copy, Default)]
@@ -194,14 +194,7 @@ async fn who_ends_a_call_ends_it_on_the_other_side_too() {
     );
     assert_eq!(open.load(Ordering::SeqCst), 1);
     drop(answers);
-    let ended = async {
-        while open.load(Ordering::SeqCst) > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended)
-        .await
-        .expect("the app is told");
+    until("the app is told", || open.load(Ordering::SeqCst) == 0).await;
     // The connection, ours and the app's, serves the next.
     client.ready().await.expect("ready");
     let next = client
@@ -245,14 +238,7 @@ async fn a_deadline_is_kept_before_and_after_the_answer_begins() {
             }
         };
         assert!(!matches!(ended.code(), Code::Ok), "{first:?}: {ended:?}");
-        let freed = async {
-            while open.load(Ordering::SeqCst) > 0 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, freed)
-            .await
-            .expect("the app is told");
+        until("the app is told", || open.load(Ordering::SeqCst) == 0).await;
     }
 }
 
@@ -336,12 +322,8 @@ async fn a_call_ends_with_its_session_in_both_directions() {
         .expect("in time");
     assert!(ended.is_err(), "{ended:?}");
     let _ = send.send(Bytes::from_static(b"hang"));
-    let freed = async {
-        while open.load(Ordering::SeqCst) > 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, freed)
-        .await
-        .expect("the app's side has ended");
+    until("the app's side has ended", || {
+        open.load(Ordering::SeqCst) == 0
+    })
+    .await;
 }

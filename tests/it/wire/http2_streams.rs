@@ -4,7 +4,7 @@ use super::http2::{h2c, world};
 use crate::support::{
     http2::{self, END_STREAM, Frame, Frames, GOAWAY, HEADERS, Http2, RST_STREAM, get, whole},
     message::PATIENCE,
-    until::in_time,
+    until::{in_time, until, until_async},
     world::World,
 };
 use http::Request;
@@ -170,28 +170,18 @@ async fn a_client_that_resets_its_request_frees_the_app() {
         (":authority", &*host),
     ];
     frames.headers(1, END_STREAM, &head).await;
-    let reached = async {
-        while world.backend("pub").count() == 0 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, reached)
-        .await
-        .expect("the app is asked");
+    until("the app is asked", || world.backend("pub").count() != 0).await;
     frames
         .send(&Frame::new(RST_STREAM, 0, 1, 8_u32.to_be_bytes()))
         .await;
-    let freed = async {
-        while !world
+    until_async("the connection to the app is closed", async || {
+        world
             .admin("/metrics", "")
             .await
             .text()
             .contains("ludgate_upstream_connections 0")
-        {}
-    };
-    tokio::time::timeout(PATIENCE, freed)
-        .await
-        .expect("the connection to the app is closed");
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

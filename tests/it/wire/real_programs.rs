@@ -7,13 +7,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::net::TcpStream;
-
 use crate::support::{
     backend::Backend,
     browser::From,
     message::{Message, PATIENCE},
-    process::{Running, gateway},
+    process::{Running, gateway, until_open},
     raw::Raw,
     world::{World, free_port},
 };
@@ -183,13 +181,6 @@ async fn server(program: &str, folder: &Path, config: String, arguments: &[&str]
     Running(child.unwrap_or_else(|error| panic!("{program}: {error}; `make test` installs it")))
 }
 
-async fn until_open(port: u16) {
-    let open = async { while TcpStream::connect(("127.0.0.1", port)).await.is_err() {} };
-    tokio::time::timeout(PATIENCE, open)
-        .await
-        .expect("it listens");
-}
-
 /// Status line, fields and body.
 type Comparable = (String, Vec<(String, Vec<u8>)>, Vec<u8>);
 
@@ -339,7 +330,7 @@ async fn nginx_says_the_same_through_the_gateway() {
          server {{ listen 127.0.0.1:{port}; root {at}/root; }} }}\n"
     );
     let _server = server("nginx", folder.path(), config, &["-c"]).await;
-    until_open(port).await;
+    until_open(("127.0.0.1", port)).await;
     same_answers(port).await;
 }
 
@@ -362,6 +353,6 @@ async fn apache_says_the_same_through_the_gateway() {
         &["-D", "FOREGROUND", "-f"],
     )
     .await;
-    until_open(port).await;
+    until_open(("127.0.0.1", port)).await;
     same_answers(port).await;
 }
