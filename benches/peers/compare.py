@@ -35,6 +35,8 @@ NAMES = {
 CORE = ["relay", "bare", "nginx", "haproxy", "public", "session", "bearer", "release-session"]
 # The rows without a prefix are the program of `make optimized`, which is also in the image; LUDGATE names another.
 PROGRAMS = {"": os.environ.get("LUDGATE", "target/optimized/ludgate"), "release-": "target/release/ludgate"}
+# The rows of Ludgate: the prefix of the program, and the case.
+LUDGATE = {prefix + case: (prefix, case) for prefix in PROGRAMS for case in ("public", "session", "bearer")}
 NEEDS = {
     "haproxy": "haproxy", "envoy": "envoy", "apache": "apache2", "chp": "configurable-http-proxy", "pingora": "pingora-plain",
 }
@@ -50,19 +52,9 @@ def parse_options():
     return parser.parse_args()
 
 
-def split(name):
-    """The prefix and the case of a row of Ludgate, or two times `None`."""
-    for case in ("public", "session", "bearer"):
-        prefix, found, _ = name.rpartition(case)
-        if found and prefix in PROGRAMS:
-            return prefix, case
-    return None, None
-
-
 def is_installed(name):
-    prefix, case = split(name)
-    if case:
-        return os.access(PROGRAMS[prefix], os.X_OK)
+    if name in LUDGATE:
+        return os.access(PROGRAMS[LUDGATE[name][0]], os.X_OK)
     return name not in NEEDS or peers.found(NEEDS[name]) is not None
 
 
@@ -92,11 +84,11 @@ def start(wanted, log):
     rows, builds = {}, {}
     ports, apache_port = {prefix: port() for prefix in PROGRAMS}, port()
     issuer = None
-    if "apache" in wanted or any(split(name)[1] for name in wanted):
+    if "apache" in wanted or any(name in LUDGATE for name in wanted):
         issuer = people.provider(*(redirect(number) for number in (*ports.values(), apache_port)))
     for name in wanted:
-        prefix, case = split(name)
-        if case:
+        if name in LUDGATE:
+            prefix, case = LUDGATE[name]
             if prefix not in builds:
                 builds[prefix] = Ludgate(prefix, app, issuer, ports[prefix], log)
             rows[name] = builds[prefix].row(case)
