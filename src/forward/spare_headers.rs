@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 /// Room of a new map: for what Ludgate adds and what browsers send.
 const ROOM: usize = 32;
-/// Larger maps are not kept.
+/// Larger maps are not kept, and no smaller ones than new ones.
 const MAX_ROOM: usize = 64;
 /// Most maps of one data thread, 4 KiB each.
 const MAX_MAPS: usize = 32;
@@ -26,7 +26,7 @@ impl SpareHeaders {
     /// Keeps the map for a later request.
     pub fn push(&self, mut map: HeaderMap) {
         let mut maps = self.0.borrow_mut();
-        if maps.len() < MAX_MAPS && map.capacity() <= MAX_ROOM {
+        if maps.len() < MAX_MAPS && (ROOM..=MAX_ROOM).contains(&map.capacity()) {
             map.clear();
             maps.push(map);
         }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps_come_back_empty_and_neither_large_nor_many_are_kept() {
+    fn maps_come_back_empty_and_only_some_of_the_right_size_are_kept() {
         let spare = SpareHeaders::default();
         let mut used = HeaderMap::with_capacity(40);
         used.append(header::COOKIE, HeaderValue::from_static("a=1"));
@@ -50,10 +50,12 @@ mod tests {
         let again = spare.pop();
         assert!(again.is_empty() && again.get(header::COOKIE).is_none());
         assert_eq!(again.capacity(), room);
-        spare.push(HeaderMap::with_capacity(1000));
-        assert!(spare.0.borrow().is_empty());
+        for unfit in [0, 8, 1000] {
+            spare.push(HeaderMap::with_capacity(unfit));
+            assert!(spare.0.borrow().is_empty(), "{unfit}");
+        }
         for _ in 0..MAX_MAPS + 1 {
-            spare.push(HeaderMap::new());
+            spare.push(HeaderMap::with_capacity(ROOM));
         }
         assert_eq!(spare.0.borrow().len(), MAX_MAPS);
     }
