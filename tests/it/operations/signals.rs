@@ -26,12 +26,16 @@ use crate::support::{
 };
 
 fn start(folder: &tempfile::TempDir, port: u16, more: &str) -> Running {
+    configure(folder, port, more);
+    Running(command(folder).spawn().expect("the binary runs"))
+}
+
+fn configure(folder: &tempfile::TempDir, port: u16, more: &str) {
     let text = format!(
         "[listen]\naddress = \"127.0.0.1:{port}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [site]\nurl = \"http://127.0.0.1:{port}\"\n[limits]\nstop_grace = \"0s\"\n[log]\nlevel = \"error\"\nrequests = false\n{more}"
     );
     std::fs::write(folder.path().join("ludgate.toml"), text).expect("written");
-    Running(command(folder).spawn().expect("the binary runs"))
 }
 
 fn command(folder: &tempfile::TempDir) -> Command {
@@ -178,7 +182,7 @@ async fn a_connection_that_has_asked_for_nothing_yet_gets_its_first_request_answ
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_leaves_no_core_dump_and_cannot_be_traced() {
+async fn a_process_leaves_no_core_dump() {
     let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
     let process = start(&folder, port, "");
     listens(port).await;
@@ -193,21 +197,20 @@ async fn a_process_leaves_no_core_dump_and_cannot_be_traced() {
         ["0", "0"],
         "{core}"
     );
-    drop(process);
-    if !rustix::process::geteuid().is_root() {
-        return;
-    }
-    // The /proc files of a process that cannot be dumped belong to root (proc(5)).
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_not_dumpable_so_its_user_cannot_trace_it() {
+    let (folder, port) = (tempfile::tempdir().expect("a folder"), free_port());
+    configure(&folder, port, "");
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).expect("changed");
     let mut command = command(&folder);
-    let process = Running(
-        command
-            .uid(65534)
-            .gid(65534)
-            .spawn()
-            .expect("the binary runs"),
-    );
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    let process = Running(command.spawn().expect("the binary runs"));
     listens(port).await;
+    // The /proc files of such a process belong to root (proc(5)), and else to its user.
     let owner = std::os::unix::fs::MetadataExt::uid(
         &std::fs::metadata(format!("/proc/{}/environ", process.0.id())).expect("it runs"),
     );
