@@ -272,17 +272,13 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
             title: app.title().to_owned(),
             icon: app.spec.icon.clone().unwrap_or_else(|| "▫".into()),
             href: match (app.spec.isolation, app.host) {
-                (Isolation::Host, Some(label)) => {
-                    site.url(&VirtualHost::Host(label), first_page(app))
-                }
-                (Isolation::Host, None) | (Isolation::Path, _) => {
-                    format!("{}{}", app.mount, first_page(app))
-                }
+                (Isolation::Host, Some(label)) => site.url(&VirtualHost::Host(label), "/"),
+                (Isolation::Host, None) | (Isolation::Path, _) => format!("{}/", app.mount),
             },
             host: app
                 .host
                 .filter(|_| app.spec.isolation == Isolation::Path)
-                .map(|label| site.url(&VirtualHost::Host(label), first_page(app))),
+                .map(|label| site.url(&VirtualHost::Host(label), "/")),
             state: (app.spec.state != AppState::Running).then(|| app.spec.state.as_str()),
             who: who(&app.spec.access),
             open: grounds(app, person.map(Arc::as_ref)).is_ok(),
@@ -300,10 +296,6 @@ pub fn launcher<'p>(snapshot: &'p Snapshot, person: Option<&'p Arc<Principal>>) 
         apps,
         more,
     }
-}
-
-fn first_page(app: &App) -> &str {
-    app.spec.first_page.as_deref().unwrap_or("/")
 }
 
 /// Who may open an app, in words.

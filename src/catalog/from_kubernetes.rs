@@ -264,7 +264,6 @@ impl KubernetesSource {
             name: Some(published.title.clone()),
             strip_prefix: published.rewrite,
             isolation: self.isolation,
-            first_page: published.first_page.clone(),
             state,
             message,
             ..AppSpec::new(

@@ -168,8 +168,6 @@ pub struct AppSpec {
     pub max_body: Option<u64>,
     /// TLS requirements of its https upstreams.
     pub tls: UpstreamTls,
-    /// Path of its first page below its root, such as `/lab`; `None`: the root.
-    pub first_page: Option<Box<str>>,
     /// Whether it is available.
     pub state: AppState,
     /// The reason for the state, for callers who have access.
@@ -197,7 +195,6 @@ impl AppSpec {
             timeout,
             max_body: None,
             tls: UpstreamTls::default(),
-            first_page: None,
             state: AppState::Running,
             message: None,
         }
@@ -222,7 +219,6 @@ impl AppSpec {
                 .or_else(|| self.upstream.at_port(port))?,
             access: published.access.clone(),
             published_ports: Vec::new(),
-            first_page: None,
             ..self.clone()
         })
     }

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::{
     cluster::crd::application::PhApplicationSpec,
     cluster::object::Object,
-    incoming::path,
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},
@@ -23,8 +22,6 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// Longest title and message on pages, in bytes.
 const MAX_TITLE: usize = 256;
 const MAX_MESSAGE: usize = 1024;
-/// Longest path of a first page, in bytes.
-const MAX_PATH: usize = 256;
 
 /// The last version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,8 +47,6 @@ pub struct PublishedApp {
     port_name: Option<String>,
     /// Remove the prefix before forwarding.
     pub rewrite: bool,
-    /// Path of the first page.
-    pub first_page: Option<Box<str>>,
 }
 
 /// Access rule and state. They are taken from the current version, even if other parts of it are
@@ -230,7 +225,6 @@ fn published_app(object: &Object, live: LiveRule) -> Result<PublishedApp, Wrong>
         port,
         port_name: port_name(&spec.svc_template.spec, port)?,
         rewrite: spec.rewrite.unwrap_or(false),
-        first_page: spec.app_root.as_deref().map_or(Ok(None), first_page)?,
     })
 }
 
@@ -256,18 +250,6 @@ fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
         }
         Some(_) => Err("its svcTemplate gives the port a name that no port has".to_owned()),
     }
-}
-
-/// Path of the first page below the root. It becomes part of a link on our pages.
-fn first_page(written: &str) -> Result<Option<Box<str>>, String> {
-    let path = format!("/{}", written.trim_start_matches('/'));
-    // Checked like a request path, and against `..` however often it is decoded.
-    let below = path.split('?').next().unwrap_or_default();
-    let fits = path::check(&path).is_ok() && path::check_below_root(&below[1..]).is_ok();
-    if path.len() > MAX_PATH || !fits {
-        return Err("its appRoot is no plain path".to_owned());
-    }
-    Ok((path != "/").then(|| path.into()))
 }
 
 /// A text for pages and logs: without control characters and bidirectional overrides, and cut to

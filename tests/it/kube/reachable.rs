@@ -77,14 +77,14 @@ async fn scopes_and_groups_mean_what_they_say_and_anything_else_denies() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rewrite_a_first_page_and_a_pods_own_port_are_honoured() {
+async fn rewrite_and_a_pods_own_port_are_honoured_and_app_root_is_no_link() {
     let namespace = Namespace::new().await;
     let app = namespace.running("lab", 0).await;
     namespace
         .app(
             "lab",
             "public",
-            json!({ "rewrite": true, "appRoot": "lab/tree", "displayName": "Lab <1>" }),
+            json!({ "rewrite": true, "appRoot": "/var/lib/lab", "displayName": "Lab <1>" }),
         )
         .await;
     let world = namespace.world().await;
@@ -97,10 +97,7 @@ async fn rewrite_a_first_page_and_a_pods_own_port_are_honoured() {
         Some("/apps/lab")
     );
     let launcher = world.browser().open("/apps/").await.text();
-    assert!(
-        launcher.contains("href=\"/apps/lab/lab/tree\""),
-        "{launcher}"
-    );
+    assert!(launcher.contains("href=\"/apps/lab/\""), "{launcher}");
     assert!(
         launcher.contains("Lab &#60;1&#62;") || launcher.contains("Lab &lt;1&gt;"),
         "{launcher}"
@@ -281,9 +278,7 @@ async fn explain_asks_the_cluster_and_says_what_is_wrong_with_an_application() {
 async fn with_isolation_every_application_is_on_its_host_and_its_path_leads_there() {
     let namespace = Namespace::new().await;
     namespace.running("lab", 0).await;
-    namespace
-        .app("lab", "public", json!({ "appRoot": "/tree" }))
-        .await;
+    namespace.app("lab", "public", json!({})).await;
     let world = namespace.world_with("isolation = \"host\"").await;
     let led = world.browser().open("/apps/lab/x?y").await;
     assert_eq!(
@@ -300,7 +295,7 @@ async fn with_isolation_every_application_is_on_its_host_and_its_path_leads_ther
     assert_eq!((there.status(), there.text().as_str()), (200, "lab /x"));
     let launcher = world.browser().open("/apps/").await.text();
     assert!(
-        launcher.contains(&format!("href=\"{}/tree\"", world.on_host("lab"))),
+        launcher.contains(&format!("href=\"{}/\"", world.on_host("lab"))),
         "{launcher}"
     );
 }

@@ -100,12 +100,6 @@ fn malformed() -> Vec<Malformed> {
             kept,
         ),
         (
-            "a root that climbs",
-            with(|object| object["spec"]["appRoot"] = "/../../his/".into()),
-            "appRoot",
-            kept,
-        ),
-        (
             "a port's name that is a path",
             port("../../etc".into()),
             "svcTemplate",

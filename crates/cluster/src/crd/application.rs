@@ -54,7 +54,7 @@ pub struct PhApplicationSpec {
     /// Whether the prefix is removed before a request is forwarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrite: Option<bool>,
-    /// Where in the app its first page is.
+    /// Where the app's data is mounted in its container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app_root: Option<String>,
 }
