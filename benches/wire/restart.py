@@ -11,6 +11,7 @@ import time
 
 from parts import Gateways, Load, WebSocket, app
 
+# All come from one address, so the share of one client does not apply.
 RATE, CLIENTS, SOCKETS, RESTARTS, EVERY = 1000, 50, 200, 5, 8
 
 
@@ -21,7 +22,7 @@ async def main():
         with open("/proc/sys/net/ipv4/tcp_migrate_req") as file:
             mode = f"takeover (tcp_migrate_req = {file.read().strip()})"
     server = await asyncio.start_server(app, "127.0.0.1", 0, backlog=1024)
-    gateways = Gateways(sys.argv[1], server.sockets[0].getsockname()[1], '[limits]\nstop_grace = "2s"\n', takeover)
+    gateways = Gateways(sys.argv[1], server.sockets[0].getsockname()[1], '[limits]\nstop_grace = "2s"\nclient_share = 100\n', takeover)
     await asyncio.to_thread(gateways.start_first)
     load = Load(gateways.port, RATE, CLIENTS)
     sockets = [WebSocket(gateways.port) for _ in range(SOCKETS)]
