@@ -21,7 +21,7 @@ demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops i
 	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about four minutes on two cores, most of them for libraries.'
 	cargo run --profile quick --no-default-features -- demo
 
-# Two release builds and a training of a minute. The image has this program.
+# Two release builds and a training of a minute. The image has this program, and benches/scale measures it.
 optimized: ## release build optimised by a profile of its own load: target/optimized/ludgate
 	benches/train/run
 
