@@ -7,15 +7,10 @@
 use std::{error::Error as StdError, sync::Arc};
 
 use rustls::{
-    AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError,
-    SignatureScheme,
-    client::{
-        WebPkiServerVerifier,
-        danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-        verify_server_name,
-    },
-    crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
-    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+    AlertDescription, CertificateError, ClientConfig, Error, OtherError,
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier, verify_server_name},
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::ParsedCertificate,
     sign::{CertifiedKey, SingleCertAndKey},
 };
@@ -25,7 +20,7 @@ use crate::{
         error_cause::find_cause,
         upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
     },
-    ops::tls_client::{NoCertificate, roots},
+    ops::tls_client::{CertificateCheck, NoCertificate, Presented, roots, verifier},
 };
 
 /// The TLS configuration of an app cannot be used.
@@ -55,7 +50,7 @@ pub fn client(tls: &UpstreamTls) -> Result<Arc<ClientConfig>, UpstreamTlsError> 
         None => builder.with_root_certificates(roots(tls.ca.as_deref())?),
         Some(pin) => builder
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(PinnedCertificate::new(pin, tls)?)),
+            .with_custom_certificate_verifier(verifier(PinnedCertificate::new(pin, tls)?)),
     };
     Ok(Arc::new(match &tls.client_certificate {
         None => builder.with_no_client_auth(),
@@ -90,19 +85,16 @@ struct PinnedCertificate {
     authority: Option<Arc<WebPkiServerVerifier>>,
     /// Without a CA only a configured name is verified: self-signed certificates often hold none.
     must_hold_name: bool,
-    provider: CryptoProvider,
 }
 
 impl PinnedCertificate {
     fn new(pin: KeyPin, tls: &UpstreamTls) -> Result<PinnedCertificate, NoCertificate> {
-        let provider = aws_lc_rs::default_provider();
         let authority = match &tls.ca {
             None => None,
             Some(ca) => {
                 let roots = Arc::new(roots(Some(ca))?);
-                let verifier =
-                    WebPkiServerVerifier::builder_with_provider(roots, Arc::new(provider.clone()))
-                        .build();
+                let provider = Arc::new(aws_lc_rs::default_provider());
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
                 Some(verifier.map_err(|_| NoCertificate)?)
             }
         };
@@ -110,58 +102,31 @@ impl PinnedCertificate {
             pin,
             authority,
             must_hold_name: tls.server_name.is_some(),
-            provider,
         })
     }
 }
 
-impl ServerCertVerifier for PinnedCertificate {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        name: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let parsed = ParsedCertificate::try_from(certificate)?;
+impl CertificateCheck for PinnedCertificate {
+    fn check(&self, presented: Presented<'_>) -> Result<(), Error> {
+        let parsed = ParsedCertificate::try_from(presented.certificate)?;
         if !self.pin.matches(&parsed.subject_public_key_info()) {
             return Err(CertificateError::Other(OtherError(Arc::new(WrongKey))).into());
         }
         match &self.authority {
             Some(authority) => {
+                let Presented {
+                    certificate,
+                    intermediates,
+                    name,
+                    ocsp,
+                    now,
+                } = presented;
                 authority.verify_server_cert(certificate, intermediates, name, ocsp, now)?;
             }
-            None if self.must_hold_name => verify_server_name(&parsed, name)?,
+            None if self.must_hold_name => verify_server_name(&parsed, presented.name)?,
             None => {}
         }
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! TLS configurations for clients, with the CAs of a file or of the system.
 
-use std::sync::Arc;
+use std::{fmt::Debug, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -53,27 +53,77 @@ pub fn roots(ca: Option<&[u8]>) -> Result<RootCertStore, NoCertificate> {
 /// A client configuration that accepts any certificate. The caller must authenticate the server by
 /// other means before it uses a response. The handshake still proves possession of the key.
 pub fn config_for_any_certificate() -> Arc<ClientConfig> {
-    let verifier = Arc::new(AnyCertificate(Arc::new(aws_lc_rs::default_provider())));
     Arc::new(
         ClientConfig::builder()
             .dangerous()
-            .with_custom_certificate_verifier(verifier)
+            .with_custom_certificate_verifier(verifier(AnyCertificate))
             .with_no_client_auth(),
     )
 }
 
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
+/// Decides whether a server's certificate is accepted.
+pub trait CertificateCheck: Debug + Send + Sync + 'static {
+    /// Checks what the server presents; the handshake proves possession of its key.
+    ///
+    /// # Errors
+    /// Why the certificate is refused.
+    fn check(&self, presented: Presented<'_>) -> Result<(), Error>;
+}
 
-impl ServerCertVerifier for AnyCertificate {
+/// What a server presents, and when.
+#[derive(Clone, Copy)]
+pub struct Presented<'c> {
+    /// The server's certificate.
+    pub certificate: &'c CertificateDer<'c>,
+    /// The other certificates of its chain.
+    pub intermediates: &'c [CertificateDer<'c>],
+    /// The name that the client connects to.
+    pub name: &'c ServerName<'c>,
+    /// A stapled OCSP response; may be empty.
+    pub ocsp: &'c [u8],
+    /// The time of the handshake.
+    pub now: UnixTime,
+}
+
+/// A verifier of rustls that accepts the certificates that pass the check.
+pub fn verifier(check: impl CertificateCheck) -> Arc<dyn ServerCertVerifier> {
+    Arc::new(CheckedCertificate {
+        check,
+        provider: aws_lc_rs::default_provider(),
+    })
+}
+
+#[derive(Debug)]
+struct AnyCertificate;
+
+impl CertificateCheck for AnyCertificate {
+    fn check(&self, _presented: Presented<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct CheckedCertificate<C> {
+    check: C,
+    provider: CryptoProvider,
+}
+
+impl<C: CertificateCheck> ServerCertVerifier for CheckedCertificate<C> {
     fn verify_server_cert(
         &self,
-        _certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        self.check.check(Presented {
+            certificate,
+            intermediates,
+            name,
+            ocsp,
+            now,
+        })?;
         Ok(ServerCertVerified::assertion())
     }
 
@@ -83,12 +133,8 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -97,15 +143,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.0.signature_verification_algorithms,
-        )
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
     }
 }

@@ -12,6 +12,13 @@ use http_body_util::BodyExt;
 use hyper::body::Frame as BodyFrame;
 use std::time::Duration;
 
+/// Another request on the connection is served.
+async fn still_serves(client: &Http2, world: &World) {
+    let request = get(world, "/apps/pub/").body(whole(""));
+    let answer = client.whole(request.expect("a request")).await;
+    assert_eq!(answer.status(), 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
     let world = world().await.ready().await;
@@ -89,17 +96,7 @@ async fn a_websocket_over_http2_is_one_of_http11_to_its_app() {
         events.frame().await.expect("an event").is_ok(),
         "the public stream goes on"
     );
-    assert_eq!(
-        client
-            .whole(
-                get(&world, "/apps/pub/")
-                    .body(whole(""))
-                    .expect("a request")
-            )
-            .await
-            .status(),
-        200
-    );
+    still_serves(&client, &world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -142,17 +139,7 @@ async fn a_lost_session_ends_its_own_streams_and_no_other_on_the_same_connection
     // Both were checked in one pass.
     let cut = world.running.internals().streams_cut();
     assert_eq!(cut, 1, "the other is silent, and open");
-    assert_eq!(
-        client
-            .whole(
-                get(&world, "/apps/pub/")
-                    .body(whole(""))
-                    .expect("a request")
-            )
-            .await
-            .status(),
-        200
-    );
+    still_serves(&client, &world).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,11 +3,8 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use aws_lc_rs::hmac;
-use rustls::{
-    ClientConfig, DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
+use ludgate::ops::tls_client::config_for_any_certificate;
+use rustls::{ClientConfig, pki_types::ServerName};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncWriteExt, ReadHalf, WriteHalf},
@@ -62,47 +59,6 @@ impl Line {
 
     pub async fn answer(&mut self) -> Option<Message> {
         self.reader.message(false).await.ok().flatten()
-    }
-}
-
-/// Accepts any certificate: the proof header authenticates the container.
-#[derive(Debug)]
-struct AnyCertificate;
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        rustls::crypto::aws_lc_rs::default_provider()
-            .signature_verification_algorithms
-            .supported_schemes()
     }
 }
 
@@ -212,10 +168,8 @@ impl Side {
             .expect("a text")
             .parse()
             .expect("an address");
-        let config = ClientConfig::builder()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyCertificate));
-        let line = Line::open(address, Arc::new(config.with_no_client_auth())).await;
+        // The proof header authenticates the container.
+        let line = Line::open(address, config_for_any_certificate()).await;
         let key = keyed_hash(&arvados.root_token(), container.as_bytes());
         let authorization = keyed_hash(&key, &line.certificate);
         let proof = keyed_hash(&key, authorization.as_bytes());
