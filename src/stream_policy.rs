@@ -81,18 +81,9 @@ impl AppStream {
 
     /// Whether the policy of this grant is the same.
     fn is_for(&self, grant: &Grant<'_>) -> bool {
-        let is_usage = match (&self.usage, grant.usage) {
-            (None, None) => true,
-            (Some(one), Some(other)) => one.is_same(other),
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        let is_person = match (&self.principal, grant.permit.principal()) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        is_usage
-            && is_person
+        let person = self.principal.as_ref().map(Arc::as_ptr);
+        person == grant.permit.principal().map(Arc::as_ptr)
+            && self.usage.as_ref() == grant.usage
             && Arc::ptr_eq(&self.app, grant.permit.app())
             && self.vhost == grant.vhost
             && self.token_expires == grant.token_expires

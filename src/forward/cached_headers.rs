@@ -84,12 +84,8 @@ impl LastHeaders {
     }
 
     fn fits(&self, facts: &HeaderFacts<'_>, host: Option<&HeaderValue>) -> bool {
-        let same_person = match (&self.person, facts.permit.principal()) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (Some(_), None) | (None, Some(_)) => false,
-        };
-        same_person
+        let person = self.person.as_ref().map(Arc::as_ptr);
+        person == facts.permit.principal().map(Arc::as_ptr)
             && std::ptr::eq(self.app.as_ptr(), Arc::as_ptr(facts.permit.app()))
             && Arc::ptr_eq(&self.site, facts.site)
             && self.vhost == facts.vhost

@@ -158,13 +158,14 @@ fn action_for(status: StatusCode, audience: Audience<'_>) -> Option<Action> {
             href: format!("{}&prompt=login", audience.sign_in()),
             new_tab,
         }),
-        StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT | StatusCode::SERVICE_UNAVAILABLE => {
-            Some(Action {
-                label: "Try again",
-                href: audience.address(),
-                new_tab: false,
-            })
-        }
+        StatusCode::BAD_GATEWAY
+        | StatusCode::GATEWAY_TIMEOUT
+        | StatusCode::SERVICE_UNAVAILABLE
+        | StatusCode::TOO_MANY_REQUESTS => Some(Action {
+            label: "Try again",
+            href: audience.address(),
+            new_tab: false,
+        }),
         _ => None,
     }
 }

@@ -104,15 +104,17 @@ async fn a_client_that_begins_sign_ins_without_end_waits_and_another_one_does_no
         .await
         .ready()
         .await;
-    let start = format!(
-        "GET /oauth2/start?rd=/apps/usr/ HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
-        world.host
-    );
-    let get = async |source: &str| {
+    let get_as = async |source: &str, from: From| {
         let mut raw = crate::support::raw::Raw::connect_from(source, world.running.address).await;
-        raw.send(&start).await;
+        raw.send(format!(
+            "GET /oauth2/start?rd=/apps/usr/&go=1 HTTP/1.1\r\nHost: {}\r\n{}Connection: close\r\n\r\n",
+            world.host,
+            from.headers()
+        ))
+        .await;
         raw.answer().await.expect("an answer")
     };
+    let get = async |source: &str| get_as(source, From::Program).await;
     for _ in 0..5 {
         assert_eq!(get("127.0.0.3").await.status(), 302);
     }
@@ -122,6 +124,12 @@ async fn a_client_that_begins_sign_ins_without_end_waits_and_another_one_does_no
         (429, Some("5"))
     );
     assert_eq!(refused.json()["reason"], "too_often");
+    let page = get_as("127.0.0.3", From::Navigation).await.text();
+    assert!(page.contains(">Try again</a>"), "{page}");
+    assert!(
+        !page.contains("http-equiv=\"refresh\""),
+        "it would count as a sign-in: {page}"
+    );
     assert_eq!(get("127.0.0.4").await.status(), 302, "another client");
     world
         .manual_clock

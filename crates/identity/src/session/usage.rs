@@ -17,15 +17,17 @@ struct Used {
     clock: Clock,
 }
 
+/// Clones of one are equal.
+impl PartialEq for Usage {
+    fn eq(&self, other: &Usage) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Usage {
     /// Records the use of this session.
     pub fn new(store: Arc<SessionStore>, live: Live, clock: Clock) -> Usage {
         Usage(Rc::new(Used { store, live, clock }))
-    }
-
-    /// Whether both record the use of one session.
-    pub fn is_same(&self, other: &Usage) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
     }
 
     /// Records use now.
