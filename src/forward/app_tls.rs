@@ -20,7 +20,7 @@ use crate::{
         error_cause::find_cause,
         upstream_tls::{ClientCertificate, KeyPin, UpstreamTls},
     },
-    ops::tls_client::{CertificateCheck, NoCertificate, Presented, roots, verifier},
+    ops::tls_client::{CertificateCheck, NoCertificate, PresentedCertificate, roots, verifier},
 };
 
 /// The TLS configuration of an app cannot be used.
@@ -107,14 +107,14 @@ impl PinnedCertificate {
 }
 
 impl CertificateCheck for PinnedCertificate {
-    fn check(&self, presented: Presented<'_>) -> Result<(), Error> {
+    fn check(&self, presented: PresentedCertificate<'_>) -> Result<(), Error> {
         let parsed = ParsedCertificate::try_from(presented.certificate)?;
         if !self.pin.matches(&parsed.subject_public_key_info()) {
             return Err(CertificateError::Other(OtherError(Arc::new(WrongKey))).into());
         }
         match &self.authority {
             Some(authority) => {
-                let Presented {
+                let PresentedCertificate {
                     certificate,
                     intermediates,
                     name,

@@ -67,12 +67,12 @@ pub trait CertificateCheck: Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// Why the certificate is refused.
-    fn check(&self, presented: Presented<'_>) -> Result<(), Error>;
+    fn check(&self, presented: PresentedCertificate<'_>) -> Result<(), Error>;
 }
 
 /// What a server presents, and when.
 #[derive(Clone, Copy)]
-pub struct Presented<'c> {
+pub struct PresentedCertificate<'c> {
     /// The server's certificate.
     pub certificate: &'c CertificateDer<'c>,
     /// The other certificates of its chain.
@@ -97,7 +97,7 @@ pub fn verifier(check: impl CertificateCheck) -> Arc<dyn ServerCertVerifier> {
 struct AnyCertificate;
 
 impl CertificateCheck for AnyCertificate {
-    fn check(&self, _presented: Presented<'_>) -> Result<(), Error> {
+    fn check(&self, _presented: PresentedCertificate<'_>) -> Result<(), Error> {
         Ok(())
     }
 }
@@ -117,7 +117,7 @@ impl<C: CertificateCheck> ServerCertVerifier for CheckedCertificate<C> {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.check.check(Presented {
+        self.check.check(PresentedCertificate {
             certificate,
             intermediates,
             name,
