@@ -183,6 +183,7 @@ level = "error"
 connections = 25000
 connections_per_client = 25000
 connections_per_app = 25000
+client_share = 100
 [[apps]]
 id = "open"
 access = "public"
