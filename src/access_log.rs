@@ -183,6 +183,19 @@ impl Entry {
         })
     }
 
+    /// Copies the fields of the head. They share the read buffer of the connection, which would
+    /// stay in memory for as long as a WebSocket.
+    pub fn copy_head(&mut self) {
+        let head = [self.host.as_mut(), self.traceparent.as_mut()];
+        for value in head.into_iter().flatten().chain([&mut self.id]) {
+            if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+                *value = copy;
+            }
+        }
+        let path = self.target.as_ref().map(PathAndQuery::path);
+        self.target = path.and_then(|path| PathAndQuery::try_from(path).ok());
+    }
+
     /// How the request ended, if not by an answer.
     fn outcome(&self) -> Option<Outcome> {
         match (self.revocation.reason(), self.fault, self.status) {

@@ -47,6 +47,7 @@ impl Tunnel {
         } = self;
         let connection = &exchange.connection;
         connection.switch_to_tunnel();
+        entry.copy_head();
         // The drain waits until the permit is dropped: after the Close frame.
         let permit = connection.permit.clone();
         let drain = connection.drain.clone();
