@@ -91,6 +91,7 @@ mod forwarding {
 /// WebSockets: opening, traffic, closing.
 mod websockets {
     mod closing;
+    mod memory;
     mod opening;
     mod tunnel;
 }

@@ -86,3 +86,18 @@ pub async fn ended(mut process: Running) -> ExitStatus {
     let waited = tokio::task::spawn_blocking(move || process.0.wait().expect("it ends"));
     in_time("the process ends", waited).await.expect("no panic")
 }
+
+/// Resident bytes of a process.
+pub fn resident(process: &Running) -> u64 {
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("it runs");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("a size");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .expect("a number")
+        * 1024
+}

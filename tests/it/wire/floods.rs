@@ -23,28 +23,13 @@ use crate::{
         browser::{From, field},
         http2::{self, Frame, Frames, Http2},
         message::{Message, PATIENCE},
-        process::{Running, gateway},
+        process::{gateway, resident},
         raw::Raw,
         replicas::Replicas,
         until::{in_time, until, until_async},
         world::{World, free_port},
     },
 };
-
-/// Resident bytes of a process.
-fn resident(process: &Running) -> u64 {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", process.0.id())).expect("it runs");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .expect("a size");
-    line.trim()
-        .trim_end_matches(" kB")
-        .parse::<u64>()
-        .expect("a number")
-        * 1024
-}
 
 /// A connection of HTTP/2 that keeps sending bodies that never end, until it is closed or has sent
 /// `limit` bytes. `sent` counts the bytes.
