@@ -2,7 +2,7 @@
 //!
 //! [`Handler::handle`] has the steps of a request: parse, look up, identify, authorize, forward.
 //! Anything that ends it early is a [`Decision`], which [`Handler::serve`] has rendered by
-//! `respond` and logged, once, at the end.
+//! `respond`. The entry of the access log is made with the request, and written when it ends.
 
 mod client_tunnel;
 pub mod connection;

@@ -120,7 +120,7 @@ impl SignInProblem {
     }
 }
 
-/// The `outcome` field of the access log: how a permitted request ended other than by an answer.
+/// The `outcome` field of the access log: how a request ended other than by an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The app gave no answer.

@@ -44,9 +44,9 @@ fi
 tree=$work/build
 debootstrap --variant=minbase --include=ca-certificates,gcc,g++,libc6-dev,make,openssl,python3,tzdata,netbase \
   "$release" "$tree" "$mirror" >"$store/debootstrap.log"
-# Updates and security updates too, as in the official images.
-cp /etc/apt/sources.list.d/* "$tree/etc/apt/sources.list.d/" 2>/dev/null || true
-rm -f "$tree/etc/apt/sources.list"
+# The system's own sources, with updates and security updates.
+rm -rf "$tree"/etc/apt/sources.list*
+cp -r /etc/apt/sources.list* "$tree/etc/apt/"
 cp /etc/resolv.conf "$tree/etc/resolv.conf"
 
 base=$work/base

@@ -7,7 +7,8 @@
 # FOLDER, target/image by default, keeps the images. The script checks:
 # - all stages build, with the training, on base images made here (bases.sh);
 # - the image has the user, the entry point and the size that the documents name;
-# - its program serves as that user, without write access, and exits on SIGTERM.
+# - its program serves as that user, without write access, and exits on SIGTERM;
+# - what check.sh checks of the Dockerfile and the program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -57,4 +58,5 @@ size=$(du -sb "$root" | cut -f1)
 echo "the image: $((size / 1024 / 1024)) MiB, its program $(($(stat -c %s "$root/usr/local/bin/ludgate") / 1024 / 1024)) MiB"
 ((size <= limit)) || fail "the limit is $((limit / 1024 / 1024)) MiB"
 tests/real/image/serve.sh "$root"
+tests/real/image/check.sh "$root/usr/local/bin/ludgate"
 echo 'the image is built and serves'
