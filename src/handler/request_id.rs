@@ -77,9 +77,14 @@ impl AsRef<[u8]> for Block {
 
 /// Both numbers, 16 digits each.
 fn hex(prefix: u64, count: u64) -> [u8; LENGTH] {
-    let number = u128::from(prefix) << 64 | u128::from(count);
-    // The lowest four bits at each place from the left.
-    std::array::from_fn(|at| b"0123456789abcdef"[(number >> (124 - 4 * at)) as usize & 0xf])
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; LENGTH];
+    let bytes = [prefix.to_be_bytes(), count.to_be_bytes()];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(bytes.as_flattened()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 0xf)];
+    }
+    text
 }
 
 #[cfg(test)]
