@@ -12,7 +12,7 @@ endif
 export PATH := $(CURDIR)/target/node/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo optimized test test-kube test-apps test-long test-image install fmt lint deny docs
+.PHONY: help demo optimized test test-kube test-cluster test-apps test-long test-image install fmt lint deny docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,12 @@ test-kube: ## tests with a real Kubernetes API server: catalogue, rights, chart 
 	tests/real/kube/install.sh >/dev/null
 	cargo build --bins --tests
 	tests/real/kube/run.sh tests/real/kube/all.sh
+
+# Not part of `make test`: the first run builds the programs of a Kubernetes node, which takes some minutes and is cached.
+test-cluster: ## tests on a whole Kubernetes cluster, with real pods (Debian 12 with cgroup v1, as root)
+	tests/real/kube/install.sh cluster >/dev/null
+	cargo build --bins --tests
+	tests/real/kube/cluster.sh tests/real/kube/cluster/suite.sh
 
 # Not part of `make test`: the first run installs JupyterLab, MLflow and Next.js, which takes some minutes and is cached.
 test-apps: install ## tests with real apps in a real browser, on paths and hosts

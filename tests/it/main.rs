@@ -11,6 +11,7 @@ mod support;
 mod differential;
 mod kube;
 mod real_apps;
+mod real_cluster;
 
 /// Connections and bytes: HTTP/1, HTTP/2, gRPC, TLS, PROXY protocol, deadlines and limits.
 mod wire {

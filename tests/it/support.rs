@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod console;
 pub mod http2;
 pub mod http2_app;
+pub mod kube_namespace;
 pub mod kubernetes_api;
 pub mod message;
 pub mod oidc_provider;

@@ -15,8 +15,9 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt, sync::watch};
 use tokio_rustls::TlsAcceptor;
 
-use super::namespace::{Namespace, kubectl};
+use super::namespace::Namespace;
 use crate::support::{
+    kube_namespace::{application, kubectl},
     message::{Message, Reader},
     raw::Raw,
     world::World,
@@ -150,7 +151,7 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     namespace
         .app("tcp", "group", json!({ "groupName": "friends" }))
         .await;
-    let without_port = super::namespace::application(
+    let without_port = application(
         "tcp",
         "group",
         json!({ "groupName": "friends", "httpPort": null }),

@@ -6,7 +6,8 @@ use futures_util::{StreamExt, stream};
 use kube::{Api, Client, api::DynamicObject};
 use serde_json::json;
 
-use super::namespace::{Namespace, application, phapplications};
+use super::namespace::Namespace;
+use crate::support::kube_namespace::{application, phapplications};
 
 const MANY: usize = 10_000;
 /// An unoptimised build beside other work must not fail for its slowness; `benches/kubernetes/run`

@@ -1,74 +1,43 @@
-//! A namespace of the real API server with the shipped rights in it, and a gateway that has nothing
-//! else.
+//! A namespace of the API server alone: tests write what controllers and nodes would write, and a
+//! gateway reads it with the shipped rights.
 
-use std::{
-    net::SocketAddr,
-    path::PathBuf,
-    process::Stdio,
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::{net::SocketAddr, ops::Deref};
 
+use kube::api::ApiResource;
 use ludgate::{cluster::endpoint_slices, model::app::AppState};
 use serde_json::{Value, json};
-use tokio::{io::AsyncWriteExt, process::Command};
-
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
-};
 
 use super::pods::Pods;
-use crate::support::{backend::Backend, world::World};
+use crate::support::{backend::Backend, kube_namespace::KubeNamespace, world::World};
 
 /// The app that is written last before a gateway starts.
 const LAST: &str = "written-last";
 
 pub struct Namespace {
-    pub name: String,
     pub pods: Pods,
-    client: Client,
     slices: ApiResource,
-    folder: tempfile::TempDir,
+    namespace: KubeNamespace,
+}
+
+impl Deref for Namespace {
+    type Target = KubeNamespace;
+
+    fn deref(&self) -> &KubeNamespace {
+        &self.namespace
+    }
 }
 
 impl Namespace {
-    /// A namespace in the cluster that KUBECONFIG names.
     pub async fn new() -> Namespace {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let started = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .expect("after 1970");
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("t{}-{}-{count}", std::process::id(), started.as_millis());
-        let config = kube::Config::infer()
-            .await
-            .expect("KUBECONFIG: run these tests with make test-kube");
-        let client = Client::try_from(config).expect("a client");
-        let slices = endpoint_slices::served_version(&client)
+        let namespace = KubeNamespace::new().await;
+        let slices = endpoint_slices::served_version(&namespace.client)
             .await
             .expect("EndpointSlices");
-        kubectl(&["create", "namespace", &name], "").await;
-        let namespace = Namespace {
-            name,
+        Namespace {
             pods: Pods::new(),
-            client,
             slices,
-            folder: tempfile::tempdir().expect("a folder"),
-        };
-        namespace.grant("gateway.yaml").await;
-        namespace.write_kubeconfig().await;
-        namespace
-    }
-
-    /// Grants what a shipped file grants.
-    pub async fn grant(&self, file: &str) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-            .join("config/rbac")
-            .join(file);
-        let rights = std::fs::read_to_string(path).expect("the shipped rights");
-        let adapted = rights.replace("namespace: hub", &format!("namespace: {}", self.name));
-        self.kubectl(&["apply", "-f", "-"], &adapted).await;
+            namespace,
+        }
     }
 
     /// A gateway whose catalogue is this namespace, and that has listed it once.
@@ -97,39 +66,6 @@ impl Namespace {
         world
     }
 
-    /// The lines that make this namespace a catalogue.
-    pub fn toml(&self) -> String {
-        format!(
-            "[kubernetes]\nnamespace = \"{}\"\nkubeconfig = \"{}\"\n",
-            self.name,
-            self.kubeconfig().display()
-        )
-    }
-
-    pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
-    }
-
-    /// Runs kubectl in this namespace, as an admin.
-    pub async fn kubectl(&self, arguments: &[&str], input: &str) -> String {
-        kubectl(&[&["-n", &self.name], arguments].concat(), input).await
-    }
-
-    /// Makes an app, or changes it; `more` is merged into its spec.
-    pub async fn app(&self, name: &str, scope: &str, more: Value) {
-        self.apply(&phapplications(), &application(name, scope, more))
-            .await;
-    }
-
-    /// Says what the controller would say.
-    pub async fn status(&self, name: &str, status: Value) {
-        let api = self.api(&phapplications());
-        let patch = Patch::Merge(json!({ "status": status }));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await
-            .expect("a status");
-    }
-
     /// Says which pods of an app are ready, as the endpoint controller would.
     pub async fn endpoints(&self, app: &str, pods: &[SocketAddr]) {
         let port = pods.first().map_or(1, SocketAddr::port);
@@ -152,93 +88,4 @@ impl Namespace {
         self.endpoints(name, &[backend.address()]).await;
         backend
     }
-
-    pub async fn delete(&self, name: &str) {
-        self.api(&phapplications())
-            .delete(name, &Default::default())
-            .await
-            .expect("deleted");
-    }
-
-    async fn apply(&self, kind: &ApiResource, object: &Value) {
-        let name = object["metadata"]["name"].as_str().expect("a name");
-        let mut whole = object.clone();
-        whole["apiVersion"] = kind.api_version.clone().into();
-        whole["kind"] = kind.kind.clone().into();
-        let parameters = PatchParams::apply("ludgate-tests").force();
-        self.api(kind)
-            .patch(name, &parameters, &Patch::Apply(&whole))
-            .await
-            .expect("applied");
-    }
-
-    fn api(&self, kind: &ApiResource) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.name, kind)
-    }
-
-    /// With the token of the gateway's own ServiceAccount.
-    async fn write_kubeconfig(&self) {
-        let path = format!(
-            "/api/v1/namespaces/{}/serviceaccounts/ludgate/token",
-            self.name
-        );
-        let request =
-            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
-        let answer = kubectl(&["create", "--raw", &path, "-f", "-"], &request.to_string()).await;
-        let answer: Value = serde_json::from_str(&answer).expect("JSON");
-        let admin = kubectl(&["config", "view", "--raw", "--minify", "-o", "json"], "").await;
-        let mut config: Value = serde_json::from_str(&admin).expect("JSON");
-        config["users"][0]["user"] = json!({ "token": answer["status"]["token"] });
-        std::fs::write(self.kubeconfig(), config.to_string()).expect("written");
-    }
-}
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let name = &self.name;
-        let _ = std::process::Command::new("kubectl")
-            .args(["delete", "namespace", name, "--wait=false"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status();
-    }
-}
-
-pub fn phapplications() -> ApiResource {
-    ApiResource::erase::<ludgate::cluster::crd::application::PhApplication>(&())
-}
-
-/// An app as its author writes it; its Service has a port 5000 of the name `http`.
-pub fn application(name: &str, scope: &str, more: Value) -> Value {
-    let mut spec = json!({
-        "displayName": name,
-        "groupName": "phusers",
-        "instanceType": "cpu-1",
-        "scope": scope,
-        "httpPort": 5000,
-        "podTemplate": { "spec": { "containers": [{ "name": "app", "image": "app:1" }] } },
-        "svcTemplate": { "spec": { "ports": [{ "name": "http", "port": 5000 }] } },
-    });
-    if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
-        spec.extend(more);
-    }
-    json!({ "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication", "metadata": { "name": name }, "spec": spec })
-}
-
-/// Runs kubectl as an admin and gives back what it printed.
-pub async fn kubectl(arguments: &[&str], input: &str) -> String {
-    let mut child = Command::new("kubectl")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("kubectl");
-    let mut stdin = child.stdin.take().expect("an input");
-    stdin.write_all(input.as_bytes()).await.expect("written");
-    drop(stdin);
-    let output = child.wait_with_output().await.expect("kubectl ran");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {arguments:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::namespace::{Namespace, application};
-use crate::support::{backend::Backend, process::program};
+use super::namespace::Namespace;
+use crate::support::{backend::Backend, kube_namespace::application, process::program};
 
 const SOON: Duration = Duration::from_secs(1);
 

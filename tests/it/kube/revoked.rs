@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::namespace::{Namespace, application};
+use super::namespace::Namespace;
 use crate::support::{
     backend::Backend,
+    kube_namespace::application,
     message::{PATIENCE, Reader},
 };
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs a Kubernetes API server for the tests and prints its folder, with `etcd`, `kube-apiserver` and `kubectl`, as
-# in the envtest convention.
+# Installs the Kubernetes programs of the tests and prints their folder:
 #
-# If KUBEBUILDER_ASSETS names such a folder, the script uses it. Otherwise, on Debian 12 as root or with sudo, it builds
-# Debian's source package once (about six minutes on two cores) and caches the result in
-# ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Standard output has only the folder's name; the rest goes to standard error.
+#   tests/real/kube/install.sh           `etcd`, `kube-apiserver`, `kube-controller-manager` and `kubectl`
+#   tests/real/kube/install.sh cluster   the programs of a node too, and Debian's packages for it (containerd, runc, …)
+#
+# If KUBEBUILDER_ASSETS names a folder with the first ones, as in the envtest convention, `install.sh` uses that.
+# Otherwise, on Debian 12 as root or with sudo, it builds Debian's source package once (two cores: about six minutes,
+# and six more for `cluster`) and caches the result in ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Standard output has
+# only the folder's name; the rest goes to standard error.
 set -euo pipefail
 
 have() { command -v "$1" >/dev/null 2>&1; }
@@ -22,10 +25,27 @@ install() {
       apt-get install -y -qq --no-install-recommends "$@"
 }
 
+built=(kube-apiserver kube-controller-manager)
 # Further tools of the tests: `ip` for the network of pods, `openssl` for the keys of service accounts.
 beside=()
 have ip || beside+=(iproute2)
 have openssl || beside+=(openssl)
+case ${1:-} in
+  '') ;;
+  cluster)
+    built+=(kube-scheduler kubelet kube-proxy kubemark)
+    have containerd || beside+=(containerd)
+    have runc || beside+=(runc)
+    have iptables || beside+=(iptables)
+    have conntrack || beside+=(conntrack)
+    [[ -x /bin/busybox ]] || beside+=(busybox-static)
+    [[ -x /usr/lib/cni/ptp ]] || beside+=(containernetworking-plugins)
+    ;;
+  *)
+    echo "usage: $0 [cluster]" >&2
+    exit 2
+    ;;
+esac
 if ((${#beside[@]})); then
   install "${beside[@]}" >&2 || {
     echo "missing: ${beside[*]} (Debian's names)" >&2
@@ -33,10 +53,16 @@ if ((${#beside[@]})); then
   }
 fi
 
-# Succeeds if a folder has all programs of the tests.
-whole() { [[ -x $1/etcd && -x $1/kube-apiserver && -x $1/kubectl ]]; }
+# Succeeds if a folder has all wanted programs.
+whole() {
+  local program
+  for program in etcd kubectl "${built[@]}"; do
+    [[ -x $1/$program ]] || return
+  done
+}
 
-if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
+if [[ -n ${KUBEBUILDER_ASSETS:-} && ${1:-} != cluster ]]; then
+  built=(kube-apiserver)
   whole "$KUBEBUILDER_ASSETS" || {
     echo "KUBEBUILDER_ASSETS: etcd, kube-apiserver or kubectl is missing in $KUBEBUILDER_ASSETS" >&2
     exit 1
@@ -106,18 +132,21 @@ build() {
     -p k8s.io/kubernetes/pkg/generated/openapi -o "$GOPATH/src" -r /dev/null -i "$described"
 
   mkdir -p "$work/out"
-  go build -ldflags '-s -w' -o "$work/out/kube-apiserver" ./cmd/kube-apiserver
-  go build -ldflags '-s -w' -o "$work/out/kube-controller-manager" ./cmd/kube-controller-manager
+  # Upstream's build script takes the version from git. Clients compare it.
+  local program variables=k8s.io/kubernetes/vendor/k8s.io/component-base/version
+  local version="-X $variables.gitVersion=v1.20.2 -X $variables.gitMajor=1 -X $variables.gitMinor=20"
+  for program in "${built[@]}"; do
+    [[ -x $kept/$program ]] || go build -ldflags "-s -w $version" -o "$work/out/$program" "./cmd/$program"
+  done
   cp "$(command -v etcd)" "$(command -v kubectl)" "$work/out/"
 }
 
 {
-  echo "building a Kubernetes API server for the tests (once, about six minutes)"
+  echo "building Kubernetes for the tests (once, six to twelve minutes): ${built[*]}"
   packages
   (build)
   # Moved at the end, so an interrupted build leaves no partial result.
-  mkdir -p "$(dirname "$kept")"
-  rm -rf "$kept"
-  mv "$work/out" "$kept"
+  mkdir -p "$kept"
+  mv -f "$work"/out/* "$kept"/
 } >&2
 echo "$kept"

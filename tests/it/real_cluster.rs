@@ -1,0 +1,5 @@
+//! Against a whole Kubernetes cluster: Deployments roll, pods run, are probed and write logs.
+//! `make test-cluster` runs these, `make test` does not.
+
+mod busybox;
+mod rollout;

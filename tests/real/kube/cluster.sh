@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Runs a command with a whole Kubernetes cluster of its own:
+#
+#   tests/real/kube/cluster.sh [--hollow COUNT] COMMAND…
+#
+# The cluster has etcd, API server, controller manager, scheduler and one node: kubelet with containerd and runc, and
+# kube-proxy (tests/real/kube/cluster/boot.sh). Pods are real. With --hollow it has so many more nodes of kubemark,
+# whose pods become Ready but run nothing. The command gets an admin's KUBECONFIG, and a PATH with kubectl and `ctr`.
+#
+# The cluster and the command run in network, mount and process namespaces of their own. So several clusters can run at
+# once, with the same addresses and ports, and all of a cluster ends with its command. The command reaches nothing
+# outside of the machine's file system.
+#
+# Needs Debian 12 as root, with cgroup v1. install.sh builds the programs once.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+hollow=0
+if [[ ${1:-} == --hollow ]]; then
+  hollow=${2:?a number of hollow nodes}
+  shift 2
+fi
+if (($# == 0)); then
+  echo "usage: $0 [--hollow COUNT] COMMAND…" >&2
+  exit 2
+fi
+
+programs=$("$here/install.sh" cluster)
+folder=$(mktemp -d "${TMPDIR:-/tmp}/ludgate-cluster.XXXXXX")
+# kubelet's root in each hierarchy of cgroups. It removes cgroups of pods that it does not know, so clusters must not
+# share one.
+cgroup=$(basename "$folder")
+cluster=
+
+# Removes a cgroup and those below it. All their processes have ended.
+remove_cgroup() {
+  find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || true
+}
+
+# shellcheck disable=SC2317 # The trap calls it.
+clean() {
+  trap '' INT TERM HUP
+  if [[ -n $cluster ]]; then
+    # The namespaces end with their first process.
+    kill -KILL "$cluster" 2>/dev/null || true
+    wait "$cluster" 2>/dev/null || true
+  fi
+  local hierarchy
+  for hierarchy in /sys/fs/cgroup/*/"$cgroup"; do
+    [[ ! -d $hierarchy ]] || remove_cgroup "$hierarchy"
+  done
+  rm -rf "$folder"
+}
+trap clean EXIT
+# The exit runs `clean`.
+trap 'exit 130' INT
+trap 'exit 143' TERM
+trap 'exit 129' HUP
+
+for hierarchy in /sys/fs/cgroup/*/; do
+  # The hierarchy of cpusets gives a new cgroup no processor, and kubelet cannot use it then.
+  mkdir "$hierarchy$cgroup"
+  if [[ -e $hierarchy$cgroup/cpuset.cpus ]]; then
+    cat "${hierarchy}cpuset.cpus" >"$hierarchy$cgroup/cpuset.cpus"
+    cat "${hierarchy}cpuset.mems" >"$hierarchy$cgroup/cpuset.mems"
+  fi
+done
+
+# In the background, because otherwise the trap of a signal would run only after the command. A background command
+# loses standard input and Ctrl-C; the redirection and env restore them.
+env --default-signal=INT,QUIT setpriv --pdeathsig KILL \
+  unshare --net --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
+  "$here/cluster/boot.sh" "$programs" "$folder" "$cgroup" "$hollow" "$@" <&0 &
+cluster=$!
+code=0
+wait "$cluster" || code=$?
+cluster=
+exit "$code"

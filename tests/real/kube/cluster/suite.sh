@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs every test that needs a whole cluster. cluster.sh provides it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
+
+if command -v cargo-nextest >/dev/null 2>&1; then
+  # .config/nextest.toml excludes them from a plain run.
+  cargo nextest run --no-fail-fast --ignore-default-filter -E 'test(/^real_cluster::/)'
+else
+  cargo test --no-fail-fast --test it -- real_cluster::
+fi
