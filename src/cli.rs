@@ -22,6 +22,9 @@ pub enum Command {
     /// Run the gateway.
     #[command(after_help = "Example: ludgate gateway --config /etc/ludgate/ludgate.toml")]
     Gateway(GatewayArgs),
+    /// Run the controllers that the configuration names.
+    #[command(after_help = "Example: ludgate controller --config /etc/ludgate/ludgate.toml")]
+    Controller(ControllerArgs),
     /// Check or print the configuration.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
     Config {
@@ -41,6 +44,11 @@ pub enum Command {
         after_help = "Example: ludgate explain --config ludgate.toml https://hub.example.com/apps/mlflow/ --user alice --group phusers"
     )]
     Explain(ExplainArgs),
+    /// Make a folder that every user can write to. Pods of apps run this before the app.
+    #[command(
+        after_help = "Example: ludgate prepare-folder /project/phusers/phapplications/mlflow"
+    )]
+    PrepareFolder(PrepareFolderArgs),
 }
 
 /// `ludgate demo`
@@ -57,6 +65,14 @@ pub struct DemoArgs {
 /// `ludgate gateway`
 #[derive(Args, Debug)]
 pub struct GatewayArgs {
+    /// The configuration file.
+    #[arg(long)]
+    pub config: PathBuf,
+}
+
+/// `ludgate controller`
+#[derive(Args, Debug)]
+pub struct ControllerArgs {
     /// The configuration file.
     #[arg(long)]
     pub config: PathBuf,
@@ -110,6 +126,13 @@ pub struct ExplainArgs {
     /// The Origin header.
     #[arg(long)]
     pub origin: Option<String>,
+}
+
+/// `ludgate prepare-folder`
+#[derive(Args, Debug)]
+pub struct PrepareFolderArgs {
+    /// The folder.
+    pub folder: PathBuf,
 }
 
 /// The kind of request.

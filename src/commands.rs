@@ -1,11 +1,13 @@
 //! The commands. Each wires rooms together and returns an exit code.
 
 pub mod config;
+pub mod controller;
 pub mod crd;
 pub mod demo;
 mod exit_code;
 pub mod explain;
 pub mod gateway;
+pub mod prepare_folder;
 pub mod reload;
 pub mod signals;
 
@@ -20,9 +22,11 @@ pub fn run(cli: Cli) -> ExitCode {
     let code = match cli.command {
         Command::Demo(args) => demo::run(&args),
         Command::Gateway(args) => gateway::run(&args),
+        Command::Controller(args) => controller::run(&args),
         Command::Config { command } => config::run(&command),
         Command::Crd { command } => crd::run(&command),
         Command::Explain(args) => explain::run(&args),
+        Command::PrepareFolder(args) => prepare_folder::run(&args),
     };
     ExitCode::from(code)
 }

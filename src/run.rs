@@ -6,6 +6,7 @@
 
 mod apps;
 mod context;
+pub mod controllers;
 mod data_threads;
 mod error;
 mod handoff;

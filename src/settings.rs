@@ -12,6 +12,8 @@ pub mod reference;
 mod resolve;
 mod resolve_apps;
 mod resolve_arvados;
+mod resolve_controller;
+mod resolve_groups;
 mod resolve_hosts;
 mod resolve_identity;
 pub(crate) mod resolve_kubernetes;
@@ -27,28 +29,32 @@ pub mod values;
 use std::path::Path;
 
 pub use error::{ConfigError, ConfigErrors};
+pub use resolve_controller::ControllerSettings;
 pub use resolved::Settings;
 
-/// Reads a configuration file and the environment.
+/// Reads a configuration file and the environment, for a gateway.
 ///
 /// # Errors
 /// All mistakes at once; an unreadable file is one.
 pub fn load(path: &Path) -> Result<Settings, ConfigErrors> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let what = format!("cannot be read: {error}");
-        ConfigErrors(vec![ConfigError {
-            key: path.display().to_string(),
-            line: None,
-            what,
-            suggestion: None,
-        }])
-    })?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    parse(&text, folder, std::env::vars())
+    let text = read_file(path)?;
+    parse(&text, folder_of(path), std::env::vars())
+}
+
+/// Reads a configuration file and the environment, for `ludgate controller`.
+///
+/// # Errors
+/// All mistakes at once; an unreadable file is one.
+pub fn load_controller(path: &Path) -> Result<ControllerSettings, ConfigErrors> {
+    let text = read_file(path)?;
+    let folder = folder_of(path);
+    file::ConfigFile::read(&text, std::env::vars(), |file| {
+        resolve_controller::controller(file, folder)
+    })
 }
 
 /// Reads a configuration text; files named in it are relative to `folder`, variables named
-/// `LUDGATE_<SECTION>__<KEY>` override scalars.
+/// `LUDGATE_<SECTION>__<KEY>` override scalars. The tables of other processes are checked too.
 ///
 /// # Errors
 /// All mistakes at once.
@@ -57,5 +63,25 @@ pub fn parse(
     folder: &Path,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Settings, ConfigErrors> {
-    file::ConfigFile::read(text, environment, |file| resolve::resolve(file, folder))
+    file::ConfigFile::read(text, environment, |file| {
+        if file.has("controller") {
+            resolve_controller::applications(file);
+        }
+        resolve::resolve(file, folder)
+    })
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
+fn read_file(path: &Path) -> Result<String, ConfigErrors> {
+    std::fs::read_to_string(path).map_err(|error| {
+        ConfigErrors(vec![ConfigError {
+            key: path.display().to_string(),
+            line: None,
+            what: format!("cannot be read: {error}"),
+            suggestion: None,
+        }])
+    })
 }

@@ -93,7 +93,8 @@ impl<'t> Document<'t> {
         for (key, value) in self.root.iter() {
             let name: &str = key.get_ref();
             if SECTIONS.iter().any(|section| section.name == name) {
-                if let (DeValue::Table(table), false) = (value.get_ref(), name == "apps") {
+                let is_read_later = name == "apps" || keys::MAPS.contains(&name);
+                if let (DeValue::Table(table), false) = (value.get_ref(), is_read_later) {
                     self.check_keys(name, name, table);
                 } else if let (DeValue::Array(list), "listen") = (value.get_ref(), name) {
                     for table in list.iter().filter_map(|item| item.get_ref().as_table()) {
@@ -115,7 +116,9 @@ impl<'t> Document<'t> {
             let what = match keys::find(section, name) {
                 None => "names no key",
                 // A variable cannot name one of several apps.
-                Some(_) if section == "apps" => "only the file can set this",
+                Some(_) if section == "apps" || keys::MAPS.contains(&section.as_str()) => {
+                    "only the file can set this"
+                }
                 Some(_) => continue,
             };
             self.report(ConfigError {

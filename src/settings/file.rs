@@ -91,6 +91,35 @@ impl<'t> ConfigFile<'t> {
         }
     }
 
+    /// Passes every table of a map such as `[groups]`, with its name.
+    pub fn each_named(&self, map: &'static str, mut read: impl FnMut(&str, ConfigSection<'_>)) {
+        let tables = self
+            .document
+            .value(map)
+            .and_then(|it| it.get_ref().as_table());
+        for (name, value) in tables.into_iter().flat_map(|tables| tables.iter()) {
+            let path = format!("{map}.{}", name.get_ref());
+            match value.get_ref().as_table() {
+                Some(table) => {
+                    self.document.check_keys(map, &path, table);
+                    let section = ConfigSection {
+                        document: &self.document,
+                        name: map,
+                        path: &path,
+                        table: Some(table),
+                    };
+                    read(name.get_ref(), section);
+                }
+                None => self.document.report(ConfigError {
+                    key: path,
+                    line: Some(self.document.line(value.span().start)),
+                    what: "expected a table".into(),
+                    suggestion: None,
+                }),
+            }
+        }
+    }
+
     /// Passes every `[[apps]]` table.
     pub fn each_app(&self, mut read: impl FnMut(ConfigSection<'_>)) {
         let Some(value) = self.document.value("apps") else {

@@ -3,6 +3,7 @@
 
 mod apps;
 mod arvados;
+mod controller;
 mod gateway;
 mod key;
 mod limits;
@@ -14,7 +15,7 @@ pub use apps::PORT_KEYS;
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
-pub const SECTIONS: [Section; 10] = [
+pub const SECTIONS: [Section; 15] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
@@ -55,6 +56,11 @@ pub const SECTIONS: [Section; 10] = [
         purpose: "Apps from PhApplication objects of a Kubernetes cluster.",
         is_optional: true,
     },
+    controller::CONTROLLER,
+    controller::APPLICATIONS,
+    controller::GROUPS,
+    controller::QUOTA,
+    controller::INSTANCE_TYPES,
     arvados::SECTION,
     Section {
         name: "apps",
@@ -62,6 +68,9 @@ pub const SECTIONS: [Section; 10] = [
         is_optional: true,
     },
 ];
+
+/// Tables whose entries are tables under names of the operator's choice.
+pub const MAPS: [&str; 2] = ["groups", "instance_types"];
 
 /// The table of one published port, inside an app.
 pub const PUBLISHED_PORT: Section = Section {
@@ -76,6 +85,7 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
         gateway::KEYS,
         limits::KEYS,
         people::KEYS,
+        controller::KEYS,
         arvados::KEYS,
         apps::KEYS,
     ]
@@ -85,7 +95,14 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 
 /// Planned keys that this version does not support. They are refused, so that an operator does not
 /// take them for active; the message says so, so that they do not look like misspellings.
-pub const NOT_YET: &[(&str, &str)] = &[("identity", "introspection"), ("apps", "bearer")];
+pub const NOT_YET: &[(&str, &str)] = &[
+    ("identity", "introspection"),
+    ("apps", "bearer"),
+    ("controller", "viewers"),
+    ("controller", "installations"),
+    ("groups", "display_name"),
+    ("groups", "instance_types"),
+];
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
     all()

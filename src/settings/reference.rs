@@ -82,6 +82,9 @@ pub fn markdown() -> String {
 fn header(section: Section) -> String {
     match section.name {
         "apps" => "[[apps]]".to_owned(),
+        "groups" => "[groups.phusers]".to_owned(),
+        "groups.quota" => "[groups.phusers.quota]".to_owned(),
+        "instance_types" => "[instance_types.cpu-1]".to_owned(),
         name => format!("[{name}]"),
     }
 }

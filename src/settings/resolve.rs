@@ -115,7 +115,10 @@ fn warnings(
     warnings
 }
 
-fn admin(section: &ConfigSection<'_>, folder: &Path) -> Option<ops::admin::AdminSettings> {
+pub(super) fn admin(
+    section: &ConfigSection<'_>,
+    folder: &Path,
+) -> Option<ops::admin::AdminSettings> {
     let address = address(section, "127.0.0.1:9090");
     let token = secret_file(section, "token_file", folder);
     Some(ops::admin::AdminSettings {
@@ -124,7 +127,7 @@ fn admin(section: &ConfigSection<'_>, folder: &Path) -> Option<ops::admin::Admin
     })
 }
 
-fn log(section: &ConfigSection<'_>) -> logging::LogSettings {
+pub(super) fn log(section: &ConfigSection<'_>) -> logging::LogSettings {
     let level = section.text("level").unwrap_or_else(|| "info".to_owned());
     if !logging::is_level(&level) {
         section.wrong(

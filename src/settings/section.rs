@@ -51,6 +51,51 @@ impl ConfigSection<'_> {
         )
     }
 
+    /// The number of a key, such as `0.5`.
+    pub fn decimal(&self, name: &'static str) -> Option<f64> {
+        let number = |value: &DeValue<'_>| match value {
+            DeValue::Integer(number) => number.as_str().replace('_', "").parse().ok(),
+            DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
+            DeValue::String(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => None,
+        };
+        self.scalar(name, number, |text| text.parse().ok())
+    }
+
+    /// Whether the value of a key is a table.
+    pub fn is_table(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|(_, value)| value.is_table())
+    }
+
+    /// Passes the table of a key, if there is one; `section` is its name among the sections.
+    pub fn inner<R>(
+        &self,
+        name: &'static str,
+        section: &'static str,
+        read: impl FnOnce(ConfigSection<'_>) -> R,
+    ) -> Option<R> {
+        let (_, value) = self.value(name)?;
+        let Some(table) = value.as_table() else {
+            self.wrong(
+                name,
+                format!("expected a table, found {}", value.type_str()),
+                None,
+            );
+            return None;
+        };
+        let path = format!("{}.{name}", self.path);
+        self.document.check_keys(section, &path, table);
+        Some(read(ConfigSection {
+            document: self.document,
+            name: section,
+            path: &path,
+            table: Some(table),
+        }))
+    }
+
     /// The duration of a key, such as `30m`.
     pub fn duration(&self, name: &'static str) -> Option<Duration> {
         self.scalar(
@@ -228,9 +273,9 @@ impl ConfigSection<'_> {
             self.name
         );
         let kind = || keys::find(self.name, name).map_or(Kind::Text, |key| key.kind);
-        // A variable cannot name one of several apps or listeners.
-        let may = !self.name.starts_with("apps") && !self.path.starts_with("listen[");
-        let found = may
+        // A variable cannot name one of several apps, listeners or groups.
+        let is_the_only_one = self.path == self.name;
+        let found = is_the_only_one
             .then(|| self.document.variable(self.name, name))
             .flatten();
         if let Some(text) = found {
@@ -238,9 +283,12 @@ impl ConfigSection<'_> {
             if read.is_none() {
                 let what = match kind() {
                     Kind::Texts | Kind::Table => "only the file can set this".to_owned(),
-                    Kind::Text | Kind::Switch | Kind::Number | Kind::Duration | Kind::Size => {
-                        format!("expected {}, found {text:?}", kind().words())
-                    }
+                    Kind::Text
+                    | Kind::Switch
+                    | Kind::Number
+                    | Kind::Decimal
+                    | Kind::Duration
+                    | Kind::Size => format!("expected {}, found {text:?}", kind().words()),
                 };
                 self.document.report(ConfigError {
                     key: variable_name(self.name, name),

@@ -1,6 +1,6 @@
 //! Values that several tables have: origins, upstreams, and files next to the configuration.
 
-use std::{fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, os::unix::net::SocketAddr, path::Path, sync::Arc};
 
 use url::Url;
 
@@ -166,4 +166,30 @@ pub fn ca_file(
             None
         }
     }
+}
+
+/// Sets of labels, each written as `name=value,name=value`.
+pub fn labels_of_all(
+    section: &ConfigSection<'_>,
+    key: &'static str,
+    written: &[String],
+) -> Option<Vec<BTreeMap<String, String>>> {
+    let read = |text: &String| {
+        let read = labels(text);
+        if read.is_none() {
+            let example = Some("\"app.kubernetes.io/name=ludgate\"".to_owned());
+            section.wrong(key, format!("{text:?} is no label"), example);
+        }
+        read
+    };
+    written.iter().map(read).collect()
+}
+
+/// Labels, written as `name=value,name=value`.
+pub fn labels(text: &str) -> Option<BTreeMap<String, String>> {
+    let label = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        (!name.is_empty() && !value.is_empty()).then(|| (name.to_owned(), value.to_owned()))
+    };
+    text.split(',').map(label).collect()
 }

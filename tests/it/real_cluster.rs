@@ -1,5 +1,7 @@
 //! Against a whole Kubernetes cluster: Deployments roll, pods run, are probed and write logs.
 //! `make test-cluster` runs these, `make test` does not.
 
+mod applications;
 mod busybox;
+mod controller;
 mod rollout;

@@ -1,8 +1,9 @@
 //! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never publish a
 //! partial list, and the custom resources (`crd`).
 //!
-//! Invariant: nothing here writes to Kubernetes.
+//! Invariant: only `writer` writes to Kubernetes, and only controllers have a `Writer`.
 
+pub mod conditions;
 pub mod crd;
 pub mod endpoint_slices;
 pub mod object;
@@ -10,6 +11,7 @@ pub mod pod_logs;
 mod staleness;
 pub mod watch;
 mod watch_stream;
+pub mod writer;
 
 use std::{fmt, path::PathBuf, time::Duration};
 

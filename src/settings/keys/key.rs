@@ -9,6 +9,8 @@ pub enum Kind {
     Switch,
     /// A whole number.
     Number,
+    /// A number, such as `0.5`.
+    Decimal,
     /// A duration, such as `30m`.
     Duration,
     /// A size in bytes, such as `64KiB`.
@@ -26,6 +28,7 @@ impl Kind {
             Kind::Text => "text",
             Kind::Switch => "true or false",
             Kind::Number => "a whole number",
+            Kind::Decimal => "a number",
             Kind::Duration => "a duration such as \"30m\"",
             Kind::Size => "a size such as \"64KiB\"",
             Kind::Texts => "a list of texts",

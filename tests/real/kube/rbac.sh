@@ -17,6 +17,7 @@ shipped() {
   sed "s/namespace: hub\$/namespace: $namespace/" "config/rbac/$1.yaml" | kubectl -n "$namespace" apply -f - >/dev/null
 }
 
+account=ludgate
 # Prints a ServiceAccount's rights in a namespace, one "RESOURCE VERB…" per line.
 # It omits rights on non-resource URLs, which every account has.
 rights() {
@@ -27,10 +28,10 @@ rights() {
 }
 
 failed=0
-# Compares the gateway's rights, minus those of an account without any Role.
+# Compares the account's rights, minus those of an account without any Role.
 expect() {
   local what=$1 where=$2 wanted=$3 got
-  got=$(LC_ALL=C comm -13 <(rights nobody "$where") <(rights ludgate "$where"))
+  got=$(LC_ALL=C comm -13 <(rights nobody "$where") <(rights "$account" "$where"))
   if [[ $got == "$wanted" ]]; then
     echo "as expected: $what"
   else
@@ -39,13 +40,13 @@ expect() {
   fi
 }
 
-# Checks one right, as the server authorizes the gateway's calls.
+# Checks one right, as the server authorizes calls.
 expect_right() {
   local answer=$1 verb=$2 resource=$3 part got
   # kubectl treats the part after a slash as a name.
   part=${resource#"${resource%%/*}"}
   got=$(kubectl -n "$namespace" auth can-i "$verb" "${resource%%/*}" --subresource="${part#/}" \
-    --as="system:serviceaccount:$namespace:ludgate" 2>/dev/null || true)
+    --as="system:serviceaccount:$namespace:$account" 2>/dev/null || true)
   if [[ $got != "$answer" ]]; then
     failed=1
     echo "NOT as expected: $verb $resource: $got"
@@ -76,4 +77,23 @@ expect_right yes get pods/log
 expect_right no list pods
 expect_right no watch pods
 expect_right no create pods/exec
+
+account=ludgate-controller
+shipped controller
+expect 'controller.yaml' "$namespace" 'deployments.apps create get list patch watch
+instancetypes.primehub.io get list watch
+leases.coordination.k8s.io create get update
+networkpolicies.networking.k8s.io create delete get list patch watch
+phapplications.primehub.io get list watch
+phapplications.primehub.io/finalizers update
+phapplications.primehub.io/status patch
+pods list watch
+replicasets.apps list watch
+services create delete get list patch watch'
+expect 'controller.yaml, in another namespace: no rights' "$other" ''
+for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'create serviceaccounts/token' \
+  'create rolebindings.rbac.authorization.k8s.io' 'delete deployments.apps' 'patch phapplications.primehub.io'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
 exit "$failed"

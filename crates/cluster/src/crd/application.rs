@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::schema::whole;
+use crate::conditions::{self, Condition};
 
 /// Prefix of the name of an app's Service.
 pub const SERVICE_PREFIX: &str = "app-";
@@ -88,4 +89,42 @@ pub struct PhApplicationStatus {
     /// The service that was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_name: Option<String>,
+    /// The generation of the spec that the phase is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// `Ready`: whether the app can be used in its current form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions::list_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Where an app is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// No pod is ready yet.
+    Starting,
+    /// The app can be used.
+    Ready,
+    /// Earlier pods are ready while the current ones start.
+    Updating,
+    /// It is to stop, and has pods.
+    Stopping,
+    /// It has no pods.
+    Stopped,
+    /// It cannot run; the message says why.
+    Error,
+}
+
+impl Phase {
+    /// The text in the status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Phase::Starting => "Starting",
+            Phase::Ready => "Ready",
+            Phase::Updating => "Updating",
+            Phase::Stopping => "Stopping",
+            Phase::Stopped => "Stopped",
+            Phase::Error => "Error",
+        }
+    }
 }

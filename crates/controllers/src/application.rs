@@ -1,0 +1,17 @@
+//! PhApplications: each becomes a Deployment, a Service and two NetworkPolicies.
+
+pub mod admission;
+pub mod app;
+pub mod controller;
+pub mod desired;
+mod environment;
+pub mod group_names;
+pub mod inputs;
+pub mod instance_type;
+pub mod pod;
+pub mod quantity;
+pub mod quota;
+pub mod reconcile;
+pub mod settings;
+pub mod status;
+pub mod stores;

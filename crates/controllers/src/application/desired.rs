@@ -1,0 +1,343 @@
+//! The objects of an app: a Deployment, and if it has ports, a Service and two NetworkPolicies.
+
+use serde_json::{Value, json};
+
+use super::{
+    group_names,
+    inputs::INPUTS,
+    pod::{self, PodParts},
+};
+
+/// Label of an app's objects with the name of its Deployment.
+pub const APP: &str = ludgate_cluster::crd::application::APP_LABEL;
+/// Label of an app's objects with its group.
+pub const GROUP: &str = "primehub.io/group";
+/// Annotation of a pod for PrimeHub's usage report.
+const USAGE: &str = "primehub.io/usage";
+
+/// The objects of an app, in the order in which they are applied: no pod runs before its policies.
+///
+/// # Errors
+/// The reason why the app cannot be made, for its status.
+pub fn objects(parts: PodParts<'_>, replicas: u8) -> Result<Vec<Value>, String> {
+    let pod = pod::spec(parts)?;
+    let refused = parts.settings.pods.violations(&pod);
+    if !refused.is_empty() {
+        return Err(format!("podTemplate: not allowed: {}", refused.join(", ")));
+    }
+    let mut objects = Vec::new();
+    let ports = service_ports(&parts.app.spec.svc_template.spec)?;
+    if !ports.is_empty() {
+        objects.extend(network_policies(parts, &ports));
+        objects.push(service(parts, ports));
+    }
+    objects.push(deployment(parts, pod, replicas));
+    Ok(objects)
+}
+
+fn labels(parts: PodParts<'_>) -> Value {
+    json!({
+        "app": "primehub-app",
+        APP: parts.app.child_name(),
+        GROUP: group_names::label(&parts.app.spec.group_name),
+    })
+}
+
+/// The selector of a Deployment cannot be changed, and existing ones have only this label.
+fn selector(parts: PodParts<'_>) -> Value {
+    json!({ APP: parts.app.child_name() })
+}
+
+fn metadata(parts: PodParts<'_>, name: String) -> Value {
+    json!({ "name": name, "namespace": parts.app.namespace, "labels": labels(parts) })
+}
+
+fn deployment(parts: PodParts<'_>, pod: Value, replicas: u8) -> Value {
+    let spec = &parts.app.spec;
+    let usage = json!({
+        "component": "app",
+        "component_name": parts.app.id,
+        "group": spec.group_name,
+        "instance_type": spec.instance_type,
+    });
+    let mut metadata = metadata(parts, parts.app.child_name());
+    metadata["annotations"] = json!({ INPUTS: parts.inputs.to_annotation() });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": selector(parts) },
+            "strategy": strategy(parts),
+            "template": {
+                "metadata": { "labels": labels(parts), "annotations": { USAGE: usage.to_string() } },
+                "spec": pod,
+            },
+        },
+    })
+}
+
+/// Two pods must not write to one volume, unless the app says that it can.
+fn strategy(parts: PodParts<'_>) -> Value {
+    if parts.inputs.volume.is_some() && !parts.app.is_rolling {
+        json!({ "type": "Recreate", "rollingUpdate": null })
+    } else {
+        json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } })
+    }
+}
+
+/// The ports of a service template, with Kubernetes' defaults: server-side apply needs the
+/// protocol, and the policies need the pod's port.
+fn service_ports(template: &Value) -> Result<Vec<Value>, String> {
+    let ports = &template["ports"];
+    if ports.is_null() {
+        return Ok(Vec::new());
+    }
+    let Value::Array(ports) = ports else {
+        return Err("svcTemplate.spec.ports is no list".into());
+    };
+    let with_defaults = |port: &Value| {
+        let Some(number) = port["port"].as_u64() else {
+            return Err("svcTemplate.spec.ports has an entry without a port".to_owned());
+        };
+        let mut port = port.clone();
+        if port["targetPort"].is_null() {
+            port["targetPort"] = number.into();
+        }
+        if port["protocol"].is_null() {
+            port["protocol"] = "TCP".into();
+        }
+        if let Value::Object(port) = &mut port {
+            port.remove("nodePort");
+        }
+        Ok(port)
+    };
+    ports.iter().map(with_defaults).collect()
+}
+
+fn service(parts: PodParts<'_>, ports: Vec<Value>) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(parts, parts.app.child_name()),
+        "spec": { "type": "ClusterIP", "selector": selector(parts), "ports": ports },
+    })
+}
+
+/// One policy lets the group's pods in, the other one the proxies that check the access rule.
+fn network_policies(parts: PodParts<'_>, ports: &[Value]) -> [Value; 2] {
+    let ports: Vec<Value> = ports
+        .iter()
+        .map(|port| json!({ "protocol": port["protocol"], "port": port["targetPort"] }))
+        .collect();
+    let peer = |labels: Value| json!({ "podSelector": { "matchLabels": labels } });
+    let group = vec![peer(
+        json!({ GROUP: group_names::label(&parts.app.spec.group_name) }),
+    )];
+    let proxies = parts.settings.proxies.iter();
+    let proxies: Vec<Value> = proxies.map(|labels| peer(json!(labels))).collect();
+    [("group", group), ("proxy", proxies)].map(|(suffix, from)| {
+        // A rule without peers would let everybody in.
+        let ingress = match from.is_empty() {
+            true => json!([]),
+            false => json!([{ "from": from, "ports": ports }]),
+        };
+        json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": metadata(parts, format!("{}-{suffix}", parts.app.child_name())),
+            "spec": {
+                "podSelector": { "matchLabels": selector(parts) },
+                "policyTypes": ["Ingress"],
+                "ingress": ingress,
+            },
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        application::{
+            app::Application,
+            inputs::Inputs,
+            instance_type::InstanceType,
+            quantity::Memory,
+            settings::{ApplicationSettings, Group},
+        },
+        pod_policy::PodPolicy,
+    };
+
+    fn settings() -> ApplicationSettings {
+        let proxy = [("app.kubernetes.io/name".to_owned(), "ludgate".to_owned())];
+        ApplicationSettings {
+            site_url: "https://hub.example.com".into(),
+            apps_prefix: "/apps".into(),
+            image_prefix: None,
+            folder_image: Some("ludgate:1".into()),
+            ephemeral_size: Memory(5 << 30),
+            proxies: vec![BTreeMap::from(proxy)],
+            pods: PodPolicy::default(),
+            groups: BTreeMap::new(),
+            instance_types: BTreeMap::new(),
+        }
+    }
+
+    fn app(more: Value) -> Application {
+        let container = json!({
+            "name": "app", "image": "mlflow:1",
+            "env": [{ "name": "STORE", "value": "$(PRIMEHUB_APP_ROOT)/db" }],
+            "ports": [{ "containerPort": 5000 }, { "containerPort": 5000, "protocol": "TCP" }],
+            "resources": { "limits": { "cpu": "64" } },
+            "lifecycle": { "preStop": { "exec": { "command": ["true"] } } },
+        });
+        let mut spec = json!({
+            "displayName": "Lab", "groupName": "My_Group", "instanceType": "cpu-1", "scope": "group",
+            "podTemplate": { "spec": { "containers": [container, { "name": "second" }], "hostname": "kept" } },
+            "svcTemplate": { "spec": { "type": "NodePort", "ports": [{ "port": 80, "targetPort": "http", "nodePort": 30000 }, { "port": 5000 }] } },
+        });
+        if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
+            spec.extend(more);
+        }
+        let object = json!({
+            "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication",
+            "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": spec,
+        });
+        let object = serde_json::from_value(object).expect("an object");
+        Application::read(&object).expect("an app")
+    }
+
+    fn made(app: &Application, volume: Option<&str>, settings: &ApplicationSettings) -> Vec<Value> {
+        let size = json!({ "limits": { "cpu": 1, "memory": "2G" } });
+        let size = InstanceType::from_spec("cpu-1", &size).expect("valid");
+        let group = Group {
+            volume: volume.map(str::to_owned),
+            ..Group::default()
+        };
+        let inputs = Inputs::current(app, &group, &size);
+        let parts = PodParts {
+            app,
+            inputs: &inputs,
+            settings,
+        };
+        objects(parts, 1).expect("made")
+    }
+
+    #[test]
+    fn policies_come_first_and_let_in_the_group_and_the_proxies() {
+        let objects = made(&app(json!({})), None, &settings());
+        let names: Vec<_> = objects
+            .iter()
+            .map(|it| format!("{} {}", it["kind"], it["metadata"]["name"]).replace('"', ""))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "NetworkPolicy app-lab-group",
+                "NetworkPolicy app-lab-proxy",
+                "Service app-lab",
+                "Deployment app-lab",
+            ]
+        );
+        let ports =
+            json!([{ "protocol": "TCP", "port": "http" }, { "protocol": "TCP", "port": 5000 }]);
+        for (policy, peer) in [
+            (&objects[0], json!({ GROUP: "escaped--4dy-5f-47roup" })),
+            (&objects[1], json!({ "app.kubernetes.io/name": "ludgate" })),
+        ] {
+            let from = json!([{ "podSelector": { "matchLabels": peer } }]);
+            assert_eq!(
+                policy["spec"]["ingress"],
+                json!([{ "from": from, "ports": ports }])
+            );
+        }
+        let nobody = ApplicationSettings {
+            proxies: Vec::new(),
+            ..settings()
+        };
+        let objects = made(&app(json!({})), None, &nobody);
+        assert_eq!(
+            objects[1]["spec"]["ingress"],
+            json!([]),
+            "an empty list lets everybody in"
+        );
+        assert_eq!(objects[2]["spec"]["type"], "ClusterIP");
+        assert_eq!(objects[2]["spec"]["ports"][0].get("nodePort"), None);
+    }
+
+    #[test]
+    fn the_pod_is_the_template_with_what_the_platform_adds() {
+        let objects = made(&app(json!({})), None, &settings());
+        let pod = &objects[3]["spec"]["template"]["spec"];
+        assert_eq!(pod["hostname"], "kept");
+        assert_eq!(pod["containers"].as_array().map(Vec::len), Some(1));
+        let container = &pod["containers"][0];
+        let env: Vec<_> = container["env"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .collect();
+        assert_eq!(env.len(), 6);
+        assert_eq!(
+            env[1],
+            &json!({ "name": "PRIMEHUB_APP_ROOT", "value": "/phapplications/lab" })
+        );
+        assert_eq!(
+            container["resources"],
+            json!({ "limits": { "cpu": "1", "memory": "2Gi" } })
+        );
+        assert_eq!(
+            container["ports"],
+            json!([{ "containerPort": 5000, "protocol": "TCP" }])
+        );
+        assert!(
+            container["lifecycle"]["preStop"].is_object(),
+            "the template's own stays"
+        );
+        let volume = json!([{ "name": "primehub-app-root", "emptyDir": { "sizeLimit": "5Gi" } }]);
+        assert_eq!(pod["volumes"], volume);
+        assert_eq!(pod.get("initContainers"), None);
+        assert_eq!(objects[3]["spec"]["strategy"]["type"], "RollingUpdate");
+        assert_eq!(
+            objects[3]["spec"]["selector"]["matchLabels"],
+            json!({ APP: "app-lab" })
+        );
+    }
+
+    #[test]
+    fn data_of_a_group_with_a_volume_is_in_a_folder_of_it() {
+        let objects = made(&app(json!({})), Some("project-my-group"), &settings());
+        let pod = &objects[3]["spec"]["template"]["spec"];
+        let mount = json!({ "name": "project-my-group", "mountPath": "/project/my-group" });
+        assert_eq!(pod["containers"][0]["volumeMounts"], json!([mount]));
+        let root = "/project/my-group/phapplications/lab";
+        assert_eq!(
+            pod["initContainers"][0]["args"],
+            json!(["prepare-folder", root])
+        );
+        assert_eq!(objects[3]["spec"]["strategy"]["type"], "Recreate");
+        let own_root = made(
+            &app(json!({ "appRoot": "/data" })),
+            Some("project-my-group"),
+            &settings(),
+        );
+        let container = &own_root[3]["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(container["env"][1]["value"], "/data");
+        let own = json!({ "name": "project-my-group", "mountPath": "/data", "subPath": "phapplications/lab" });
+        assert_eq!(container["volumeMounts"][1], own);
+    }
+
+    #[test]
+    fn the_same_app_has_the_same_objects() {
+        let (first, second) = (app(json!({})), app(json!({})));
+        let settings = settings();
+        assert_eq!(
+            made(&first, None, &settings),
+            made(&second, None, &settings)
+        );
+    }
+}

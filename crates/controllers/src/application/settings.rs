@@ -1,0 +1,51 @@
+//! What the controller of apps knows besides the objects.
+
+use std::collections::BTreeMap;
+
+use super::quantity::{Memory, MilliCpu};
+use crate::pod_policy::PodPolicy;
+
+/// Settings of the controller.
+#[derive(Clone, Debug)]
+pub struct ApplicationSettings {
+    /// The origin of the site, without a slash at the end.
+    pub site_url: String,
+    /// The path of all apps, such as `/apps`.
+    pub apps_prefix: String,
+    /// Put before the names of images that do not contain it, for clusters with a registry of
+    /// their own.
+    pub image_prefix: Option<String>,
+    /// The image that makes an app's folder on the group's volume: Ludgate's own. `None`: kubelet
+    /// makes the folder, with the permissions of the volume's root.
+    pub folder_image: Option<String>,
+    /// Size of the volume of an app whose group has none.
+    pub ephemeral_size: Memory,
+    /// Labels of the pods that may send requests to every app: the gateway's, and PrimeHub's.
+    pub proxies: Vec<BTreeMap<String, String>>,
+    /// The rights that apps' pods may ask for.
+    pub pods: PodPolicy,
+    /// The groups of the platform.
+    pub groups: BTreeMap<String, Group>,
+    /// Instance types besides those of the cluster, by name.
+    pub instance_types: BTreeMap<String, super::instance_type::InstanceType>,
+}
+
+/// A group, as far as its apps are concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Group {
+    /// The claim of the volume that its apps share.
+    pub volume: Option<String>,
+    /// What its pods may use together.
+    pub quota: GroupQuota,
+}
+
+/// What all pods of a group may use together; `None`: as much as there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupQuota {
+    /// Processors.
+    pub cpu: Option<MilliCpu>,
+    /// Memory.
+    pub memory: Option<Memory>,
+    /// Graphics processors.
+    pub gpu: Option<u64>,
+}

@@ -1,0 +1,430 @@
+//! The phase of an app and its message, from what the cluster shows.
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{ContainerState, ContainerStatus, Pod},
+};
+use kube::api::DynamicObject;
+use ludgate_cluster::{
+    conditions::Condition,
+    crd::application::{PhApplicationStatus, Phase},
+};
+
+use super::app::Application;
+
+/// What the cluster shows of an app.
+#[derive(Clone, Copy, Default)]
+pub struct Observed<'a> {
+    /// Its Deployment.
+    pub deployment: Option<&'a Deployment>,
+    /// The Deployment is made of the app's current spec.
+    pub is_applied: bool,
+    /// Its pods, those that end included.
+    pub pods: &'a [&'a Pod],
+    /// The ReplicaSet of the Deployment's current revision, by uid.
+    pub replica_set: Option<&'a str>,
+}
+
+/// A phase and its message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PhaseMessage {
+    /// The phase.
+    pub phase: Phase,
+    /// The reason, for people.
+    pub message: String,
+}
+
+impl PhaseMessage {
+    fn new(phase: Phase, message: impl Into<String>) -> PhaseMessage {
+        PhaseMessage {
+            phase,
+            message: message.into(),
+        }
+    }
+
+    /// The status, with the conditions' times of the earlier one where they did not change. `now`
+    /// is in RFC 3339.
+    pub fn to_status(
+        &self,
+        app: &Application,
+        before: &PhApplicationStatus,
+        now: &str,
+    ) -> PhApplicationStatus {
+        PhApplicationStatus {
+            service_name: Some(app.child_name()),
+            ..self.without_service(app.generation, before, now)
+        }
+    }
+
+    fn without_service(
+        &self,
+        generation: i64,
+        before: &PhApplicationStatus,
+        now: &str,
+    ) -> PhApplicationStatus {
+        let is_ready = self.phase == Phase::Ready;
+        let ready = Condition {
+            kind: "Ready".into(),
+            status: if is_ready { "True" } else { "False" }.into(),
+            reason: self.phase.as_str().into(),
+            message: self.message.clone(),
+            observed_generation: Some(generation),
+            last_transition_time: String::new(),
+        };
+        PhApplicationStatus {
+            phase: Some(self.phase.as_str().into()),
+            message: Some(self.message.clone()),
+            service_name: None,
+            observed_generation: Some(generation),
+            conditions: vec![ready.since(&before.conditions, now)],
+        }
+    }
+}
+
+/// The status of an object that is no app.
+pub fn unreadable(
+    object: &DynamicObject,
+    reason: &str,
+    before: &PhApplicationStatus,
+    now: &str,
+) -> PhApplicationStatus {
+    let generation = object.metadata.generation.unwrap_or_default();
+    PhaseMessage::new(Phase::Error, reason).without_service(generation, before, now)
+}
+
+/// The phase of an app. `refusal` is the reason why the controller did not make what the app asks
+/// for.
+pub fn phase(app: &Application, refusal: Option<&str>, observed: Observed<'_>) -> PhaseMessage {
+    if app.is_stopped() {
+        // A pod that still ends uses its volume and its share of the quota.
+        let is_over = observed.pods.is_empty() && refusal.is_none();
+        return match (is_over, refusal) {
+            (true, _) => PhaseMessage::new(Phase::Stopped, "Deployment had stopped"),
+            (false, None) => PhaseMessage::new(Phase::Stopping, "Deployment is stopping"),
+            (false, Some(refusal)) => PhaseMessage::new(Phase::Error, refusal),
+        };
+    }
+    if let Some(refusal) = refusal {
+        return PhaseMessage::new(Phase::Error, refusal);
+    }
+    let Some(rollout) = observed.deployment.map(Rollout::new) else {
+        return PhaseMessage::new(Phase::Starting, "Deployment is starting");
+    };
+    if let Some(trouble) = trouble(observed).filter(|_| observed.is_applied) {
+        return PhaseMessage::new(Phase::Error, trouble);
+    }
+    let all_current = || observed.pods.iter().all(|pod| is_current(pod, observed));
+    if observed.is_applied && rollout.is_complete() && all_current() {
+        PhaseMessage::new(Phase::Ready, "Deployment is ready")
+    } else if rollout.ready > 0 {
+        PhaseMessage::new(Phase::Updating, "Deployment is updating")
+    } else {
+        PhaseMessage::new(Phase::Starting, "Deployment is starting")
+    }
+}
+
+/// The progress of a Deployment.
+struct Rollout {
+    is_observed: bool,
+    wanted: i32,
+    replicas: i32,
+    updated: i32,
+    ready: i32,
+}
+
+impl Rollout {
+    fn new(deployment: &Deployment) -> Rollout {
+        let spec = deployment.spec.as_ref();
+        let status = deployment.status.clone().unwrap_or_default();
+        Rollout {
+            is_observed: status.observed_generation >= deployment.metadata.generation,
+            wanted: spec.and_then(|spec| spec.replicas).unwrap_or(1),
+            replicas: status.replicas.unwrap_or(0),
+            updated: status.updated_replicas.unwrap_or(0),
+            ready: status.ready_replicas.unwrap_or(0),
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        let counts = [self.replicas, self.updated, self.ready];
+        self.is_observed && self.wanted > 0 && counts.iter().all(|count| *count == self.wanted)
+    }
+}
+
+/// Why the current pods cannot run. Pods of earlier revisions and pods that end do not count: what
+/// was wrong with them may be mended.
+fn trouble(observed: Observed<'_>) -> Option<String> {
+    let conditions = observed.deployment?.status.as_ref()?.conditions.as_ref();
+    let failed_create = conditions.into_iter().flatten().find(|condition| {
+        condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")
+    });
+    if let Some(condition) = failed_create {
+        let message = condition.message.as_deref().unwrap_or_default();
+        return Some(format!("FailedCreate: {message}"));
+    }
+    let current = observed.pods.iter().filter(|pod| is_current(pod, observed));
+    current.filter_map(|pod| pod_trouble(pod)).next()
+}
+
+fn is_current(pod: &Pod, observed: Observed<'_>) -> bool {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let is_owner = |uid: &str| owners.any(|owner| owner.uid == uid);
+    pod.metadata.deletion_timestamp.is_none() && observed.replica_set.is_some_and(is_owner)
+}
+
+fn pod_trouble(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let unschedulable =
+        conditions.find(|condition| condition.reason.as_deref() == Some("Unschedulable"));
+    if let Some(condition) = unschedulable {
+        let message = condition.message.as_deref().unwrap_or_default();
+        return Some(format!("Unschedulable: {message}"));
+    }
+    let init = status.init_container_statuses.iter().flatten();
+    let main = status.container_statuses.iter().flatten();
+    init.filter_map(|container| container_trouble(container, Kind::Init))
+        .chain(main.filter_map(|container| container_trouble(container, Kind::Main)))
+        .next()
+}
+
+/// The kind of a container.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Ends before the others begin.
+    Init,
+    /// Must not end.
+    Main,
+}
+
+fn container_trouble(container: &ContainerStatus, kind: Kind) -> Option<String> {
+    let state = container.state.as_ref()?;
+    if let Some(waiting) = &state.waiting {
+        let reason = waiting.reason.as_deref().unwrap_or("Waiting");
+        // A container that fails again and again: the end of its log says more than the pause.
+        let last = container.last_state.as_ref().and_then(end_of_log);
+        let message = match (reason, last) {
+            ("CrashLoopBackOff", Some(log)) => log,
+            _ => waiting.message.clone()?,
+        };
+        return Some(format!("{reason}: {message}"));
+    }
+    let terminated = state.terminated.as_ref()?;
+    if kind == Kind::Init && terminated.exit_code == 0 {
+        return None;
+    }
+    let reason = terminated.reason.as_deref().unwrap_or("Terminated");
+    let message = terminated.message.as_deref().unwrap_or_default();
+    Some(format!("{reason}: {message}"))
+}
+
+fn end_of_log(state: &ContainerState) -> Option<String> {
+    let message = state.terminated.as_ref()?.message.clone()?;
+    (!message.trim().is_empty()).then_some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn app(spec: Value) -> Application {
+        let mut whole = json!({
+            "displayName": "Lab", "groupName": "phusers", "instanceType": "cpu-1", "scope": "group",
+            "podTemplate": { "spec": {} }, "svcTemplate": { "spec": {} },
+        });
+        if let (Value::Object(whole), Value::Object(spec)) = (&mut whole, spec) {
+            whole.extend(spec);
+        }
+        let object = json!({
+            "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication",
+            "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": whole,
+        });
+        let object = serde_json::from_value(object).expect("an object");
+        Application::read(&object).expect("an app")
+    }
+
+    fn deployment(counts: [i32; 3], generations: (i64, i64)) -> Deployment {
+        let [replicas, updated, ready] = counts;
+        serde_json::from_value(json!({
+            "metadata": { "generation": generations.0 },
+            "spec": { "replicas": 1, "selector": {}, "template": {} },
+            "status": {
+                "observedGeneration": generations.1, "replicas": replicas,
+                "updatedReplicas": updated, "readyReplicas": ready,
+            },
+        }))
+        .expect("a Deployment")
+    }
+
+    /// A pod of a ReplicaSet, with the state of its container.
+    fn pod(replica_set: &str, state: Value) -> Pod {
+        serde_json::from_value(json!({
+            "metadata": { "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": replica_set }] },
+            "status": { "containerStatuses": [{
+                "name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state,
+                "lastState": { "terminated": { "exitCode": 3, "message": "the end of the log" } },
+            }] },
+        }))
+        .expect("a pod")
+    }
+
+    fn check(
+        app: &Application,
+        refusal: Option<&str>,
+        observed: Observed<'_>,
+        wanted: (Phase, &str),
+    ) {
+        let phase = phase(app, refusal, observed);
+        assert_eq!((phase.phase, phase.message.as_str()), wanted);
+    }
+
+    #[test]
+    fn the_phase_follows_the_rollout() {
+        let app = app(json!({}));
+        for (counts, generations, is_applied, wanted) in [
+            (
+                [1, 1, 1],
+                (1, 1),
+                true,
+                (Phase::Ready, "Deployment is ready"),
+            ),
+            (
+                [1, 1, 1],
+                (2, 1),
+                true,
+                (Phase::Updating, "Deployment is updating"),
+            ),
+            (
+                [1, 1, 1],
+                (1, 1),
+                false,
+                (Phase::Updating, "Deployment is updating"),
+            ),
+            (
+                [2, 1, 1],
+                (1, 1),
+                true,
+                (Phase::Updating, "Deployment is updating"),
+            ),
+            (
+                [1, 0, 1],
+                (1, 1),
+                true,
+                (Phase::Updating, "Deployment is updating"),
+            ),
+            (
+                [1, 1, 0],
+                (1, 1),
+                true,
+                (Phase::Starting, "Deployment is starting"),
+            ),
+            (
+                [0, 0, 0],
+                (1, 1),
+                true,
+                (Phase::Starting, "Deployment is starting"),
+            ),
+        ] {
+            let deployment = deployment(counts, generations);
+            let observed = Observed {
+                deployment: Some(&deployment),
+                is_applied,
+                ..Observed::default()
+            };
+            check(&app, None, observed, wanted);
+        }
+        check(
+            &app,
+            None,
+            Observed::default(),
+            (Phase::Starting, "Deployment is starting"),
+        );
+        check(
+            &app,
+            Some("no room"),
+            Observed::default(),
+            (Phase::Error, "no room"),
+        );
+    }
+
+    #[test]
+    fn an_app_is_stopped_when_its_last_pod_is_gone() {
+        let app = app(json!({ "stop": true }));
+        let ending = pod("current", json!({ "running": {} }));
+        let pods = [&ending];
+        let observed = Observed {
+            pods: &pods,
+            ..Observed::default()
+        };
+        check(
+            &app,
+            None,
+            observed,
+            (Phase::Stopping, "Deployment is stopping"),
+        );
+        check(
+            &app,
+            None,
+            Observed::default(),
+            (Phase::Stopped, "Deployment had stopped"),
+        );
+    }
+
+    #[test]
+    fn only_pods_of_the_current_revision_are_in_trouble() {
+        let app = app(json!({}));
+        let deployment = deployment([1, 1, 0], (1, 1));
+        let waiting = |reason: &str, message: &str| {
+            pod(
+                "current",
+                json!({ "waiting": { "reason": reason, "message": message } }),
+            )
+        };
+        let old = pod(
+            "old",
+            json!({ "waiting": { "reason": "ErrImagePull", "message": "old" } }),
+        );
+        let mut gone = waiting("ErrImagePull", "gone");
+        gone.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
+            ));
+        for (pod, wanted) in [
+            (old, (Phase::Starting, "Deployment is starting")),
+            (gone, (Phase::Starting, "Deployment is starting")),
+            (
+                waiting("ErrImagePull", "no image a:1"),
+                (Phase::Error, "ErrImagePull: no image a:1"),
+            ),
+            (
+                waiting("CrashLoopBackOff", "back-off 10s"),
+                (Phase::Error, "CrashLoopBackOff: the end of the log"),
+            ),
+            (
+                pod(
+                    "current",
+                    json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": "failed" } }),
+                ),
+                (Phase::Error, "Error: failed"),
+            ),
+            (
+                pod(
+                    "current",
+                    json!({ "waiting": { "reason": "ContainerCreating" } }),
+                ),
+                (Phase::Starting, "Deployment is starting"),
+            ),
+        ] {
+            let pods = [&pod];
+            let observed = Observed {
+                deployment: Some(&deployment),
+                is_applied: true,
+                pods: &pods,
+                replica_set: Some("current"),
+            };
+            check(&app, None, observed, wanted);
+        }
+    }
+}

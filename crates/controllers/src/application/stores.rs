@@ -1,0 +1,180 @@
+//! What the controller of apps watches in a namespace.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::{Pod, Service},
+    networking::v1::NetworkPolicy,
+};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, PartialObjectMeta},
+    runtime::reflector::{ObjectRef, Store, store::WriterDropped},
+};
+use ludgate_cluster::crd::application::{APP_LABEL, PhApplication};
+
+use super::desired::GROUP;
+use crate::watched::Watched;
+
+/// The kinds of objects.
+#[derive(Clone, Debug)]
+pub struct Kinds {
+    /// PhApplications.
+    pub apps: ApiResource,
+    /// Deployments.
+    pub deployments: ApiResource,
+    /// Services.
+    pub services: ApiResource,
+    /// NetworkPolicies.
+    pub policies: ApiResource,
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        Kinds {
+            apps: ApiResource::erase::<PhApplication>(&()),
+            deployments: ApiResource::erase::<Deployment>(&()),
+            services: ApiResource::erase::<Service>(&()),
+            policies: ApiResource::erase::<NetworkPolicy>(&()),
+        }
+    }
+}
+
+/// The objects of a namespace as of the last events. Clones share them.
+#[derive(Clone)]
+pub struct Stores {
+    /// PhApplications.
+    pub apps: Store<DynamicObject>,
+    /// Deployments of apps.
+    pub deployments: Store<DynamicObject>,
+    /// Services of apps.
+    pub services: Store<DynamicObject>,
+    /// NetworkPolicies of apps.
+    pub policies: Store<DynamicObject>,
+    /// ReplicaSets of apps, without their specs.
+    pub replica_sets: Store<PartialObjectMeta<ReplicaSet>>,
+    /// Pods of groups: of apps, and others that count for the quota.
+    pub pods: Store<Pod>,
+    /// InstanceTypes; `None`: the cluster does not know the kind.
+    pub instance_types: Option<Store<DynamicObject>>,
+    /// The namespace.
+    pub namespace: String,
+    /// The kinds.
+    pub kinds: Kinds,
+}
+
+/// The watches of a namespace.
+pub struct Watches {
+    /// PhApplications.
+    pub apps: Watched<DynamicObject>,
+    /// Deployments of apps.
+    pub deployments: Watched<DynamicObject>,
+    /// Services of apps.
+    pub services: Watched<DynamicObject>,
+    /// NetworkPolicies of apps.
+    pub policies: Watched<DynamicObject>,
+    /// ReplicaSets of apps.
+    pub replica_sets: Watched<PartialObjectMeta<ReplicaSet>>,
+    /// Pods of groups.
+    pub pods: Watched<Pod>,
+    /// InstanceTypes.
+    pub instance_types: Option<Watched<DynamicObject>>,
+}
+
+impl Watches {
+    /// Watches a namespace. `instance_types` is the kind, if the cluster knows it.
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        kinds: &Kinds,
+        instance_types: Option<ApiResource>,
+    ) -> Watches {
+        let api = |kind: &ApiResource| {
+            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+            api
+        };
+        let children = |kind: &ApiResource| Watched::with_label(api(kind), kind.clone(), APP_LABEL);
+        let replica_sets: Api<PartialObjectMeta<ReplicaSet>> =
+            Api::namespaced(client.clone(), namespace);
+        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        Watches {
+            apps: Watched::all(api(&kinds.apps), kinds.apps.clone()),
+            deployments: children(&kinds.deployments),
+            services: children(&kinds.services),
+            policies: children(&kinds.policies),
+            replica_sets: Watched::with_label(replica_sets, (), APP_LABEL),
+            pods: Watched::with_label(pods, (), GROUP),
+            instance_types: instance_types.map(|kind| Watched::all(api(&kind), kind)),
+        }
+    }
+
+    /// The stores of these watches.
+    pub fn stores(&self, namespace: &str, kinds: &Kinds) -> Stores {
+        Stores {
+            apps: self.apps.store.clone(),
+            deployments: self.deployments.store.clone(),
+            services: self.services.store.clone(),
+            policies: self.policies.store.clone(),
+            replica_sets: self.replica_sets.store.clone(),
+            pods: self.pods.store.clone(),
+            instance_types: self
+                .instance_types
+                .as_ref()
+                .map(|watched| watched.store.clone()),
+            namespace: namespace.to_owned(),
+            kinds: kinds.clone(),
+        }
+    }
+}
+
+impl Stores {
+    /// Waits until all kinds have been listed. A controller must not take an object for absent
+    /// that it has not read yet.
+    ///
+    /// # Errors
+    /// A watch has ended for good.
+    pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
+        for store in [&self.deployments, &self.services, &self.policies] {
+            store.wait_until_ready().await?;
+        }
+        if let Some(types) = &self.instance_types {
+            types.wait_until_ready().await?;
+        }
+        self.replica_sets.wait_until_ready().await?;
+        self.pods.wait_until_ready().await
+    }
+
+    /// An object of this name.
+    pub fn find(
+        &self,
+        store: &Store<DynamicObject>,
+        kind: &ApiResource,
+        name: &str,
+    ) -> Option<Arc<DynamicObject>> {
+        store.get(&ObjectRef::new_with(name, kind.clone()).within(&self.namespace))
+    }
+
+    /// The pods of an app.
+    pub fn pods_of_app(&self, child_name: &str) -> Vec<Arc<Pod>> {
+        self.pods
+            .state_filter(|pod| app_label(pod) == Some(child_name))
+    }
+
+    /// The uid of the ReplicaSet of a Deployment's current revision.
+    pub fn current_replica_set(&self, deployment: &DynamicObject) -> Option<String> {
+        const REVISION: &str = "deployment.kubernetes.io/revision";
+        let revision = deployment.annotations().get(REVISION)?;
+        let uid = deployment.uid()?;
+        let is_current = |set: &PartialObjectMeta<ReplicaSet>| {
+            set.owner_references().iter().any(|owner| owner.uid == uid)
+                && set.annotations().get(REVISION) == Some(revision)
+        };
+        self.replica_sets.find(is_current)?.uid()
+    }
+}
+
+/// The name of the Deployment that an object belongs to.
+pub fn app_label(object: &impl Resource) -> Option<&str> {
+    object.labels().get(APP_LABEL).map(String::as_str)
+}

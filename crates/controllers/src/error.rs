@@ -1,0 +1,94 @@
+//! Why a reconcile did not finish, and when to try again.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+use ludgate_cluster::writer::WriteError;
+
+/// The pause after a first failure, before jitter doubles it at most.
+const MIN_BACKOFF: Duration = Duration::from_millis(250);
+/// The longest pause, before jitter: an app recovers within a minute after the cause of its error
+/// is gone.
+const MAX_BACKOFF: Duration = Duration::from_secs(20);
+
+/// The reasons for which a reconcile does not finish. Each is tried again: what stands in the way
+/// may go away without any change of the object.
+#[derive(Debug, thiserror::Error)]
+pub enum ReconcileError {
+    /// The cluster did not do it now: a conflict, too many requests, no answer.
+    #[error(transparent)]
+    Transient(WriteError),
+    /// The cluster refuses it, by validation, quota or rights. The message is for the status.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl From<WriteError> for ReconcileError {
+    fn from(error: WriteError) -> ReconcileError {
+        let WriteError::Api(kube::Error::Api(status)) = &error else {
+            return ReconcileError::Transient(error);
+        };
+        match status.code {
+            // Timeout, conflict, an expired list, too many requests.
+            408 | 409 | 410 | 429 | 500..=599 => ReconcileError::Transient(error),
+            _ => ReconcileError::Refused(status.message.clone()),
+        }
+    }
+}
+
+/// The pauses of the objects whose last reconcile failed.
+#[derive(Debug)]
+pub struct Backoffs<K>(Mutex<HashMap<K, ExponentialBackoff>>);
+
+impl<K> Default for Backoffs<K> {
+    fn default() -> Self {
+        Backoffs(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash> Backoffs<K> {
+    /// The next pause of an object that failed.
+    pub fn next(&self, object: K) -> Duration {
+        let builder = ExponentialBuilder::default()
+            .with_min_delay(MIN_BACKOFF)
+            .with_max_delay(MAX_BACKOFF)
+            .without_max_times()
+            .with_jitter();
+        let mut backoffs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let backoff = backoffs.entry(object).or_insert_with(|| builder.build());
+        backoff.next().unwrap_or(MAX_BACKOFF)
+    }
+
+    /// The object succeeded, or is gone.
+    pub fn reset(&self, object: &K) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_begin_again_after_a_success() {
+        let backoffs = Backoffs::default();
+        assert!(backoffs.next("lab") <= MIN_BACKOFF * 2);
+        let later: Vec<Duration> = (0..100).map(|_| backoffs.next("lab")).collect();
+        assert!(
+            later.iter().all(|pause| *pause <= MAX_BACKOFF * 2),
+            "{later:?}"
+        );
+        assert!(later[99] >= MAX_BACKOFF, "{later:?}");
+        assert!(backoffs.next("other") <= MIN_BACKOFF * 2);
+        backoffs.reset(&"lab");
+        assert!(backoffs.next("lab") <= MIN_BACKOFF * 2);
+    }
+}

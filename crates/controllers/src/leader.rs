@@ -1,0 +1,227 @@
+//! Leader election by a Lease, as Kubernetes' own controllers do it: of several replicas, one
+//! works.
+//!
+//! Times of other processes are never compared with this one's clock. A lease counts as abandoned
+//! when this process has seen no change of it for its duration.
+
+use std::time::Duration;
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
+    jiff::Timestamp,
+};
+use kube::{Api, Client, api::PostParams};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, timeout},
+};
+
+/// Another process may take over after this time without a renewal.
+const DURATION: Duration = Duration::from_secs(15);
+/// The leader stops its work if it could not renew for this time, before another one may begin.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// Pause between two attempts.
+const RETRY: Duration = Duration::from_secs(2);
+/// Deadline of one call, so that a hanging API cannot hide a lost lease.
+const CALL: Duration = Duration::from_secs(5);
+
+/// A candidate for one lease.
+pub struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    /// The last seen version of the lease, and when it was first seen.
+    observed: Option<(String, Instant)>,
+}
+
+/// The result of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attempt {
+    /// This process holds the lease.
+    Held,
+    /// Another process does.
+    HeldByOther,
+}
+
+impl Candidate {
+    /// A candidate for the lease `name`. `identity` names this process, and must be unique.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: String) -> Candidate {
+        Candidate {
+            api: Api::namespaced(client, namespace),
+            name: name.to_owned(),
+            identity,
+            observed: None,
+        }
+    }
+
+    /// Runs `work` for as long as this process is the leader, again and again, until `stopping`.
+    /// Then gives the lease back, so that another process need not wait.
+    pub async fn lead<F: Future<Output = ()>>(
+        mut self,
+        leads: watch::Sender<bool>,
+        mut work: impl FnMut() -> F,
+        stopping: impl Future<Output = ()>,
+    ) {
+        let election = async {
+            loop {
+                self.acquire().await;
+                tracing::info!(lease = self.name, identity = self.identity, "leading");
+                leads.send_replace(true);
+                tokio::select! {
+                    () = work() => {}
+                    () = self.keep() => {}
+                }
+                leads.send_replace(false);
+                tracing::warn!(lease = self.name, "the lease is lost; no longer leading");
+            }
+        };
+        tokio::select! {
+            () = election => {}
+            () = stopping => {}
+        }
+        if *leads.borrow() {
+            leads.send_replace(false);
+            self.release().await;
+        }
+    }
+
+    /// Waits until the lease is this process's.
+    async fn acquire(&mut self) {
+        loop {
+            match self.attempt().await {
+                Ok(Attempt::Held) => return,
+                Ok(Attempt::HeldByOther) => {}
+                Err(error) => {
+                    tracing::warn!(lease = self.name, %error, "cannot acquire the lease");
+                }
+            }
+            sleep(RETRY).await;
+        }
+    }
+
+    /// Renews the lease until it is lost.
+    async fn keep(&mut self) {
+        let mut renewed = Instant::now();
+        while renewed.elapsed() < RENEW_DEADLINE {
+            sleep(RETRY).await;
+            let asked = Instant::now();
+            match self.attempt().await {
+                Ok(Attempt::Held) => renewed = asked,
+                Ok(Attempt::HeldByOther) => return,
+                Err(error) => {
+                    tracing::warn!(lease = self.name, %error, "cannot renew the lease");
+                }
+            }
+        }
+    }
+
+    /// Gets the lease if it is free or abandoned, or renews it.
+    async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
+        let Some(lease) = bounded(self.api.get_opt(&self.name)).await? else {
+            let lease = self.renewed(Lease {
+                metadata: ObjectMeta {
+                    name: Some(self.name.clone()),
+                    ..ObjectMeta::default()
+                },
+                ..Lease::default()
+            });
+            return self.won(bounded(self.api.create(&PostParams::default(), &lease)).await);
+        };
+        let version = lease.metadata.resource_version.clone().unwrap_or_default();
+        let since = match &self.observed {
+            Some((seen, since)) if *seen == version => *since,
+            Some(_) | None => Instant::now(),
+        };
+        self.observed = Some((version, since));
+        if !self.is_own(&lease) && !is_free(&lease) && since.elapsed() < DURATION {
+            return Ok(Attempt::HeldByOther);
+        }
+        let lease = self.renewed(lease);
+        // With the version that was read: of two candidates, one gets a conflict.
+        let parameters = PostParams::default();
+        let replaced = bounded(self.api.replace(&self.name, &parameters, &lease)).await;
+        self.won(replaced)
+    }
+
+    /// A conflict means that another candidate was faster.
+    fn won(&mut self, written: Result<Lease, LeaseError>) -> Result<Attempt, LeaseError> {
+        match written {
+            Ok(_) => Ok(Attempt::Held),
+            Err(LeaseError::Api(kube::Error::Api(status))) if status.code == 409 => {
+                Ok(Attempt::HeldByOther)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_own(&self, lease: &Lease) -> bool {
+        holder(lease) == Some(&self.identity)
+    }
+
+    fn renewed(&self, lease: Lease) -> Lease {
+        let now = Some(MicroTime(Timestamp::now()));
+        let is_own = self.is_own(&lease);
+        let before = lease.spec.unwrap_or_default();
+        let transitions = before.lease_transitions.unwrap_or(0);
+        let spec = LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+            acquire_time: if is_own {
+                before.acquire_time
+            } else {
+                now.clone()
+            },
+            renew_time: now,
+            lease_transitions: Some(if is_own { transitions } else { transitions + 1 }),
+            ..before
+        };
+        Lease {
+            spec: Some(spec),
+            ..lease
+        }
+    }
+
+    async fn release(&self) {
+        let released = async {
+            let mut lease = self.api.get(&self.name).await?;
+            if self.is_own(&lease)
+                && let Some(spec) = &mut lease.spec
+            {
+                spec.holder_identity = None;
+                self.api
+                    .replace(&self.name, &PostParams::default(), &lease)
+                    .await?;
+            }
+            Ok(())
+        };
+        if let Err(error) = bounded(released).await {
+            tracing::warn!(lease = self.name, %error, "cannot release the lease");
+        }
+    }
+}
+
+/// The reasons for which a call fails.
+#[derive(Debug, thiserror::Error)]
+enum LeaseError {
+    #[error("no answer from the Kubernetes API in {} seconds", CALL.as_secs())]
+    Timeout,
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+}
+
+async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
+    match timeout(CALL, call).await {
+        Ok(result) => Ok(result?),
+        Err(_elapsed) => Err(LeaseError::Timeout),
+    }
+}
+
+fn holder(lease: &Lease) -> Option<&String> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_ref();
+    holder.filter(|holder| !holder.is_empty())
+}
+
+fn is_free(lease: &Lease) -> bool {
+    holder(lease).is_none()
+}

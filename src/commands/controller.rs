@@ -1,0 +1,110 @@
+//! `ludgate controller`: the controllers, until a signal.
+
+use std::{path::Path, process, sync::Arc};
+
+use anyhow::Context;
+
+use super::{
+    exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+    signals::{ProcessSignal, Signals},
+};
+use crate::{
+    cli::ControllerArgs,
+    ops::{
+        core_dumps,
+        file_watch::{POLL_INTERVAL, WatchedFile},
+        logging,
+    },
+    run::controllers::{RunningControllers, start_controllers},
+    settings::{self, ControllerSettings},
+};
+
+/// Runs the command, and returns the exit code.
+pub fn run(args: &ControllerArgs) -> u8 {
+    let settings = match settings::load_controller(&args.config) {
+        Ok(settings) => settings,
+        Err(errors) => {
+            eprintln!("{}:\n{errors}", args.config.display());
+            return BAD_CONFIGURATION;
+        }
+    };
+    logging::start(&settings.log);
+    core_dumps::disable();
+    match serve(settings, &args.config) {
+        Ok(()) => DONE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            FAILED
+        }
+    }
+}
+
+fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    runtime.block_on(async {
+        let mut signals = Signals::register().context("cannot wait for signals")?;
+        let mut reload = Reload::new(config);
+        let running = start_controllers(settings, identity()).await?;
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
+        loop {
+            tokio::select! {
+                signal = signals.next() => match signal {
+                    ProcessSignal::Reload => reload.poll(&running, true),
+                    ProcessSignal::Terminate | ProcessSignal::Interrupt => break,
+                },
+                _ = poll.tick() => reload.poll(&running, false),
+            }
+        }
+        tracing::info!("stopping");
+        signals.exit_on_next();
+        // The lease is given back, so that another process takes over at once.
+        running.process.drain.stop(POLL_INTERVAL * 5).await;
+        Ok(())
+    })
+}
+
+/// Names this process in the lease: the pod's name, and a number for a container that is restarted.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ludgate".to_owned());
+    format!("{host}-{}", process::id())
+}
+
+/// Reloads the configuration file. Groups, instance types and settings of apps change without a
+/// restart.
+struct Reload {
+    file: WatchedFile,
+    /// The text that was read last.
+    in_force: Option<String>,
+}
+
+impl Reload {
+    fn new(config: &Path) -> Reload {
+        let file = WatchedFile::new(config);
+        let in_force = file.content().map(str::to_owned);
+        Reload { file, in_force }
+    }
+
+    /// Reads the file again if it has changed and is not being written, or if `is_forced`.
+    fn poll(&mut self, running: &RunningControllers, is_forced: bool) {
+        let (_, is_settled) = self.file.read();
+        let is_in_force = self.file.content() == self.in_force.as_deref();
+        if !is_forced && (!is_settled || is_in_force) {
+            return;
+        }
+        self.in_force = self.file.content().map(str::to_owned);
+        let configuration = &running.process.configuration;
+        match settings::load_controller(self.file.path()) {
+            Ok(settings) => {
+                running
+                    .applications
+                    .send_replace(Arc::new(settings.applications));
+                configuration.set(true, "reloaded".to_owned());
+                tracing::info!("reloaded the configuration");
+            }
+            Err(mistakes) => {
+                configuration.set(false, mistakes.to_string());
+                tracing::warn!(%mistakes, "cannot reload the configuration; the previous one stays in force");
+            }
+        }
+    }
+}

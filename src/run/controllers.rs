@@ -1,0 +1,126 @@
+//! Wires a process of controllers together.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use kube::{api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
+use tokio::{net::TcpListener, sync::watch};
+
+use super::error::StartError;
+use crate::{
+    cluster::Cluster,
+    controllers::{
+        application::{controller::ApplicationController, settings::ApplicationSettings},
+        leader::Candidate,
+        metrics::{ControllerMetrics, ControllersMetrics},
+    },
+    listener::{self, socket_activation::ActivatedSockets},
+    model::clock::Clock,
+    ops::{admin::AdminServer, process::Process},
+    settings::ControllerSettings,
+};
+
+/// Pause before the cluster is asked again.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// A running process of controllers.
+pub struct RunningControllers {
+    /// Its diagnostics and lifecycle.
+    pub process: Process,
+    /// The address of the admin listener.
+    pub admin: SocketAddr,
+    /// Where the settings of the controller of apps are replaced.
+    pub applications: watch::Sender<Arc<ApplicationSettings>>,
+}
+
+/// Starts the controllers on the current runtime. They work while this process, which `identity`
+/// names, holds the lease.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn start_controllers(
+    settings: ControllerSettings,
+    identity: String,
+) -> Result<RunningControllers, StartError> {
+    let process = Process::new();
+    let cluster = Cluster::new(settings.cluster, Clock::system()).await?;
+    let metrics = ControllersMetrics::register(&process.registry);
+    let (leads, leading) = watch::channel(false);
+    let is_leading = move || if *leading.borrow() { "yes" } else { "no" }.to_owned();
+    let configuration = process.configuration.clone();
+    let server = process
+        .admin(settings.admin.token)
+        .status("configuration", move || configuration.text())
+        .status("leading", is_leading);
+    let admin = serve_admin(server, settings.admin.address)?;
+    let (sender, applications) = watch::channel(Arc::new(settings.applications));
+    let home = cluster.settings().namespaces.first().cloned();
+    let home = home.unwrap_or_default();
+    let candidate = Candidate::new(cluster.client().clone(), &home, &settings.lease, identity);
+    let work = Work {
+        cluster,
+        applications,
+        metrics: metrics.of_controller("applications"),
+    };
+    let mut drain = process.drain.watcher();
+    tokio::spawn(async move {
+        let stopping = async { drain.stopping().await };
+        candidate.lead(leads, || work.run(), stopping).await;
+    });
+    tracing::info!(%admin, "started");
+    Ok(RunningControllers {
+        process,
+        admin,
+        applications: sender,
+    })
+}
+
+fn serve_admin(server: AdminServer, address: SocketAddr) -> Result<SocketAddr, StartError> {
+    let mut sockets = listener::bind(address, 1, false, &mut ActivatedSockets::default())?.list;
+    let Some(socket) = sockets.pop() else {
+        return Ok(address);
+    };
+    let bound = socket.local_addr()?;
+    tokio::spawn(server.serve(TcpListener::from_std(socket)?));
+    Ok(bound)
+}
+
+/// What the leader does.
+struct Work {
+    cluster: Cluster,
+    applications: watch::Receiver<Arc<ApplicationSettings>>,
+    metrics: ControllerMetrics,
+}
+
+impl Work {
+    async fn run(&self) {
+        let instance_types = self.instance_types().await;
+        let controllers = self.cluster.settings().namespaces.iter().map(|namespace| {
+            let controller = ApplicationController {
+                client: self.cluster.client().clone(),
+                namespace: namespace.clone(),
+                settings: self.applications.clone(),
+                instance_types: instance_types.clone(),
+                metrics: self.metrics.clone(),
+            };
+            controller.run()
+        });
+        join_all(controllers).await;
+    }
+
+    /// The kind of instance types, if the cluster has it.
+    async fn instance_types(&self) -> Option<ApiResource> {
+        let kind = GroupVersionKind::gvk("primehub.io", "v1alpha1", "InstanceType");
+        loop {
+            match discovery::pinned_kind(self.cluster.client(), &kind).await {
+                Ok((resource, _)) => return Some(resource),
+                Err(kube::Error::Discovery(DiscoveryError::MissingKind(_))) => return None,
+                Err(kube::Error::Api(status)) if status.code == 404 => return None,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot ask the cluster for its kinds");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Keys of the controllers, and of the groups and instance types that they use.
+
+use super::key::{Key, Kind, Section, key};
+
+/// The controllers of a process.
+pub const CONTROLLER: Section = Section {
+    name: "controller",
+    purpose: "The controllers that `ludgate controller` runs, in the cluster and namespaces of [kubernetes].",
+    is_optional: true,
+};
+
+/// The controller of apps.
+pub const APPLICATIONS: Section = Section {
+    name: "controller.applications",
+    purpose: "How the controller makes apps from PhApplications, instead of controller.applications as true.",
+    is_optional: true,
+};
+
+/// Groups by name.
+pub const GROUPS: Section = Section {
+    name: "groups",
+    purpose: "A group whose members make apps; one table each, under the group's name.",
+    is_optional: true,
+};
+
+/// The quota of a group.
+pub const QUOTA: Section = Section {
+    name: "groups.quota",
+    purpose: "What the pods of a group may use together, by their limits. Absent parts are unlimited.",
+    is_optional: true,
+};
+
+/// Instance types by name.
+pub const INSTANCE_TYPES: Section = Section {
+    name: "instance_types",
+    purpose: "A size of pods, where the cluster has no InstanceType of that name; one table each.",
+    is_optional: true,
+};
+
+/// The keys, in print order.
+pub const KEYS: &[Key] = &[
+    key(
+        "controller",
+        "applications",
+        Kind::Switch,
+        "false",
+        "true",
+        "Make Deployments, Services and NetworkPolicies from PhApplications. Or a table [controller.applications].",
+    ),
+    key(
+        "controller",
+        "lease",
+        Kind::Text,
+        "\"ludgate-controller\"",
+        "\"ludgate-controller\"",
+        "Name of the Lease that elects one of several controllers, in the first namespace of [kubernetes].",
+    ),
+    key(
+        "controller.applications",
+        "image_prefix",
+        Kind::Text,
+        "",
+        "\"registry.example.com/\"",
+        "Put before the names of images that do not contain it, for clusters with a registry of their own.",
+    ),
+    key(
+        "controller.applications",
+        "folder_image",
+        Kind::Text,
+        "",
+        "\"registry.example.com/ludgate:0.1.0\"",
+        "Ludgate's image. It makes an app's folder on the group's volume, writable for every user. Absent: kubelet makes the folder, with the permissions of the volume's root.",
+    ),
+    key(
+        "controller.applications",
+        "ephemeral_size",
+        Kind::Size,
+        "\"5GiB\"",
+        "\"5GiB\"",
+        "Size of the volume of an app whose group has none. It lasts as long as the pod.",
+    ),
+    key(
+        "controller.applications",
+        "proxies",
+        Kind::Texts,
+        "[\"app.kubernetes.io/name=ludgate\", \"app.kubernetes.io/name=primehub-console\", \"app.kubernetes.io/name=primehub-graphql\"]",
+        "[\"app.kubernetes.io/name=ludgate\"]",
+        "Labels of the pods that may send requests to every app: the gateway's. One entry can have several labels, separated by commas.",
+    ),
+    key(
+        "controller.applications",
+        "allow",
+        Kind::Texts,
+        "[]",
+        "[\"host_path\"]",
+        "Rights that apps' pods may ask for: host_namespaces, host_path, privileged, capabilities, service_account.",
+    ),
+    key(
+        "groups",
+        "volume",
+        Kind::Text,
+        "",
+        "\"project-phusers\"",
+        "The PersistentVolumeClaim with the data of the group's apps. Absent: their data lasts as long as their pods.",
+    ),
+    key(
+        "groups",
+        "quota",
+        Kind::Table,
+        "",
+        "{ cpu = 4, memory = \"8GiB\", gpu = 0 }",
+        "What the group's pods may use together, by their limits. Absent parts are unlimited.",
+    ),
+    key("groups.quota", "cpu", Kind::Decimal, "", "4", "Processors."),
+    key(
+        "groups.quota",
+        "memory",
+        Kind::Size,
+        "",
+        "\"8GiB\"",
+        "Memory.",
+    ),
+    key(
+        "groups.quota",
+        "gpu",
+        Kind::Number,
+        "",
+        "0",
+        "Graphics processors.",
+    ),
+    key(
+        "instance_types",
+        "cpu",
+        Kind::Decimal,
+        "",
+        "1",
+        "Most processors.",
+    ),
+    key(
+        "instance_types",
+        "memory",
+        Kind::Size,
+        "",
+        "\"2GiB\"",
+        "Most memory.",
+    ),
+    key(
+        "instance_types",
+        "cpu_request",
+        Kind::Decimal,
+        "",
+        "0.5",
+        "Guaranteed processors. Absent: as many as cpu.",
+    ),
+    key(
+        "instance_types",
+        "memory_request",
+        Kind::Size,
+        "",
+        "\"1GiB\"",
+        "Guaranteed memory. Absent: as much as memory.",
+    ),
+    key(
+        "instance_types",
+        "gpu",
+        Kind::Number,
+        "",
+        "1",
+        "Graphics processors.",
+    ),
+    key(
+        "instance_types",
+        "gpu_resource",
+        Kind::Text,
+        "\"nvidia.com/gpu\"",
+        "\"nvidia.com/gpu\"",
+        "Kubernetes' name for these graphics processors.",
+    ),
+    key(
+        "instance_types",
+        "node_labels",
+        Kind::Texts,
+        "",
+        "[\"disk=ssd\"]",
+        "Labels of the nodes that such pods run on.",
+    ),
+];

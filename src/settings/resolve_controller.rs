@@ -1,0 +1,154 @@
+//! `[controller]`: the controllers of a process, and what they know besides objects.
+
+use std::{collections::BTreeMap, path::Path};
+
+use super::{
+    file::ConfigFile,
+    resolve, resolve_groups, resolve_kubernetes,
+    section::ConfigSection,
+    values::{labels, labels_of_all, origin},
+};
+use crate::{
+    cluster::ClusterSettings,
+    controllers::{
+        application::{quantity::Memory, settings::ApplicationSettings},
+        pod_policy::{PodPolicy, PodRight},
+    },
+    ops::{admin::AdminSettings, logging::LogSettings},
+};
+
+/// Size of the volume of an app whose group has none.
+const EPHEMERAL_SIZE: u64 = 5 << 30;
+/// The gateway of the chart, and PrimeHub's proxies.
+const PROXIES: [&str; 3] = [
+    "app.kubernetes.io/name=ludgate",
+    "app.kubernetes.io/name=primehub-console",
+    "app.kubernetes.io/name=primehub-graphql",
+];
+
+/// All settings of `ludgate controller`.
+#[derive(Debug)]
+pub struct ControllerSettings {
+    /// The cluster and its namespaces.
+    pub cluster: ClusterSettings,
+    /// The Lease that elects one of several processes.
+    pub lease: String,
+    /// The controller of apps.
+    pub applications: ApplicationSettings,
+    /// The admin listener.
+    pub admin: AdminSettings,
+    /// The log level.
+    pub log: LogSettings,
+}
+
+/// Resolves the tables of the process. `None` only together with an error.
+pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSettings> {
+    let section = file.section("controller");
+    let kubernetes = resolve_kubernetes::kubernetes(file, folder);
+    if matches!(kubernetes, Some(None)) {
+        file.section("kubernetes").missing("namespace");
+    }
+    let applications = applications(file);
+    if matches!(applications, Some(None)) {
+        let example = Some("applications = true".to_owned());
+        section.wrong(
+            "applications",
+            "is not on, so there is nothing to run",
+            example,
+        );
+    }
+    let lease = section.text("lease");
+    let admin = resolve::admin(&file.section("admin"), folder);
+    let log = resolve::log(&file.section("log"));
+    Some(ControllerSettings {
+        cluster: kubernetes??.cluster,
+        lease: lease.unwrap_or_else(|| "ludgate-controller".to_owned()),
+        applications: applications??,
+        admin: admin?,
+        log,
+    })
+}
+
+/// The controller of apps. `Some(None)`: it is off. `None` only together with an error.
+pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>> {
+    let controller = file.section("controller");
+    let site = file.section("site");
+    let own = |section: ConfigSection<'_>| OwnKeys::read(&section);
+    let own = if controller.is_table("applications") {
+        controller.inner("applications", "controller.applications", own)?
+    } else if controller.switch("applications").unwrap_or(false) {
+        Some(OwnKeys::default())
+    } else {
+        return Some(None);
+    };
+    let site_url = site.required("url", origin);
+    let prefix = site.text("apps_prefix");
+    let groups = resolve_groups::groups(file);
+    let instance_types = resolve_groups::instance_types(file);
+    let own = own?;
+    Some(Some(ApplicationSettings {
+        site_url: site_url?.to_string(),
+        apps_prefix: prefix.unwrap_or_else(|| "/apps".to_owned()),
+        image_prefix: own.image_prefix,
+        folder_image: own.folder_image,
+        ephemeral_size: Memory(own.ephemeral_size),
+        proxies: own.proxies,
+        pods: own.pods,
+        groups: groups?,
+        instance_types: instance_types?,
+    }))
+}
+
+/// The keys of `[controller.applications]`.
+struct OwnKeys {
+    image_prefix: Option<String>,
+    folder_image: Option<String>,
+    ephemeral_size: u64,
+    proxies: Vec<BTreeMap<String, String>>,
+    pods: PodPolicy,
+}
+
+impl Default for OwnKeys {
+    fn default() -> Self {
+        OwnKeys {
+            image_prefix: None,
+            folder_image: None,
+            ephemeral_size: EPHEMERAL_SIZE,
+            proxies: PROXIES.into_iter().filter_map(labels).collect(),
+            pods: PodPolicy::default(),
+        }
+    }
+}
+
+impl OwnKeys {
+    fn read(section: &ConfigSection<'_>) -> Option<OwnKeys> {
+        let default = OwnKeys::default();
+        let proxies = match section.texts("proxies") {
+            Some(written) => labels_of_all(section, "proxies", &written),
+            None => Some(default.proxies),
+        };
+        Some(OwnKeys {
+            image_prefix: section.text("image_prefix"),
+            folder_image: section.text("folder_image"),
+            ephemeral_size: section
+                .size("ephemeral_size")
+                .unwrap_or(default.ephemeral_size),
+            proxies: proxies?,
+            pods: pod_policy(section)?,
+        })
+    }
+}
+
+fn pod_policy(section: &ConfigSection<'_>) -> Option<PodPolicy> {
+    let mut policy = PodPolicy::default();
+    for name in section.texts("allow").unwrap_or_default() {
+        let Some((_, right)) = PodRight::ALL.into_iter().find(|(known, _)| *known == name) else {
+            let names = PodRight::ALL.map(|(known, _)| known).join(", ");
+            let what = format!("{name:?} is no right of a pod");
+            section.wrong("allow", what, Some(format!("one of {names}")));
+            return None;
+        };
+        policy.allowed.insert(right);
+    }
+    Some(policy)
+}

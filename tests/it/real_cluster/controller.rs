@@ -1,0 +1,160 @@
+//! The controller of apps with the shipped rights, in the process of the test.
+
+use std::{path::Path, sync::Arc};
+
+use futures_util::{StreamExt, pin_mut};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{
+    Api,
+    api::{ApiResource, DynamicObject},
+    runtime::{WatchStreamExt, watcher},
+};
+use ludgate::{
+    controllers::application::settings::ApplicationSettings,
+    run::controllers::{RunningControllers, start_controllers},
+    settings,
+};
+use serde_json::{Value, json};
+
+use crate::support::{
+    kube_namespace::{KubeNamespace, phapplications},
+    message::PATIENCE,
+};
+
+/// A namespace with a controller.
+pub struct Controlled {
+    pub namespace: KubeNamespace,
+    pub running: RunningControllers,
+    settings: ApplicationSettings,
+    folder: tempfile::TempDir,
+}
+
+/// A group without a volume, and a size of which a node has room for some.
+const PLATFORM: &str = "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n";
+
+impl Controlled {
+    pub async fn start() -> Controlled {
+        Controlled::with(PLATFORM).await
+    }
+
+    /// `platform` is more TOML: groups and instance types.
+    pub async fn with(platform: &str) -> Controlled {
+        let namespace = KubeNamespace::new().await;
+        namespace.grant("controller.yaml").await;
+        let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("ludgate.toml");
+        let text = config(&namespace.name, &kubeconfig, platform);
+        std::fs::write(&file, text).expect("written");
+        let read = settings::load_controller(&file).expect("valid");
+        let settings = read.applications.clone();
+        let running = start_controllers(read, "test".to_owned())
+            .await
+            .expect("started");
+        Controlled {
+            namespace,
+            running,
+            settings,
+            folder,
+        }
+    }
+
+    /// Changes the settings in force.
+    pub fn change(&self, change: impl FnOnce(&mut ApplicationSettings)) {
+        let mut settings = self.settings.clone();
+        change(&mut settings);
+        self.running.applications.send_replace(Arc::new(settings));
+    }
+
+    /// The settings of another platform.
+    pub fn parsed(&self, platform: &str) -> ApplicationSettings {
+        let file = self.folder.path().join("changed.toml");
+        let text = config(&self.namespace.name, &self.namespace.kubeconfig(), platform);
+        std::fs::write(&file, text).expect("written");
+        settings::load_controller(&file)
+            .expect("valid")
+            .applications
+    }
+
+    /// Makes an app of busybox that serves its environment, or changes it.
+    pub async fn app(&self, name: &str, more: Value) {
+        let serve = "mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; exec httpd -f -p 5000 -h /tmp/www";
+        let pod = json!({ "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{
+                "name": "app",
+                "image": "localhost/busybox:1",
+                "command": ["sh", "-c", serve],
+                "ports": [{ "containerPort": 5000 }],
+                "readinessProbe": { "tcpSocket": { "port": 5000 }, "periodSeconds": 1 },
+            }],
+        }});
+        let mut spec = json!({ "podTemplate": pod });
+        if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
+            spec.extend(more);
+        }
+        self.namespace.app(name, "public", spec).await;
+    }
+
+    /// Waits until an app's status is as wanted, and gives it back.
+    pub async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let api = self.namespace.api(&phapplications());
+        let kind = phapplications();
+        until(api, &kind, name, |object| wanted(&object.data["status"]))
+            .await
+            .data["status"]
+            .clone()
+    }
+
+    /// Waits until an app is in a phase, and gives its message back.
+    pub async fn until_phase(&self, name: &str, phase: &str) -> String {
+        let status = self.until(name, |status| status["phase"] == phase).await;
+        status["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub fn deployments(&self) -> Api<Deployment> {
+        Api::namespaced(self.namespace.client.clone(), &self.namespace.name)
+    }
+
+    /// The pods of an app.
+    pub async fn pods(&self, name: &str) -> Vec<Pod> {
+        let api: Api<Pod> = Api::namespaced(self.namespace.client.clone(), &self.namespace.name);
+        let label = format!("primehub.io/phapplication=app-{name}");
+        let parameters = kube::api::ListParams::default().labels(&label);
+        api.list(&parameters).await.expect("pods").items
+    }
+}
+
+fn config(namespace: &str, kubeconfig: &Path, platform: &str) -> String {
+    format!(
+        "[site]\nurl = \"https://hub.example.com\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
+         [kubernetes]\nnamespace = \"{namespace}\"\nkubeconfig = \"{}\"\n\
+         [controller]\napplications = true\n{platform}",
+        kubeconfig.display()
+    )
+}
+
+/// Waits until the object of this name is as wanted.
+pub async fn until(
+    api: Api<DynamicObject>,
+    kind: &ApiResource,
+    name: &str,
+    wanted: impl Fn(&DynamicObject) -> bool,
+) -> DynamicObject {
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let changes = watcher(api, config).default_backoff().applied_objects();
+    pin_mut!(changes);
+    let mut last = None;
+    let found = async {
+        loop {
+            let change = changes.next().await.expect("a watch does not end");
+            let Ok(object) = change else { continue };
+            if wanted(&object) {
+                return object;
+            }
+            last = Some(object);
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, found).await;
+    waited.unwrap_or_else(|_| panic!("{} {name} is not as wanted: {last:?}", kind.kind))
+}
