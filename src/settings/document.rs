@@ -135,7 +135,7 @@ impl<'t> Document<'t> {
         for (key, _) in table.iter() {
             let name: &str = key.get_ref();
             if keys::find(section, name).is_none() {
-                let all = keys::all().chain(keys::PORT_KEYS);
+                let all = keys::all().chain(keys::inner());
                 let names = all.filter(|key| key.section == section).map(|key| key.name);
                 let line = self.line(key.span().start);
                 self.unknown(section, name, format!("{path}.{name}"), line, names);

@@ -11,11 +11,11 @@ mod people;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-pub use apps::PORT_KEYS;
+use apps::PORT_KEYS;
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
-pub const SECTIONS: [Section; 15] = [
+pub const SECTIONS: [Section; 13] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
@@ -57,9 +57,7 @@ pub const SECTIONS: [Section; 15] = [
         is_optional: true,
     },
     controller::CONTROLLER,
-    controller::APPLICATIONS,
     controller::GROUPS,
-    controller::QUOTA,
     controller::INSTANCE_TYPES,
     arvados::SECTION,
     Section {
@@ -79,7 +77,15 @@ pub const PUBLISHED_PORT: Section = Section {
     is_optional: false,
 };
 
-/// Every key in print order, except those of a published port.
+/// Tables that are written inside of another one.
+pub const INNER: [Section; 3] = [PUBLISHED_PORT, controller::APPLICATIONS, controller::QUOTA];
+
+/// The keys of [`INNER`] tables.
+pub fn inner() -> impl Iterator<Item = &'static Key> {
+    PORT_KEYS.iter().chain(controller::INNER_KEYS)
+}
+
+/// Every key in print order, except those of [`INNER`] tables.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     [
         gateway::KEYS,
@@ -106,7 +112,7 @@ pub const NOT_YET: &[(&str, &str)] = &[
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {
     all()
-        .chain(PORT_KEYS)
+        .chain(inner())
         .map(|key| ((key.section, key.name), key))
         .collect()
 });

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::keys::{Key, NOT_YET, PORT_KEYS, PUBLISHED_PORT, SECTIONS, Section, all};
+use super::keys::{INNER, Key, NOT_YET, SECTIONS, Section, all, inner};
 
 /// A file with every key: those with a default as they are, the others commented out.
 pub fn commented_file() -> String {
@@ -53,14 +53,12 @@ pub fn markdown() -> String {
             out.push_str(&row(key));
         }
     }
-    let _ = write!(
-        out,
-        "\n## `{}`\n\n{}\n\n",
-        PUBLISHED_PORT.name, PUBLISHED_PORT.purpose
-    );
-    out.push_str(TABLE_HEAD);
-    for key in PORT_KEYS {
-        out.push_str(&row(key));
+    for section in INNER {
+        let _ = write!(out, "\n## `{}`\n\n{}\n\n", section.name, section.purpose);
+        out.push_str(TABLE_HEAD);
+        for key in inner().filter(|key| key.section == section.name) {
+            out.push_str(&row(key));
+        }
     }
     out.push_str("\n## Not served yet\n\nKnown keys of a later version. This version refuses them instead of ignoring them: ");
     let names: Vec<String> = NOT_YET
@@ -83,7 +81,6 @@ fn header(section: Section) -> String {
     match section.name {
         "apps" => "[[apps]]".to_owned(),
         "groups" => "[groups.phusers]".to_owned(),
-        "groups.quota" => "[groups.phusers.quota]".to_owned(),
         "instance_types" => "[instance_types.cpu-1]".to_owned(),
         name => format!("[{name}]"),
     }
