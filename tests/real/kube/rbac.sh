@@ -80,16 +80,16 @@ expect_right no create pods/exec
 
 account=ludgate-controller
 shipped controller
-expect 'controller.yaml' "$namespace" 'deployments.apps create get list patch watch
+expect 'controller.yaml' "$namespace" 'deployments.apps get list watch create patch
 instancetypes.primehub.io get list watch
-leases.coordination.k8s.io create get update
-networkpolicies.networking.k8s.io create delete get list patch watch
+leases.coordination.k8s.io get create update
+networkpolicies.networking.k8s.io get list watch create patch delete
 phapplications.primehub.io get list watch
 phapplications.primehub.io/finalizers update
 phapplications.primehub.io/status patch
 pods list watch
 replicasets.apps list watch
-services create delete get list patch watch'
+services get list watch create patch delete'
 expect 'controller.yaml, in another namespace: no rights' "$other" ''
 for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'create serviceaccounts/token' \
   'create rolebindings.rbac.authorization.k8s.io' 'delete deployments.apps' 'patch phapplications.primehub.io'; do
