@@ -3,64 +3,9 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
-
 use super::namespace::Namespace;
-use crate::support::{message::PATIENCE, world::World};
-
-/// Leads to the API server until it is switched off: then what is open is cut, and what comes is
-/// refused.
-struct Road {
-    open: watch::Sender<bool>,
-    port: u16,
-}
-
-impl Road {
-    async fn to(server: String) -> Road {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let (open, is_open) = watch::channel(true);
-        tokio::spawn(async move {
-            while let Ok((mut near, _)) = listener.accept().await {
-                let (mut is_open, server) = (is_open.clone(), server.clone());
-                tokio::spawn(async move {
-                    if !*is_open.borrow() {
-                        return;
-                    }
-                    let Ok(mut far) = TcpStream::connect(server).await else {
-                        return;
-                    };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut near, &mut far) => {}
-                        _ = is_open.wait_for(|open| !open) => {}
-                    }
-                });
-            }
-        });
-        Road { open, port }
-    }
-}
-
-/// A namespace whose gateway reaches the API server by a road that can be cut.
-async fn by_road(namespace: &Namespace) -> Road {
-    let text = std::fs::read_to_string(namespace.kubeconfig()).expect("a kubeconfig");
-    let mut config: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let server = config["clusters"][0]["cluster"]["server"]
-        .as_str()
-        .expect("a server")
-        .to_owned();
-    let authority = server.trim_start_matches("https://").to_owned();
-    let name = authority.split(':').next().expect("a host").to_owned();
-    let road = Road::to(authority).await;
-    config["clusters"][0]["cluster"]["server"] = format!("https://127.0.0.1:{}", road.port).into();
-    config["clusters"][0]["cluster"]["tls-server-name"] = name.into();
-    std::fs::write(namespace.kubeconfig(), config.to_string()).expect("written");
-    road
-}
+use crate::support::{api_relay::ApiRelay, message::PATIENCE, world::World};
+use serde_json::json;
 
 async fn status(world: &World, app: &str) -> u16 {
     world
@@ -72,7 +17,7 @@ async fn status(world: &World, app: &str) -> u16 {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_up_afterwards() {
     let namespace = Namespace::new().await;
-    let road = by_road(&namespace).await;
+    let relay = ApiRelay::insert(&namespace.kubeconfig()).await;
     let open = namespace.running("open", 0).await;
     namespace.running("team", 1).await;
     namespace.app("open", "public", json!({})).await;
@@ -80,7 +25,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
     let world = namespace.world().await;
     let mut alice = world.signed_in("alice").await;
     assert_eq!(alice.open("/apps/team/").await.status(), 200);
-    road.open.send_replace(false);
+    relay.open.send_replace(false);
     // Written while the gateway gets no events.
     namespace.app("open", "group", json!({})).await;
     namespace.app("new", "public", json!({})).await;
@@ -125,7 +70,7 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
         "the age of the catalogue is told: {}",
         age().await
     );
-    road.open.send_replace(true);
+    relay.open.send_replace(true);
     world
         .until(|snapshot| snapshot.find("new").is_some() && snapshot.find("team").is_none())
         .await;
@@ -143,10 +88,10 @@ async fn while_the_api_server_is_away_everything_goes_on_as_it_was_and_catches_u
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_starts_without_the_api_server_is_not_ready_and_recovers() {
     let namespace = Namespace::new().await;
-    let road = by_road(&namespace).await;
+    let relay = ApiRelay::insert(&namespace.kubeconfig()).await;
     namespace.running("open", 0).await;
     namespace.app("open", "public", json!({})).await;
-    road.open.send_replace(false);
+    relay.open.send_replace(false);
     let world = World::with(&namespace.toml(), |_| {}).await.ready().await;
     assert_eq!(world.admin("/readyz", "").await.status(), 503);
     let unknown = world
@@ -161,7 +106,7 @@ async fn a_gateway_that_starts_without_the_api_server_is_not_ready_and_recovers(
         200,
         "apps of the file are there"
     );
-    road.open.send_replace(true);
+    relay.open.send_replace(true);
     world.until(|snapshot| snapshot.is_complete()).await;
     assert_eq!(status(&world, "open").await, 200);
     assert_eq!(world.admin("/readyz", "").await.status(), 200);

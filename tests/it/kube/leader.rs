@@ -1,0 +1,113 @@
+//! Of several controllers one leads, with the rights that config/rbac/controller.yaml grants.
+
+use std::{path::Path, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client, Config, config::Kubeconfig};
+use ludgate::controllers::leader::Candidate;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use crate::support::{api_relay::ApiRelay, kube_namespace::KubeNamespace};
+
+const LEASE: &str = "ludgate-controller";
+/// A lease without renewals is abandoned after 15 s, and looked at every 2 s.
+const TAKE_OVER: Duration = Duration::from_secs(30);
+
+/// A process that wants to lead.
+struct Process {
+    leads: watch::Receiver<bool>,
+    stop: watch::Sender<bool>,
+}
+
+impl Process {
+    async fn start(namespace: &KubeNamespace, kubeconfig: &Path, name: &str) -> Process {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await;
+        let client = Client::try_from(config.expect("a configuration")).expect("a client");
+        let candidate = Candidate::new(client, &namespace.name, LEASE, name.to_owned());
+        let (leading, leads) = watch::channel(false);
+        let (stop, mut stopping) = watch::channel(false);
+        tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopping.wait_for(|stop| *stop).await;
+            };
+            candidate.lead(leading, std::future::pending, stopped).await;
+        });
+        Process { leads, stop }
+    }
+
+    async fn until(&mut self, wanted: bool) {
+        let changed = timeout(TAKE_OVER, self.leads.wait_for(|leads| *leads == wanted));
+        changed.await.expect("in time").expect("it runs");
+    }
+
+    fn leads(&self) -> bool {
+        *self.leads.borrow()
+    }
+}
+
+async fn holder(namespace: &KubeNamespace) -> Option<String> {
+    let leases: Api<Lease> = Api::namespaced(namespace.client.clone(), &namespace.name);
+    leases
+        .get(LEASE)
+        .await
+        .expect("a lease")
+        .spec?
+        .holder_identity
+}
+
+async fn candidates() -> (KubeNamespace, std::path::PathBuf) {
+    let namespace = KubeNamespace::new().await;
+    namespace.grant("controller.yaml").await;
+    let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
+    (namespace, kubeconfig)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_of_two_leads_and_the_other_follows_when_it_stops() {
+    let (namespace, kubeconfig) = candidates().await;
+    let mut first = Process::start(&namespace, &kubeconfig, "first").await;
+    first.until(true).await;
+    let mut second = Process::start(&namespace, &kubeconfig, "second").await;
+    assert_eq!(holder(&namespace).await.as_deref(), Some("first"));
+    assert!(!second.leads());
+    let stopped = Instant::now();
+    first.stop.send_replace(true);
+    second.until(true).await;
+    assert!(
+        stopped.elapsed() < Duration::from_secs(10),
+        "the lease was given back"
+    );
+    assert!(!first.leads());
+    assert_eq!(holder(&namespace).await.as_deref(), Some("second"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_cannot_renew_stops_before_another_one_begins() {
+    let (namespace, kubeconfig) = candidates().await;
+    let direct = kubeconfig.with_file_name("direct");
+    std::fs::copy(&kubeconfig, &direct).expect("copied");
+    let relay = ApiRelay::insert(&kubeconfig).await;
+    let mut first = Process::start(&namespace, &kubeconfig, "first").await;
+    first.until(true).await;
+    let mut second = Process::start(&namespace, &direct, "second").await;
+    relay.open.send_replace(false);
+    tokio::select! {
+        () = first.until(false) => {}
+        () = second.until(true) => panic!("two leaders"),
+    }
+    second.until(true).await;
+    relay.open.send_replace(true);
+    let leases: Api<Lease> = Api::namespaced(namespace.client.clone(), &namespace.name);
+    let transitions = leases
+        .get(LEASE)
+        .await
+        .expect("a lease")
+        .spec
+        .expect("a spec");
+    assert_eq!(transitions.lease_transitions, Some(2));
+    assert!(!first.leads());
+}
