@@ -1,6 +1,12 @@
 //! `ludgate controller`: the controllers, until a signal.
 
-use std::{path::Path, process, sync::Arc};
+use std::{
+    hash::{BuildHasher, RandomState},
+    path::Path,
+    process,
+    sync::Arc,
+    time::Duration,
+};
 
 use anyhow::Context;
 
@@ -18,6 +24,9 @@ use crate::{
     run::controllers::{RunningControllers, start_controllers},
     settings::{self, ControllerSettings},
 };
+
+/// Longest time to give the lease back.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the command, and returns the exit code.
 pub fn run(args: &ControllerArgs) -> u8 {
@@ -58,15 +67,17 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
         tracing::info!("stopping");
         signals.exit_on_next();
         // The lease is given back, so that another process takes over at once.
-        running.process.drain.stop(POLL_INTERVAL * 5).await;
+        running.process.drain.stop(STOP_DEADLINE).await;
         Ok(())
     })
 }
 
-/// Names this process in the lease: the pod's name, and a number for a container that is restarted.
+/// Names this process in the lease: the pod, and a number that no other process has. A restarted
+/// container waits until the lease of its predecessor expires.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "ludgate".to_owned());
-    format!("{host}-{}", process::id())
+    // Each `RandomState` has its own key.
+    format!("{host}_{:016x}", RandomState::new().hash_one(process::id()))
 }
 
 /// Reloads the configuration file. Groups, instance types and settings of apps change without a

@@ -11,8 +11,8 @@ use crate::{
     cluster::Cluster,
     controllers::{
         application::{controller::ApplicationController, settings::ApplicationSettings},
-        leader::Candidate,
-        metrics::{ControllerMetrics, ControllersMetrics},
+        leader::LeaderElector,
+        metrics::{ControllerMetrics, ReconcileMetrics},
     },
     listener::{self, socket_activation::ActivatedSockets},
     model::clock::Clock,
@@ -44,28 +44,28 @@ pub async fn start_controllers(
 ) -> Result<RunningControllers, StartError> {
     let process = Process::new();
     let cluster = Cluster::new(settings.cluster, Clock::system()).await?;
-    let metrics = ControllersMetrics::register(&process.registry);
-    let (leads, leading) = watch::channel(false);
-    let is_leading = move || if *leading.borrow() { "yes" } else { "no" }.to_owned();
+    let metrics = ReconcileMetrics::register(&process.registry);
+    let (leader_sender, is_leader) = watch::channel(false);
+    let leading = move || if *is_leader.borrow() { "yes" } else { "no" }.to_owned();
     let configuration = process.configuration.clone();
     let server = process
         .admin(settings.admin.token)
         .status("configuration", move || configuration.text())
-        .status("leading", is_leading);
+        .status("leading", leading);
     let admin = serve_admin(server, settings.admin.address)?;
     let (sender, applications) = watch::channel(Arc::new(settings.applications));
     let home = cluster.settings().namespaces.first().cloned();
     let home = home.unwrap_or_default();
-    let candidate = Candidate::new(cluster.client().clone(), &home, &settings.lease, identity);
-    let work = Work {
+    let elector = LeaderElector::new(cluster.client().clone(), &home, &settings.lease, identity);
+    let tasks = LeaderTasks {
         cluster,
         applications,
-        metrics: metrics.of_controller("applications"),
+        metrics: metrics.for_controller("applications"),
     };
     let mut drain = process.drain.watcher();
     tokio::spawn(async move {
         let stopping = async { drain.stopping().await };
-        candidate.lead(leads, || work.run(), stopping).await;
+        elector.run(leader_sender, || tasks.run(), stopping).await;
     });
     tracing::info!(%admin, "started");
     Ok(RunningControllers {
@@ -86,19 +86,20 @@ fn serve_admin(server: AdminServer, address: SocketAddr) -> Result<SocketAddr, S
 }
 
 /// What the leader does.
-struct Work {
+struct LeaderTasks {
     cluster: Cluster,
     applications: watch::Receiver<Arc<ApplicationSettings>>,
     metrics: ControllerMetrics,
 }
 
-impl Work {
+impl LeaderTasks {
     async fn run(&self) {
         let instance_types = self.instance_types().await;
         let controllers = self.cluster.settings().namespaces.iter().map(|namespace| {
             let controller = ApplicationController {
                 client: self.cluster.client().clone(),
                 namespace: namespace.clone(),
+                watch: self.cluster.settings().watch,
                 settings: self.applications.clone(),
                 instance_types: instance_types.clone(),
                 metrics: self.metrics.clone(),

@@ -123,8 +123,8 @@ impl Default for OwnKeys {
 impl OwnKeys {
     fn read(section: &ConfigSection<'_>) -> Option<OwnKeys> {
         let default = OwnKeys::default();
-        let proxies = match section.texts("proxies") {
-            Some(written) => labels_of_all(section, "proxies", &written),
+        let proxies = match section.texts("proxy_pod_labels") {
+            Some(written) => labels_of_all(section, "proxy_pod_labels", &written),
             None => Some(default.proxies),
         };
         Some(OwnKeys {
@@ -141,11 +141,11 @@ impl OwnKeys {
 
 fn pod_policy(section: &ConfigSection<'_>) -> Option<PodPolicy> {
     let mut policy = PodPolicy::default();
-    for name in section.texts("allow").unwrap_or_default() {
+    for name in section.texts("allowed_pod_rights").unwrap_or_default() {
         let Some((_, right)) = PodRight::ALL.into_iter().find(|(known, _)| *known == name) else {
             let names = PodRight::ALL.map(|(known, _)| known).join(", ");
             let what = format!("{name:?} is no right of a pod");
-            section.wrong("allow", what, Some(format!("one of {names}")));
+            section.wrong("allowed_pod_rights", what, Some(format!("one of {names}")));
             return None;
         };
         policy.allowed.insert(right);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{file::ConfigFile, section::ConfigSection, values::labels_of_all};
 use crate::controllers::application::{
     group_names,
-    instance_type::{Gpu, InstanceType},
+    instance_type::{Gpu, InstanceType, is_gpu},
     quantity::{Memory, MilliCpu},
     settings::{Group, GroupQuota},
 };
@@ -17,8 +17,11 @@ pub(super) fn groups(file: &ConfigFile<'_>) -> Option<BTreeMap<String, Group>> {
     let mut is_valid = true;
     file.each_named("groups", |name, section| {
         let folder = group_names::directory(name);
-        if let Some(other) = folders.insert(folder.clone(), name.to_owned()) {
-            let what = format!("has the same folder as {other}: /project/{folder}");
+        let other = section
+            .has("volume")
+            .then(|| folders.insert(folder.clone(), name.to_owned()));
+        if let Some(Some(other)) = other {
+            let what = format!("would be mounted at /project/{folder}, as that of {other}");
             section.wrong("volume", what, None);
             is_valid = false;
         }
@@ -77,14 +80,29 @@ fn instance_type(name: &str, section: &ConfigSection<'_>) -> Option<InstanceType
         resource: resource.unwrap_or_else(|| "nvidia.com/gpu".to_owned()),
         count,
     });
+    let (cpu, memory) = (processors(section, "cpu")?, section.size("memory")?);
+    let cpu_request = processors(section, "cpu_request");
+    if cpu_request.is_some_and(|request| request > cpu) {
+        section.wrong("cpu_request", "is more than cpu", None);
+    }
+    let memory_request = section.size("memory_request");
+    if memory_request.is_some_and(|request| request > memory) {
+        section.wrong("memory_request", "is more than memory", None);
+    }
+    if memory == 0 {
+        section.wrong("memory", "must be more than nothing", None);
+    }
+    if gpu.as_ref().is_some_and(|gpu| !is_gpu(&gpu.resource)) {
+        section.wrong("gpu_resource", "is no resource of GPUs", None);
+    }
     let labels = section.texts("node_labels").unwrap_or_default();
     let labels = labels_of_all(section, "node_labels", &labels)?;
     Some(InstanceType {
         name: name.to_owned(),
-        cpu_limit: processors(section, "cpu")?,
-        cpu_request: processors(section, "cpu_request"),
-        memory_limit: Memory(section.size("memory")?),
-        memory_request: section.size("memory_request").map(Memory),
+        cpu_limit: cpu,
+        cpu_request,
+        memory_limit: Memory(memory),
+        memory_request: memory_request.map(Memory),
         gpu,
         node_selector: labels.into_iter().flatten().collect(),
         tolerations: Vec::new(),
@@ -95,7 +113,7 @@ fn processors(section: &ConfigSection<'_>, key: &'static str) -> Option<MilliCpu
     let written = section.decimal(key)?;
     let read = MilliCpu::from_cores(written);
     if read.is_none() {
-        section.wrong(key, "must be more than nothing", None);
+        section.wrong(key, "must be at least 0.001", None);
     }
     read
 }

@@ -1,7 +1,7 @@
 //! The Kubernetes API as Ludgate uses it: a client with deadlines, watches that never publish a
 //! partial list, and the custom resources (`crd`).
 //!
-//! Invariant: only `writer` writes to Kubernetes, and only controllers have a `Writer`.
+//! Invariant: only controllers write to Kubernetes: objects by a `Writer`, and their Lease.
 
 pub mod conditions;
 pub mod crd;

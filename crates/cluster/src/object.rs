@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::{Resource, api::ApiResource};
 use serde::{
     Deserialize, Deserializer,
@@ -11,21 +11,40 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-/// Depth at which values are dropped. The deepest value in use is
+/// Depth at which the gateway drops values. The deepest value that it uses is
 /// `svcTemplate.spec.ports[0].name`; most of the pod template lies deeper.
-const DEEPEST: usize = 6;
+const SHALLOW: usize = 6;
 
-/// An object. Absent parts are null.
+/// Depth at which controllers drop values. No pod has deeper ones.
+const DEEP: usize = 64;
+
+/// An object with its whole spec, for controllers. Absent parts are null.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DeepObject {
+    /// Identity, version, labels and annotations; nothing else of it is read.
+    #[serde(deserialize_with = "essentials")]
+    metadata: ObjectMeta,
+    /// The desired state.
+    #[serde(deserialize_with = "deep_part")]
+    pub spec: Value,
+    /// The observed state.
+    #[serde(deserialize_with = "deep_part")]
+    pub status: Value,
+}
+
+/// An object as the gateway reads it. Absent parts are null, and so are values below a depth of
+/// six.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Object {
-    /// Name, version, labels and annotations; nothing else of it is read.
+    /// Identity, version, labels and annotations; nothing else of it is read.
     #[serde(deserialize_with = "essentials")]
     metadata: ObjectMeta,
-    /// The desired state, cut at a depth of six.
+    /// The desired state.
     #[serde(deserialize_with = "part")]
     pub spec: Value,
-    /// The observed state, cut at a depth of six.
+    /// The observed state.
     #[serde(deserialize_with = "part")]
     pub status: Value,
     /// `addressType` of an EndpointSlice.
@@ -45,6 +64,9 @@ struct Essentials {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
+    uid: Option<String>,
+    generation: Option<i64>,
+    deletion_timestamp: Option<Time>,
     #[serde(deserialize_with = "texts")]
     labels: Option<BTreeMap<String, String>>,
     #[serde(deserialize_with = "texts")]
@@ -57,6 +79,9 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
         name,
         namespace,
         resource_version,
+        uid,
+        generation,
+        deletion_timestamp,
         labels,
         annotations,
     } = Essentials::deserialize(from)?;
@@ -64,6 +89,9 @@ fn essentials<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectMeta, D::Error
         name,
         namespace,
         resource_version,
+        uid,
+        generation,
+        deletion_timestamp,
         labels,
         annotations,
         ..ObjectMeta::default()
@@ -85,7 +113,11 @@ fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BTreeMap<String, S
 }
 
 fn part<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
-    Part { left: DEEPEST }.deserialize(from)
+    Part { left: SHALLOW }.deserialize(from)
+}
+
+fn deep_part<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    Part { left: DEEP }.deserialize(from)
 }
 
 /// Reads JSON down to a depth; deeper values become null. The author of a template controls its
@@ -163,38 +195,46 @@ impl<'de> Visitor<'de> for Part {
     }
 }
 
-impl Resource for Object {
-    type DynamicType = ApiResource;
-    type Scope = kube::core::DynamicResourceScope;
+/// Both kinds of objects are objects of the API in the same way.
+macro_rules! api_object {
+    ($object:ty) => {
+        impl Resource for $object {
+            type DynamicType = ApiResource;
+            type Scope = kube::core::DynamicResourceScope;
 
-    fn kind(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.kind)
-    }
+            fn kind(kind: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&kind.kind)
+            }
 
-    fn group(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.group)
-    }
+            fn group(kind: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&kind.group)
+            }
 
-    fn version(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.version)
-    }
+            fn version(kind: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&kind.version)
+            }
 
-    fn api_version(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.api_version)
-    }
+            fn api_version(kind: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&kind.api_version)
+            }
 
-    fn plural(kind: &ApiResource) -> Cow<'_, str> {
-        Cow::Borrowed(&kind.plural)
-    }
+            fn plural(kind: &ApiResource) -> Cow<'_, str> {
+                Cow::Borrowed(&kind.plural)
+            }
 
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
 }
+
+api_object!(Object);
+api_object!(DeepObject);
 
 #[cfg(test)]
 mod tests {
@@ -215,5 +255,11 @@ mod tests {
         assert_eq!(object.spec["scope"], "group");
         assert_eq!(object.spec["httpPort"], 80);
         assert!(object.spec["podTemplate"]["spec"].is_array());
+        let object: DeepObject = serde_json::from_str(&text).expect("readable");
+        assert_eq!(
+            (object.name_any().as_str(), &object.spec["httpPort"]),
+            ("x", &80.into())
+        );
+        assert!(object.spec["podTemplate"]["spec"][0][0][0][0][0][0].is_array());
     }
 }

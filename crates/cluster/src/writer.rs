@@ -9,7 +9,7 @@ use kube::{
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// Deadline of a write. The client's own retries are off, so a longer wait has no use.
+/// Deadline of a call. The caller tries again, so a hanging connection must not block it.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// The reasons for which a write fails.
@@ -44,13 +44,13 @@ impl Writer {
     pub async fn apply(
         &self,
         kind: &ApiResource,
-        place: Place<'_>,
+        name: NamespacedName<'_>,
         object: &Value,
     ) -> Result<DynamicObject, WriteError> {
         let parameters = PatchParams::apply(self.manager).force();
-        let api = self.api(kind, place);
+        let api = self.api(kind, name);
         let patch = Patch::Apply(object);
-        bounded(api.patch(place.name, &parameters, &patch)).await
+        bounded(api.patch(name.name, &parameters, &patch)).await
     }
 
     /// Sets the given fields of an object's status, as [`Writer::apply`] does.
@@ -60,13 +60,13 @@ impl Writer {
     pub async fn apply_status(
         &self,
         kind: &ApiResource,
-        place: Place<'_>,
+        name: NamespacedName<'_>,
         object: &Value,
     ) -> Result<DynamicObject, WriteError> {
         let parameters = PatchParams::apply(self.manager).force();
-        let api = self.api(kind, place);
+        let api = self.api(kind, name);
         let patch = Patch::Apply(object);
-        bounded(api.patch_status(place.name, &parameters, &patch)).await
+        bounded(api.patch_status(name.name, &parameters, &patch)).await
     }
 
     /// Changes the given fields of an object and leaves all others (JSON merge patch, RFC 7396).
@@ -76,15 +76,15 @@ impl Writer {
     pub async fn merge(
         &self,
         kind: &ApiResource,
-        place: Place<'_>,
+        name: NamespacedName<'_>,
         patch: &Value,
     ) -> Result<DynamicObject, WriteError> {
         let parameters = PatchParams {
             field_manager: Some(self.manager.to_owned()),
             ..PatchParams::default()
         };
-        let api = self.api(kind, place);
-        bounded(api.patch(place.name, &parameters, &Patch::Merge(patch))).await
+        let api = self.api(kind, name);
+        bounded(api.patch(name.name, &parameters, &Patch::Merge(patch))).await
     }
 
     /// Deletes the object of this uid; one that is gone already is no error.
@@ -94,7 +94,7 @@ impl Writer {
     pub async fn delete(
         &self,
         kind: &ApiResource,
-        place: Place<'_>,
+        name: NamespacedName<'_>,
         uid: &str,
     ) -> Result<(), WriteError> {
         let preconditions = Preconditions {
@@ -102,8 +102,8 @@ impl Writer {
             ..Preconditions::default()
         };
         let parameters = DeleteParams::background().preconditions(preconditions);
-        let api = self.api(kind, place);
-        match bounded(api.delete(place.name, &parameters)).await {
+        let api = self.api(kind, name);
+        match bounded(api.delete(name.name, &parameters)).await {
             Err(WriteError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
             other => other.map(|_| ()),
         }
@@ -116,20 +116,20 @@ impl Writer {
     pub async fn get(
         &self,
         kind: &ApiResource,
-        place: Place<'_>,
+        name: NamespacedName<'_>,
     ) -> Result<Option<DynamicObject>, WriteError> {
-        let api = self.api(kind, place);
-        bounded(api.get_opt(place.name)).await
+        let api = self.api(kind, name);
+        bounded(api.get_opt(name.name)).await
     }
 
-    fn api(&self, kind: &ApiResource, place: Place<'_>) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), place.namespace, kind)
+    fn api(&self, kind: &ApiResource, name: NamespacedName<'_>) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), name.namespace, kind)
     }
 }
 
-/// Where an object is.
+/// The namespace and name of an object.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct NamespacedName<'a> {
     /// The namespace.
     pub namespace: &'a str,
     /// The name.

@@ -1,7 +1,11 @@
-//! The objects that a controller makes for one of its own, the owner.
+//! The objects that a controller applies for one of its own, the owner.
 //!
 //! Invariants: an object that the owner does not own is never written; an unchanged object is never
-//! written.
+//! written. Unchanged means one of two:
+//! - The live object has every desired value (`covers`). An annotation with a hash of the desired
+//!   object finds values that are no longer wanted.
+//! - The server rewrites some values, such as `1024Mi`: the live object is as the server stored it
+//!   after the same desired object was applied.
 
 mod covers;
 
@@ -16,23 +20,30 @@ use kube::{
     ResourceExt,
     api::{ApiResource, DynamicObject},
 };
-use ludgate_cluster::writer::{Place, Writer};
+use ludgate_cluster::writer::{NamespacedName, WriteError, Writer};
 use ludgate_model::hex;
 use serde_json::{Value, json};
 
-use crate::error::ReconcileError;
+use crate::{error::ReconcileError, metrics::ControllerMetrics};
 use covers::covers;
 
 /// Annotation with a hash of what was applied. It changes when a field is no longer wanted, which
 /// the other fields do not show.
-const DESIRED: &str = "ludgate/desired-hash";
+const DESIRED_HASH_ANNOTATION: &str = "ludgate/desired-hash";
 
 /// Writes the children of objects, and remembers how the server stored them.
 pub struct Children {
     writer: Writer,
-    /// By the child's uid: hashes of the desired object and of the stored one. The server changes
-    /// the text of some values, and writing them again would change nothing.
-    stored: Mutex<HashMap<String, (String, String)>>,
+    metrics: ControllerMetrics,
+    /// By the owner's name and the child's uid.
+    stored: Mutex<HashMap<String, HashMap<String, Stored>>>,
+}
+
+/// Hashes of an object that was applied.
+#[derive(Debug, PartialEq, Eq)]
+struct Stored {
+    desired: String,
+    live: String,
 }
 
 /// A child that is wanted.
@@ -47,9 +58,10 @@ pub struct Child<'a> {
 
 impl Children {
     /// Writes by this writer.
-    pub fn new(writer: Writer) -> Children {
+    pub fn new(writer: Writer, metrics: ControllerMetrics) -> Children {
         Children {
             writer,
+            metrics,
             stored: Mutex::default(),
         }
     }
@@ -70,9 +82,9 @@ impl Children {
         } = child;
         let hash = hash_of(&desired);
         desired["metadata"]["ownerReferences"] = json!([owner]);
-        desired["metadata"]["annotations"][DESIRED] = hash.clone().into();
+        desired["metadata"]["annotations"][DESIRED_HASH_ANNOTATION] = hash.clone().into();
         let metadata = &desired["metadata"];
-        let place = Place {
+        let place = NamespacedName {
             namespace: metadata["namespace"].as_str().unwrap_or_default(),
             name: metadata["name"].as_str().unwrap_or_default(),
         };
@@ -83,64 +95,102 @@ impl Children {
         };
         if let Some(live) = live.or(unseen.as_ref()) {
             check_owner(live, owner, kind)?;
-            if self.is_as_desired(live, &desired, &hash) {
+            if self.is_as_desired(&owner.name, live, &desired, &hash) {
                 return Ok(());
             }
         }
+        self.metrics.wrote();
         let stored = self.writer.apply(kind, place, &desired).await?;
-        self.remember(&stored, hash);
+        self.remember(&owner.name, &stored, hash);
         Ok(())
     }
 
-    /// Deletes children that are no longer wanted.
+    /// Deletes a child that is no longer wanted. Objects of other owners stay.
     ///
     /// # Errors
     /// [`ReconcileError`].
-    pub async fn prune<'a>(
+    pub async fn delete(
         &self,
         owner: &OwnerReference,
         kind: &ApiResource,
-        unwanted: impl Iterator<Item = &'a DynamicObject>,
+        live: &DynamicObject,
     ) -> Result<(), ReconcileError> {
-        for object in unwanted {
-            if !is_owned(object, owner) {
-                continue;
-            }
-            let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-            let place = Place {
-                namespace: &namespace,
-                name: &name,
-            };
-            let uid = object.uid().unwrap_or_default();
-            self.writer.delete(kind, place, &uid).await?;
+        if !is_owned(live, owner) {
+            return Ok(());
         }
-        Ok(())
+        let (namespace, name) = (live.namespace().unwrap_or_default(), live.name_any());
+        let place = NamespacedName {
+            namespace: &namespace,
+            name: &name,
+        };
+        let uid = live.uid().unwrap_or_default();
+        self.metrics.wrote();
+        Ok(self.writer.delete(kind, place, &uid).await?)
     }
 
-    fn is_as_desired(&self, live: &DynamicObject, desired: &Value, hash: &str) -> bool {
+    /// Ends the pods of a Deployment, if it has any.
+    ///
+    /// # Errors
+    /// [`ReconcileError`].
+    pub async fn scale_to_zero(
+        &self,
+        owner: &OwnerReference,
+        kind: &ApiResource,
+        live: &DynamicObject,
+    ) -> Result<(), ReconcileError> {
+        check_owner(live, owner, kind)?;
+        if live.data["spec"]["replicas"].as_u64() == Some(0) {
+            return Ok(());
+        }
+        let (namespace, name) = (live.namespace().unwrap_or_default(), live.name_any());
+        let place = NamespacedName {
+            namespace: &namespace,
+            name: &name,
+        };
+        let patch = json!({ "spec": { "replicas": 0 } });
+        self.metrics.wrote();
+        match self.writer.merge(kind, place, &patch).await {
+            // It was deleted meanwhile.
+            Err(WriteError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
+            other => Ok(other.map(|_| ())?),
+        }
+    }
+
+    /// Forgets what was stored for an owner that is gone.
+    pub fn forget(&self, owner: &str) {
+        let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.remove(owner);
+    }
+
+    fn is_as_desired(
+        &self,
+        owner: &str,
+        live: &DynamicObject,
+        desired: &Value,
+        hash: &str,
+    ) -> bool {
         let Ok(value) = serde_json::to_value(live) else {
             return false;
         };
-        if covers(&value, desired) {
+        if covers(&value, &without_types(desired.clone())) {
             return true;
         }
-        let stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = stored.get(&live.uid().unwrap_or_default());
-        known.is_some_and(|known| *known == (hash.to_owned(), fingerprint(value)))
+        let all = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = live.uid().unwrap_or_default();
+        let stored = all.get(owner).and_then(|children| children.get(&uid));
+        stored.is_some_and(|stored| stored.desired == hash && stored.live == fingerprint(value))
     }
 
-    fn remember(&self, stored: &DynamicObject, hash: String) {
-        let (Some(uid), Ok(value)) = (stored.uid(), serde_json::to_value(stored)) else {
+    fn remember(&self, owner: &str, applied: &DynamicObject, hash: String) {
+        let (Some(uid), Ok(value)) = (applied.uid(), serde_json::to_value(applied)) else {
             return;
         };
+        let stored = Stored {
+            desired: hash,
+            live: fingerprint(value),
+        };
         let mut all = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        all.insert(uid, (hash, fingerprint(value)));
-    }
-
-    /// Forgets how an object was stored that is gone.
-    pub fn forget(&self, uid: &str) {
-        let mut all = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
-        all.remove(uid);
+        all.entry(owner.to_owned()).or_default().insert(uid, stored);
     }
 }
 
@@ -157,7 +207,7 @@ fn check_owner(
     if is_owned(live, owner) {
         return Ok(());
     }
-    Err(ReconcileError::Refused(format!(
+    Err(ReconcileError::Rejected(format!(
         "{} {} exists already and belongs to somebody else",
         kind.kind,
         live.name_any()
@@ -165,13 +215,23 @@ fn check_owner(
 }
 
 fn hash_of(value: &Value) -> String {
-    // The keys of an object are sorted.
+    // serde_json sorts the keys, unless its feature `preserve_order` is on.
     let text = value.to_string();
     hex::encode(&digest(&SHA256, text.as_bytes()).as_ref()[..8])
 }
 
+/// Objects of a list have no `apiVersion` and `kind`.
+fn without_types(mut object: Value) -> Value {
+    if let Value::Object(object) = &mut object {
+        object.remove("apiVersion");
+        object.remove("kind");
+    }
+    object
+}
+
 /// A hash of an object without the parts that change by themselves.
-fn fingerprint(mut object: Value) -> String {
+fn fingerprint(object: Value) -> String {
+    let mut object = without_types(object);
     if let Value::Object(object) = &mut object {
         object.remove("status");
     }

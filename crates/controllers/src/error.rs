@@ -23,9 +23,10 @@ pub enum ReconcileError {
     /// The cluster did not do it now: a conflict, too many requests, no answer.
     #[error(transparent)]
     Transient(WriteError),
-    /// The cluster refuses it, by validation, quota or rights. The message is for the status.
+    /// The app cannot run until its object, the settings or the cluster change. The message is for
+    /// its status.
     #[error("{0}")]
-    Refused(String),
+    Rejected(String),
 }
 
 impl From<WriteError> for ReconcileError {
@@ -33,13 +34,22 @@ impl From<WriteError> for ReconcileError {
         let WriteError::Api(kube::Error::Api(status)) = &error else {
             return ReconcileError::Transient(error);
         };
-        match status.code {
+        let is_transient = match status.code {
             // Timeout, conflict, an expired list, too many requests.
-            408 | 409 | 410 | 429 | 500..=599 => ReconcileError::Transient(error),
-            _ => ReconcileError::Refused(status.message.clone()),
+            408 | 409 | 410 | 429 => true,
+            500 => !status.message.starts_with(NO_OBJECT),
+            501..=599 => true,
+            _ => false,
+        };
+        match is_transient {
+            true => ReconcileError::Transient(error),
+            false => ReconcileError::Rejected(status.message.clone()),
         }
     }
 }
+
+/// How servers before 1.22 report an object with unknown fields, as an error of their own (500).
+const NO_OBJECT: &str = "failed to create typed patch object";
 
 /// The pauses of the objects whose last reconcile failed.
 #[derive(Debug)]
@@ -76,6 +86,23 @@ impl<K: Eq + Hash> Backoffs<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_api_refuses_is_said_and_what_it_cannot_do_now_is_not() {
+        let is_refused = |code: u16, message: &str| {
+            let status = kube::core::Status::failure(message, "").with_code(code);
+            let error = WriteError::Api(kube::Error::Api(Box::new(status)));
+            matches!(ReconcileError::from(error), ReconcileError::Rejected(_))
+        };
+        for code in [400, 403, 404, 422] {
+            assert!(is_refused(code, "no"), "{code}");
+        }
+        for code in [408, 409, 410, 429, 500, 503, 504] {
+            assert!(!is_refused(code, "no"), "{code}");
+        }
+        let unknown = "failed to create typed patch object: .spec.x: field not declared in schema";
+        assert!(is_refused(500, unknown));
+    }
 
     #[test]
     fn pauses_grow_to_a_bound_and_begin_again_after_a_success() {

@@ -14,20 +14,20 @@ use k8s_openapi::{
 use kube::{Api, Client, api::PostParams};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout},
+    time::{Instant, sleep, timeout, timeout_at},
 };
 
 /// Another process may take over after this time without a renewal.
-const DURATION: Duration = Duration::from_secs(15);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// The leader stops its work if it could not renew for this time, before another one may begin.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// Pause between two attempts.
-const RETRY: Duration = Duration::from_secs(2);
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
 /// Deadline of one call, so that a hanging API cannot hide a lost lease.
-const CALL: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A candidate for one lease.
-pub struct Candidate {
+/// Competes for one lease.
+pub struct LeaderElector {
     api: Api<Lease>,
     name: String,
     identity: String,
@@ -44,10 +44,11 @@ enum Attempt {
     HeldByOther,
 }
 
-impl Candidate {
-    /// A candidate for the lease `name`. `identity` names this process, and must be unique.
-    pub fn new(client: Client, namespace: &str, name: &str, identity: String) -> Candidate {
-        Candidate {
+impl LeaderElector {
+    /// Competes for the lease `name`. `identity` must be unique: two processes of one identity
+    /// would both lead.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: String) -> LeaderElector {
+        LeaderElector {
             api: Api::namespaced(client, namespace),
             name: name.to_owned(),
             identity,
@@ -56,23 +57,23 @@ impl Candidate {
     }
 
     /// Runs `work` for as long as this process is the leader, again and again, until `stopping`.
-    /// Then gives the lease back, so that another process need not wait.
-    pub async fn lead<F: Future<Output = ()>>(
+    /// Then releases the lease, so that another process need not wait. `is_leader` follows.
+    pub async fn run<F: Future<Output = ()>>(
         mut self,
-        leads: watch::Sender<bool>,
+        is_leader: watch::Sender<bool>,
         mut work: impl FnMut() -> F,
         stopping: impl Future<Output = ()>,
     ) {
         let election = async {
             loop {
-                self.acquire().await;
+                let renewed = self.acquire().await;
                 tracing::info!(lease = self.name, identity = self.identity, "leading");
-                leads.send_replace(true);
+                is_leader.send_replace(true);
                 tokio::select! {
                     () = work() => {}
-                    () = self.keep() => {}
+                    () = self.renew(renewed) => {}
                 }
-                leads.send_replace(false);
+                is_leader.send_replace(false);
                 tracing::warn!(lease = self.name, "the lease is lost; no longer leading");
             }
         };
@@ -80,36 +81,39 @@ impl Candidate {
             () = election => {}
             () = stopping => {}
         }
-        if *leads.borrow() {
-            leads.send_replace(false);
+        if *is_leader.borrow() {
+            is_leader.send_replace(false);
             self.release().await;
         }
     }
 
-    /// Waits until the lease is this process's.
-    async fn acquire(&mut self) {
+    /// Waits until the lease is this process's. Returns the time before it was written.
+    async fn acquire(&mut self) -> Instant {
         loop {
-            match self.attempt().await {
-                Ok(Attempt::Held) => return,
+            let started = Instant::now();
+            match self.try_acquire_or_renew().await {
+                Ok(Attempt::Held) => return started,
                 Ok(Attempt::HeldByOther) => {}
                 Err(error) => {
                     tracing::warn!(lease = self.name, %error, "cannot acquire the lease");
                 }
             }
-            sleep(RETRY).await;
+            sleep(RETRY_PERIOD).await;
         }
     }
 
-    /// Renews the lease until it is lost.
-    async fn keep(&mut self) {
-        let mut renewed = Instant::now();
-        while renewed.elapsed() < RENEW_DEADLINE {
-            sleep(RETRY).await;
-            let asked = Instant::now();
-            match self.attempt().await {
-                Ok(Attempt::Held) => renewed = asked,
-                Ok(Attempt::HeldByOther) => return,
-                Err(error) => {
+    /// Renews the lease until it is lost. The deadline also ends a call that hangs.
+    async fn renew(&mut self, mut renewed: Instant) {
+        loop {
+            let attempt = async {
+                sleep(RETRY_PERIOD).await;
+                let started = Instant::now();
+                (started, self.try_acquire_or_renew().await)
+            };
+            match timeout_at(renewed + RENEW_DEADLINE, attempt).await {
+                Ok((started, Ok(Attempt::Held))) => renewed = started,
+                Ok((_, Ok(Attempt::HeldByOther))) | Err(_) => return,
+                Ok((_, Err(error))) => {
                     tracing::warn!(lease = self.name, %error, "cannot renew the lease");
                 }
             }
@@ -117,7 +121,7 @@ impl Candidate {
     }
 
     /// Gets the lease if it is free or abandoned, or renews it.
-    async fn attempt(&mut self) -> Result<Attempt, LeaseError> {
+    async fn try_acquire_or_renew(&mut self) -> Result<Attempt, LeaseError> {
         let Some(lease) = bounded(self.api.get_opt(&self.name)).await? else {
             let lease = self.renewed(Lease {
                 metadata: ObjectMeta {
@@ -126,7 +130,9 @@ impl Candidate {
                 },
                 ..Lease::default()
             });
-            return self.won(bounded(self.api.create(&PostParams::default(), &lease)).await);
+            return lost_if_conflict(
+                bounded(self.api.create(&PostParams::default(), &lease)).await,
+            );
         };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let since = match &self.observed {
@@ -134,25 +140,14 @@ impl Candidate {
             Some(_) | None => Instant::now(),
         };
         self.observed = Some((version, since));
-        if !self.is_own(&lease) && !is_free(&lease) && since.elapsed() < DURATION {
+        if !self.is_own(&lease) && !is_free(&lease) && since.elapsed() < LEASE_DURATION {
             return Ok(Attempt::HeldByOther);
         }
         let lease = self.renewed(lease);
-        // With the version that was read: of two candidates, one gets a conflict.
+        // With the version that was read: of two processes, one gets a conflict.
         let parameters = PostParams::default();
         let replaced = bounded(self.api.replace(&self.name, &parameters, &lease)).await;
-        self.won(replaced)
-    }
-
-    /// A conflict means that another candidate was faster.
-    fn won(&mut self, written: Result<Lease, LeaseError>) -> Result<Attempt, LeaseError> {
-        match written {
-            Ok(_) => Ok(Attempt::Held),
-            Err(LeaseError::Api(kube::Error::Api(status))) if status.code == 409 => {
-                Ok(Attempt::HeldByOther)
-            }
-            Err(error) => Err(error),
-        }
+        lost_if_conflict(replaced)
     }
 
     fn is_own(&self, lease: &Lease) -> bool {
@@ -166,7 +161,7 @@ impl Candidate {
         let transitions = before.lease_transitions.unwrap_or(0);
         let spec = LeaseSpec {
             holder_identity: Some(self.identity.clone()),
-            lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+            lease_duration_seconds: i32::try_from(LEASE_DURATION.as_secs()).ok(),
             acquire_time: if is_own {
                 before.acquire_time
             } else {
@@ -201,17 +196,28 @@ impl Candidate {
     }
 }
 
+/// A conflict means that another process was faster.
+fn lost_if_conflict(written: Result<Lease, LeaseError>) -> Result<Attempt, LeaseError> {
+    match written {
+        Ok(_) => Ok(Attempt::Held),
+        Err(LeaseError::Api(kube::Error::Api(status))) if status.code == 409 => {
+            Ok(Attempt::HeldByOther)
+        }
+        Err(error) => Err(error),
+    }
+}
+
 /// The reasons for which a call fails.
 #[derive(Debug, thiserror::Error)]
 enum LeaseError {
-    #[error("no answer from the Kubernetes API in {} seconds", CALL.as_secs())]
+    #[error("no answer from the Kubernetes API in {} seconds", CALL_TIMEOUT.as_secs())]
     Timeout,
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
 async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
-    match timeout(CALL, call).await {
+    match timeout(CALL_TIMEOUT, call).await {
         Ok(result) => Ok(result?),
         Err(_elapsed) => Err(LeaseError::Timeout),
     }

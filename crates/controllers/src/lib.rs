@@ -1,7 +1,7 @@
 //! The controllers of Ludgate.
 //!
-//! In each, `desired` says what objects there should be and `status` says what became of them, both
-//! without IO. Only `reconcile` reads and writes the cluster.
+//! In each, `desired` computes the objects that should exist, and `status` the status from those
+//! that do, both without IO. Only `reconcile` reads and writes the cluster.
 
 pub mod application;
 pub mod children;

@@ -17,8 +17,9 @@ struct Labels {
 
 /// The metrics of all controllers of a process.
 #[derive(Clone, Debug, Default)]
-pub struct ControllersMetrics {
+pub struct ReconcileMetrics {
     reconciles: Family<Labels, Counter>,
+    writes: Family<ControllerLabel, Counter>,
     watch_errors: Family<ControllerLabel, Counter>,
 }
 
@@ -28,14 +29,19 @@ struct ControllerLabel {
     controller: &'static str,
 }
 
-impl ControllersMetrics {
+impl ReconcileMetrics {
     /// Registers the metrics.
-    pub fn register(registry: &Registry) -> ControllersMetrics {
-        let metrics = ControllersMetrics::default();
+    pub fn register(registry: &Registry) -> ReconcileMetrics {
+        let metrics = ReconcileMetrics::default();
         registry.register(
             "controller_reconciles",
             "Reconciles by controller and result",
             metrics.reconciles.clone(),
+        );
+        registry.register(
+            "controller_writes",
+            "Writes to the Kubernetes API by controller",
+            metrics.writes.clone(),
         );
         registry.register(
             "controller_watch_errors",
@@ -46,19 +52,18 @@ impl ControllersMetrics {
     }
 
     /// Those of one controller.
-    pub fn of_controller(&self, controller: &'static str) -> ControllerMetrics {
+    pub fn for_controller(&self, controller: &'static str) -> ControllerMetrics {
         let count = |result| {
             let labels = Labels { controller, result };
             self.reconciles.get_or_create(&labels).clone()
         };
+        let label = ControllerLabel { controller };
         ControllerMetrics {
             succeeded: count("success"),
             transient: count("transient_error"),
-            refused: count("refused"),
-            watch_errors: self
-                .watch_errors
-                .get_or_create(&ControllerLabel { controller })
-                .clone(),
+            rejected: count("rejected"),
+            writes: self.writes.get_or_create(&label).clone(),
+            watch_errors: self.watch_errors.get_or_create(&label).clone(),
         }
     }
 }
@@ -68,7 +73,8 @@ impl ControllersMetrics {
 pub struct ControllerMetrics {
     succeeded: Counter,
     transient: Counter,
-    refused: Counter,
+    rejected: Counter,
+    writes: Counter,
     watch_errors: Counter,
 }
 
@@ -82,8 +88,13 @@ impl ControllerMetrics {
     pub fn failed(&self, error: &ReconcileError) {
         match error {
             ReconcileError::Transient(_) => self.transient.inc(),
-            ReconcileError::Refused(_) => self.refused.inc(),
+            ReconcileError::Rejected(_) => self.rejected.inc(),
         };
+    }
+
+    /// Counts a write to the API.
+    pub fn wrote(&self) {
+        self.writes.inc();
     }
 
     /// Counts a watch that failed.

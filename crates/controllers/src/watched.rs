@@ -1,45 +1,63 @@
 //! Objects that a controller keeps in memory: a store, and a stream of changes.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, hash::Hash, time::Duration};
 
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::{StreamExt, future, stream::BoxStream};
 use kube::{
     Api, Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         reflector::{Store, store::Writer},
-        watcher,
+        watcher::{self, Event, watcher},
     },
 };
 use serde::de::DeserializeOwned;
 
+/// The longest watch that kube accepts, in seconds.
+const MAX_WATCH: u64 = 290;
+
+/// A change of the watched objects.
+#[derive(Debug)]
+pub enum Change<K> {
+    /// An object was added, changed or deleted.
+    Object(K),
+    /// All objects were listed again. Some may be gone without a change of their own.
+    Listed,
+}
+
 /// A watched kind of object.
 pub struct Watched<K: Resource + 'static>
 where
-    K::DynamicType: std::hash::Hash + Eq,
+    K::DynamicType: Hash + Eq,
 {
-    /// The objects as of the last event.
+    /// The objects as of the last change.
     pub store: Store<K>,
-    /// Objects that were added, changed or deleted. The store follows it, so it must be polled.
-    pub changes: BoxStream<'static, Result<K, watcher::Error>>,
+    /// The changes. The store follows them, so they must be polled.
+    pub changes: BoxStream<'static, Result<Change<K>, watcher::Error>>,
+}
+
+/// Which objects are watched, and how.
+#[derive(Clone, Copy)]
+pub struct WatchSettings<'a> {
+    /// A label that the objects have; `None`: all objects.
+    pub label: Option<&'a str>,
+    /// A watch is opened again after this time, so that a dead connection is noticed.
+    pub length: Duration,
 }
 
 impl<K> Watched<K>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    K::DynamicType: std::hash::Hash + Eq + Clone + Unpin + Send + Sync,
+    K::DynamicType: Hash + Eq + Clone + Unpin + Send + Sync,
 {
-    /// Watches the objects with a label.
-    pub fn with_label(api: Api<K>, kind: K::DynamicType, label: &str) -> Watched<K> {
-        Watched::new(api, kind, watcher::Config::default().labels(label))
-    }
-
-    /// Watches all objects.
-    pub fn all(api: Api<K>, kind: K::DynamicType) -> Watched<K> {
-        Watched::new(api, kind, watcher::Config::default())
-    }
-
-    fn new(api: Api<K>, kind: K::DynamicType, config: watcher::Config) -> Watched<K> {
+    /// Watches objects.
+    pub fn new(api: Api<K>, kind: K::DynamicType, settings: WatchSettings<'_>) -> Watched<K> {
+        let seconds = settings.length.as_secs().clamp(1, MAX_WATCH);
+        let config = watcher::Config::default().timeout(u32::try_from(seconds).unwrap_or(1));
+        let config = match settings.label {
+            Some(label) => config.labels(label),
+            None => config,
+        };
         let writer = Writer::new(kind);
         let store = writer.as_reader();
         let changes = watcher(api, config)
@@ -47,7 +65,17 @@ where
             // Often half of an object, and never read.
             .modify(|object| object.managed_fields_mut().clear())
             .reflect(writer)
-            .touched_objects()
+            .filter_map(|event| {
+                future::ready(match event {
+                    Ok(Event::Apply(object) | Event::Delete(object)) => {
+                        Some(Ok(Change::Object(object)))
+                    }
+                    Ok(Event::InitDone) => Some(Ok(Change::Listed)),
+                    // The store has these only after the whole list.
+                    Ok(Event::Init | Event::InitApply(_)) => None,
+                    Err(error) => Some(Err(error)),
+                })
+            })
             .boxed();
         Watched { store, changes }
     }

@@ -12,7 +12,7 @@ pub const CONTROLLER: Section = Section {
 /// The controller of apps.
 pub const APPLICATIONS: Section = Section {
     name: "controller.applications",
-    purpose: "How the controller makes apps from PhApplications, instead of controller.applications as true.",
+    purpose: "Settings of the controller of PhApplications. This table replaces `applications` as true.",
     is_optional: true,
 };
 
@@ -45,7 +45,7 @@ pub const KEYS: &[Key] = &[
         Kind::Switch,
         "false",
         "true",
-        "Make Deployments, Services and NetworkPolicies from PhApplications. Or a table [controller.applications].",
+        "Run the controller of PhApplications. Or a table [controller.applications] with its settings.",
     ),
     key(
         "controller",
@@ -77,7 +77,7 @@ pub const KEYS: &[Key] = &[
         Kind::Decimal,
         "",
         "1",
-        "Most processors.",
+        "CPU limit, in cores.",
     ),
     key(
         "instance_types",
@@ -85,7 +85,7 @@ pub const KEYS: &[Key] = &[
         Kind::Size,
         "",
         "\"2GiB\"",
-        "Most memory.",
+        "Memory limit.",
     ),
     key(
         "instance_types",
@@ -93,7 +93,7 @@ pub const KEYS: &[Key] = &[
         Kind::Decimal,
         "",
         "0.5",
-        "Guaranteed processors. Absent: as many as cpu.",
+        "CPU request, in cores. Absent: the limit.",
     ),
     key(
         "instance_types",
@@ -101,23 +101,16 @@ pub const KEYS: &[Key] = &[
         Kind::Size,
         "",
         "\"1GiB\"",
-        "Guaranteed memory. Absent: as much as memory.",
+        "Memory request. Absent: the limit.",
     ),
-    key(
-        "instance_types",
-        "gpu",
-        Kind::Number,
-        "",
-        "1",
-        "Graphics processors.",
-    ),
+    key("instance_types", "gpu", Kind::Number, "", "1", "GPUs."),
     key(
         "instance_types",
         "gpu_resource",
         Kind::Text,
         "\"nvidia.com/gpu\"",
         "\"nvidia.com/gpu\"",
-        "Kubernetes' name for these graphics processors.",
+        "Extended resource of these GPUs.",
     ),
     key(
         "instance_types",
@@ -157,21 +150,28 @@ pub const INNER_KEYS: &[Key] = &[
     ),
     key(
         "controller.applications",
-        "proxies",
+        "proxy_pod_labels",
         Kind::Texts,
         "[\"app.kubernetes.io/name=ludgate\", \"app.kubernetes.io/name=primehub-console\", \"app.kubernetes.io/name=primehub-graphql\"]",
         "[\"app.kubernetes.io/name=ludgate\"]",
-        "Labels of the pods that may send requests to every app: the gateway's. One entry can have several labels, separated by commas.",
+        "Labels of the pods that the NetworkPolicies let in to every app: gateways and PrimeHub's proxies, in the app's namespace. One entry can have several labels, separated by commas.",
     ),
     key(
         "controller.applications",
-        "allow",
+        "allowed_pod_rights",
         Kind::Texts,
         "[]",
         "[\"host_path\"]",
-        "Rights that apps' pods may ask for: host_namespaces, host_path, privileged, capabilities, service_account.",
+        "What apps' pods may ask for besides the usual: host_namespaces, host_path, privileged, capabilities, service_account, secrets, volumes, scheduling, security_profiles.",
     ),
-    key("groups.quota", "cpu", Kind::Decimal, "", "4", "Processors."),
+    key(
+        "groups.quota",
+        "cpu",
+        Kind::Decimal,
+        "",
+        "4",
+        "CPU, in cores.",
+    ),
     key(
         "groups.quota",
         "memory",
@@ -180,12 +180,5 @@ pub const INNER_KEYS: &[Key] = &[
         "\"8GiB\"",
         "Memory.",
     ),
-    key(
-        "groups.quota",
-        "gpu",
-        Kind::Number,
-        "",
-        "0",
-        "Graphics processors.",
-    ),
+    key("groups.quota", "gpu", Kind::Number, "", "0", "GPUs."),
 ];

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, Config, config::Kubeconfig};
-use ludgate::controllers::leader::Candidate;
+use ludgate::controllers::leader::LeaderElector;
 use tokio::{
     sync::watch,
     time::{Instant, timeout},
@@ -27,14 +27,14 @@ impl Process {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await;
         let client = Client::try_from(config.expect("a configuration")).expect("a client");
-        let candidate = Candidate::new(client, &namespace.name, LEASE, name.to_owned());
+        let elector = LeaderElector::new(client, &namespace.name, LEASE, name.to_owned());
         let (leading, leads) = watch::channel(false);
         let (stop, mut stopping) = watch::channel(false);
         tokio::spawn(async move {
             let stopped = async {
                 let _ = stopping.wait_for(|stop| *stop).await;
             };
-            candidate.lead(leading, std::future::pending, stopped).await;
+            elector.run(leading, std::future::pending, stopped).await;
         });
         Process { leads, stop }
     }
@@ -59,7 +59,7 @@ async fn holder(namespace: &KubeNamespace) -> Option<String> {
         .holder_identity
 }
 
-async fn candidates() -> (KubeNamespace, std::path::PathBuf) {
+async fn prepared() -> (KubeNamespace, std::path::PathBuf) {
     let namespace = KubeNamespace::new().await;
     namespace.grant("controller.yaml").await;
     let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
@@ -68,7 +68,7 @@ async fn candidates() -> (KubeNamespace, std::path::PathBuf) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_two_leads_and_the_other_follows_when_it_stops() {
-    let (namespace, kubeconfig) = candidates().await;
+    let (namespace, kubeconfig) = prepared().await;
     let mut first = Process::start(&namespace, &kubeconfig, "first").await;
     first.until(true).await;
     let mut second = Process::start(&namespace, &kubeconfig, "second").await;
@@ -87,7 +87,7 @@ async fn one_of_two_leads_and_the_other_follows_when_it_stops() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_cannot_renew_stops_before_another_one_begins() {
-    let (namespace, kubeconfig) = candidates().await;
+    let (namespace, kubeconfig) = prepared().await;
     let direct = kubeconfig.with_file_name("direct");
     std::fs::copy(&kubeconfig, &direct).expect("copied");
     let relay = ApiRelay::insert(&kubeconfig).await;

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::controller::{Controlled, until};
 use crate::support::{
     kube_namespace::{application, phapplications},
+    message::PATIENCE,
+    until::holds_within,
     world::World,
 };
 
@@ -119,9 +121,12 @@ async fn what_is_wrong_with_a_pod_is_said_in_the_status() {
     let node =
         pod(json!({ "image": "localhost/busybox:1", "securityContext": { "privileged": true } }));
     controlled.app("node", node).await;
+    let typo = pod(json!({ "image": "localhost/busybox:1", "commandd": ["true"] }));
+    controlled.app("typo", typo).await;
     for (app, wanted) in [
         ("image", "localhost/missing:1"),
         ("crash", "one argument is missing"),
+        ("typo", "commandd"),
         ("broken", "podTemplate.spec.containers has no container"),
         (
             "node",
@@ -188,20 +193,21 @@ async fn an_unchanged_app_is_not_written_and_a_changed_child_is_mended() {
         .get("lab")
         .await
         .expect("an app");
-    let count = async || {
-        let metrics = reconciles(&controlled).await;
-        assert!(metrics > 0.0);
-        metrics
-    };
-    let first = count().await;
-    for _ in 0..50 {
+    let (reconciles, writes) = (controlled.reconciles(), controlled.count("writes", ""));
+    let are_repeated = holds_within(PATIENCE, async || {
         controlled.change(|_| {});
-        tokio::task::yield_now().await;
-    }
-    while count().await < first + 5.0 {
+        controlled.reconciles() >= reconciles + 20.0
+    });
+    assert!(are_repeated.await, "no reconciles");
+    assert_eq!(controlled.count("writes", ""), writes);
+    // Objects of a list have no kind, those of events have one.
+    let controlled = controlled.restart().await;
+    let are_repeated = holds_within(PATIENCE, async || {
         controlled.change(|_| {});
-        tokio::task::yield_now().await;
-    }
+        controlled.reconciles() >= 20.0
+    });
+    assert!(are_repeated.await, "no reconciles");
+    assert_eq!(controlled.count("writes", ""), 0.0);
     let after = deployments.get("app-lab").await.expect("made");
     assert_eq!(before.resource_version(), after.resource_version());
     let unchanged = controlled
@@ -232,15 +238,6 @@ async fn an_unchanged_app_is_not_written_and_a_changed_child_is_mended() {
     let kind = ApiResource::erase::<Service>(&());
     let api = controlled.namespace.api(&kind);
     until(api, &kind, "app-lab", |service| service.uid() != uid).await;
-}
-
-/// How many reconciles have succeeded.
-async fn reconciles(controlled: &Controlled) -> f64 {
-    let metrics = controlled.running.process.registry.render();
-    let name =
-        "ludgate_controller_reconciles_total{controller=\"applications\",result=\"success\"} ";
-    let line = metrics.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -285,11 +282,12 @@ async fn a_changed_instance_type_takes_effect_with_the_next_change_of_the_app() 
     };
     let platform = controlled
         .parsed("[groups.phusers]\n[instance_types.cpu-1]\ncpu = 0.2\nmemory = \"32MiB\"\n");
-    let before = reconciles(&controlled).await;
+    // Another app has the new size as soon as the controller knows it.
     controlled.change(|settings| *settings = platform);
-    while reconciles(&controlled).await < before + 1.0 {
-        tokio::task::yield_now().await;
-    }
+    controlled.app("other", json!({})).await;
+    controlled.until_phase("other", "Ready").await;
+    let other = deployments.get("app-other").await.expect("made");
+    assert_eq!(cpu(other), "200m");
     assert_eq!(cpu(deployments.get("app-lab").await.expect("made")), "100m");
     controlled
         .app("lab", json!({ "displayName": "Another name" }))
@@ -341,6 +339,31 @@ async fn an_object_that_is_no_app_harms_itself_only() {
         .await;
     let message = controlled.until_phase(&long, "Error").await;
     assert!(message.contains("at most 59"), "{message}");
+    let nested = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let deep = application("deep", "public", json!({})).to_string();
+    let deep = deep.replace(
+        "\"image\":\"app:1\"",
+        &format!("\"image\":\"app:1\",\"x\":{nested}"),
+    );
+    controlled
+        .namespace
+        .kubectl(&["create", "-f", "-"], &deep)
+        .await;
+    let controlled = controlled.restart().await;
     controlled.app("lab", json!({})).await;
     controlled.until_phase("lab", "Ready").await;
+    let message = [
+        "get",
+        "phapplication/deep",
+        "-o",
+        "jsonpath={.status.message}",
+    ];
+    let is_said = holds_within(PATIENCE, async || {
+        controlled
+            .namespace
+            .kubectl(&message, "")
+            .await
+            .contains(".x")
+    });
+    assert!(is_said.await, "its status has no error");
 }

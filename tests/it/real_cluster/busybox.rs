@@ -18,14 +18,12 @@ impl Busybox<'_> {
     pub async fn apply(&self, page: &str) {
         let labels = json!({ "primehub.io/phapplication": format!("app-{}", self.name) });
         let name = format!("app-{}", self.name);
-        let mut of_pod = labels.clone();
-        of_pod["page"] = page.into();
         let deployment = json!({
             "metadata": { "name": name },
             "spec": {
                 "replicas": self.replicas,
                 "selector": { "matchLabels": labels },
-                "template": { "metadata": { "labels": of_pod }, "spec": pod(page) },
+                "template": { "metadata": { "labels": labels }, "spec": pod(page) },
             },
         });
         let service = json!({

@@ -59,6 +59,40 @@ impl Controlled {
         }
     }
 
+    /// Replaces the controller by a new process, which lists everything again.
+    pub async fn restart(self) -> Controlled {
+        let Controlled {
+            namespace,
+            running,
+            settings,
+            folder,
+        } = self;
+        running.process.drain.stop(PATIENCE).await;
+        let file = folder.path().join("ludgate.toml");
+        let read = ludgate::settings::load_controller(&file).expect("valid");
+        let started = start_controllers(read, "restarted".to_owned()).await;
+        Controlled {
+            namespace,
+            running: started.expect("started"),
+            settings,
+            folder,
+        }
+    }
+
+    /// The value of a counter of the controller, named with its further labels.
+    pub fn count(&self, name: &str, labels: &str) -> f64 {
+        let metrics = self.running.process.registry.render();
+        let name =
+            format!("ludgate_controller_{name}_total{{controller=\"applications\"{labels}}} ");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
+        line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// How many reconciles have succeeded.
+    pub fn reconciles(&self) -> f64 {
+        self.count("reconciles", ",result=\"success\"")
+    }
+
     /// Changes the settings in force.
     pub fn change(&self, change: impl FnOnce(&mut ApplicationSettings)) {
         let mut settings = self.settings.clone();

@@ -76,7 +76,7 @@ pub struct SvcTemplate {
     pub spec: Value,
 }
 
-/// What has become of it.
+/// The observed state of the app.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PhApplicationStatus {

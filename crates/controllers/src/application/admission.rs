@@ -1,135 +1,132 @@
 //! Which apps may run by the quota of their group.
 //!
-//! Decisions are made one after the other. An app that was let in counts at once, before its
-//! Deployment is seen: two apps that start together must not both get the last room.
+//! Decisions are made one after the other. An admitted app counts at once, before its Deployment is
+//! seen: two apps that start together must not both get the last of a quota.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
 };
 
 use kube::{ResourceExt, api::DynamicObject};
 
 use super::{
-    app::Application,
-    desired::GROUP,
+    app::{Application, child_name},
+    desired::GROUP_LABEL,
     group_names,
-    quota::Amounts,
+    quota::ResourceAmounts,
     settings::GroupQuota,
-    stores::{Stores, app_label},
+    stores::{Stores, app_label, is_active},
 };
 
-/// The apps that were let in or wait, by uid.
+/// The decisions on the apps of a namespace, by their names.
 #[derive(Debug, Default)]
-pub struct Admission(Mutex<HashMap<String, Entry>>);
+pub struct QuotaAdmission(Mutex<HashMap<String, Admitted>>);
 
-/// An app.
+/// The decision on an app.
 #[derive(Debug)]
-struct Entry {
-    group: String,
-    child_name: String,
-    /// `None`: it waits for room.
-    amounts: Option<Amounts>,
+enum Admitted {
+    /// It may use these amounts.
+    Running {
+        group: String,
+        amounts: ResourceAmounts,
+    },
+    /// It waits until its group uses less.
+    Pending,
 }
 
-impl Admission {
-    /// Lets an app run with these amounts, if its group has room.
+impl QuotaAdmission {
+    /// Lets an app run with these amounts, if the quota of its group allows them.
     ///
     /// # Errors
-    /// The exceeded quota. The app then waits.
+    /// The exceeded quota. The app is then pending.
     pub fn admit(
         &self,
         app: &Application,
         quota: GroupQuota,
-        amounts: Amounts,
+        amounts: ResourceAmounts,
         stores: &Stores,
     ) -> Result<(), String> {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let group = &app.spec.group_name;
-        let running = running_amounts(stores, &app.child_name());
-        // What runs keeps its room, also below a quota that was lowered.
-        let keeps = running.is_some_and(|running| !amounts.exceeds(running));
-        let decision = match keeps {
-            true => Ok(()),
-            false => quota.check(group, used_by_others(&entries, app, stores), amounts),
+        let deployment = stores.deployment(&app.child_name());
+        let label = group_names::label(group);
+        let running = deployment
+            .filter(|deployment| deployment.labels().get(GROUP_LABEL) == Some(&label))
+            .and_then(|deployment| running_amounts(&deployment));
+        // A running app is not stopped when its quota is lowered.
+        let decision = if running.is_some_and(|running| !amounts.exceeds(running)) {
+            Ok(())
+        } else {
+            quota.check(group, used_by_others(&apps, app, stores), amounts)
         };
-        let entry = Entry {
-            group: group.clone(),
-            child_name: app.child_name(),
-            amounts: decision.is_ok().then_some(amounts),
+        let admitted = match &decision {
+            Ok(()) => Admitted::Running {
+                group: group.clone(),
+                amounts,
+            },
+            Err(_exceeded) => Admitted::Pending,
         };
-        entries.insert(app.uid.clone(), entry);
+        apps.insert(app.name.clone(), admitted);
         decision
     }
 
     /// The app is stopped or gone.
-    pub fn release(&self, uid: &str) {
-        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.remove(uid);
+    pub fn release(&self, app: &str) {
+        let mut apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        apps.remove(app);
     }
 
-    /// The names of the apps that wait for room.
-    pub fn waiting(&self) -> Vec<String> {
-        let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = entries.values().filter(|entry| entry.amounts.is_none());
-        let names = waiting.filter_map(|entry| entry.child_name.strip_prefix("app-"));
-        names.map(str::to_owned).collect()
+    /// The names of the pending apps.
+    pub fn pending(&self) -> Vec<String> {
+        let apps = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_pending = |admitted: &Admitted| matches!(admitted, Admitted::Pending);
+        let pending = apps.iter().filter(|(_, admitted)| is_pending(admitted));
+        pending.map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// What the running Deployment of an app may use; `None`: it does not run.
-fn running_amounts(stores: &Stores, child_name: &str) -> Option<Amounts> {
-    let deployment = stores.find(&stores.deployments, &stores.kinds.deployments, child_name)?;
-    deployment_amounts(&deployment)
-}
-
-fn deployment_amounts(deployment: &DynamicObject) -> Option<Amounts> {
+/// What a Deployment may use; `None`: it has no pods.
+fn running_amounts(deployment: &DynamicObject) -> Option<ResourceAmounts> {
     let spec = &deployment.data["spec"];
     (spec["replicas"].as_u64() != Some(0))
-        .then(|| Amounts::from_containers(&spec["template"]["spec"]["containers"]))
+        .then(|| ResourceAmounts::from_containers(&spec["template"]["spec"]["containers"]))
 }
 
-/// The sum over the group's Deployments that run, its apps that were let in and have no Deployment
-/// yet, and its other pods: of stopped apps that still end, and of no app.
-fn used_by_others(entries: &HashMap<String, Entry>, app: &Application, stores: &Stores) -> Amounts {
+/// The limits of the group's other apps, running or admitted, and of its pods that belong to no
+/// running app.
+fn used_by_others(
+    admitted: &HashMap<String, Admitted>,
+    app: &Application,
+    stores: &Stores,
+) -> ResourceAmounts {
     let group = &app.spec.group_name;
     let label = group_names::label(group);
-    let mut counted = vec![app.child_name()];
-    let mut used = Amounts::default();
+    let mut apps: BTreeMap<String, ResourceAmounts> = BTreeMap::new();
     for deployment in stores.deployments.state() {
-        let name = deployment.name_any();
-        if deployment.labels().get(GROUP) != Some(&label) || counted.contains(&name) {
-            continue;
-        }
-        if let Some(amounts) = deployment_amounts(&deployment) {
-            used = used.plus(amounts);
-            counted.push(name);
+        if deployment.labels().get(GROUP_LABEL) == Some(&label)
+            && let Some(amounts) = running_amounts(&deployment)
+        {
+            apps.insert(deployment.name_any(), amounts);
         }
     }
-    for entry in entries.values() {
-        let Some(amounts) = entry.amounts.filter(|_| entry.group == *group) else {
-            continue;
-        };
-        if !counted.contains(&entry.child_name) && exists(stores, &entry.child_name) {
-            used = used.plus(amounts);
-            counted.push(entry.child_name.clone());
+    for (name, admitted) in admitted {
+        if let Admitted::Running { group: of, amounts } = admitted
+            && of == group
+        {
+            // While an app grows, its Deployment still has the smaller amounts.
+            let used = apps.entry(child_name(name)).or_default();
+            *used = used.max(*amounts);
         }
     }
+    let own = app.child_name();
     let pods = stores.pods.state_filter(|pod| {
-        let phase = pod
-            .status
-            .as_ref()
-            .and_then(|status| status.phase.as_deref());
-        let is_counted = app_label(pod).is_some_and(|name| counted.iter().any(|it| it == name));
-        pod.labels().get(GROUP) == Some(&label)
-            && !is_counted
-            && matches!(phase, Some("Pending" | "Running") | None)
+        let is_counted = app_label(pod).is_some_and(|name| name == own || apps.contains_key(name));
+        pod.labels().get(GROUP_LABEL) == Some(&label) && !is_counted && is_active(pod)
     });
-    let pods = pods.iter().map(|pod| Amounts::from_pod(pod));
-    pods.fold(used, Amounts::plus)
-}
-
-fn exists(stores: &Stores, child_name: &str) -> bool {
-    let id = child_name.strip_prefix("app-").unwrap_or_default();
-    stores.find(&stores.apps, &stores.kinds.apps, id).is_some()
+    apps.remove(&own);
+    let pods = pods.iter().map(|pod| ResourceAmounts::from_pod(pod));
+    apps.into_values()
+        .chain(pods)
+        .fold(ResourceAmounts::default(), ResourceAmounts::plus)
 }

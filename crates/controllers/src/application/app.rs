@@ -1,11 +1,14 @@
 //! A PhApplication, as the controller reads it.
 
-use kube::{ResourceExt, api::DynamicObject};
-use ludgate_cluster::crd::application::PhApplicationSpec;
+use kube::{Resource, ResourceExt};
+use ludgate_cluster::{
+    crd::application::{PhApplicationSpec, SERVICE_PREFIX},
+    object::DeepObject,
+};
 use serde::Deserialize;
 
 /// Annotation with which an app chooses how its pods are replaced.
-pub const STRATEGY: &str = "phapplication.primehub.io/strategy";
+pub const STRATEGY_ANNOTATION: &str = "phapplication.primehub.io/strategy";
 /// Longest name: `app-<name>` is a Service, and a name of one is a DNS label.
 const MAX_NAME: usize = 59;
 
@@ -14,16 +17,16 @@ const MAX_NAME: usize = 59;
 pub struct Application {
     /// Its namespace.
     pub namespace: String,
-    /// Its name.
-    pub id: String,
+    /// `metadata.name`.
+    pub name: String,
     /// Its identity: an object that is made again has another one.
     pub uid: String,
     /// Counts the changes of its spec.
     pub generation: i64,
     /// What its author asks for.
     pub spec: PhApplicationSpec,
-    /// Replace pods one by one, which needs room for two.
-    pub is_rolling: bool,
+    /// How pods are replaced, as written in the annotation.
+    pub strategy: Option<String>,
 }
 
 impl Application {
@@ -31,28 +34,23 @@ impl Application {
     ///
     /// # Errors
     /// The reason, for the app's status.
-    pub fn read(object: &DynamicObject) -> Result<Application, String> {
-        let id = object.name_any();
+    pub fn parse(object: &DeepObject) -> Result<Application, String> {
+        let name = object.name_any();
         let is_label = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-        if id.len() > MAX_NAME || !id.bytes().all(is_label) || id.ends_with('-') {
+        if name.len() > MAX_NAME || !name.bytes().all(is_label) || name.ends_with('-') {
             return Err(format!(
                 "the name of an app has lower-case letters, digits and inner dashes, at most {MAX_NAME}"
             ));
         }
-        let spec = PhApplicationSpec::deserialize(&object.data["spec"])
+        let spec = PhApplicationSpec::deserialize(&object.spec)
             .map_err(|error| format!("spec: {error}"))?;
-        let is_rolling = match object.annotations().get(STRATEGY).map(String::as_str) {
-            None | Some("Recreate") => false,
-            Some("RollingUpdate") => true,
-            Some(_) => return Err(format!("{STRATEGY}: Recreate or RollingUpdate")),
-        };
         Ok(Application {
             namespace: object.namespace().unwrap_or_default(),
-            id,
+            name,
             uid: object.uid().unwrap_or_default(),
-            generation: object.metadata.generation.unwrap_or_default(),
+            generation: object.meta().generation.unwrap_or_default(),
             spec,
-            is_rolling,
+            strategy: object.annotations().get(STRATEGY_ANNOTATION).cloned(),
         })
     }
 
@@ -61,8 +59,18 @@ impl Application {
         self.spec.stop.unwrap_or(false)
     }
 
-    /// The name of its children.
+    /// The name of its Deployment and Service.
     pub fn child_name(&self) -> String {
-        format!("app-{}", self.id)
+        child_name(&self.name)
     }
+}
+
+/// The name of the Deployment and Service of an app.
+pub fn child_name(app: &str) -> String {
+    format!("{SERVICE_PREFIX}{app}")
+}
+
+/// The app that a Deployment or Service of this name belongs to.
+pub fn app_name(child: &str) -> Option<&str> {
+    child.strip_prefix(SERVICE_PREFIX)
 }

@@ -1,26 +1,27 @@
 //! The controller of apps in one namespace: what leads to a reconcile, and what comes of it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
-    Stream, StreamExt, future,
+    StreamExt, future,
     stream::{self, BoxStream},
 };
 use kube::{
-    Client, ResourceExt,
-    api::{ApiResource, DynamicObject},
+    Client, Resource, ResourceExt,
+    api::ApiResource,
     runtime::{
         controller::{self, Action, Config, applier},
-        reflector::{ObjectRef, Store},
+        reflector::ObjectRef,
         watcher,
     },
 };
-use ludgate_cluster::writer::Writer;
+use ludgate_cluster::{object::DeepObject, writer::Writer};
 use tokio::sync::watch;
 
 use super::{
-    admission::Admission,
-    reconcile::{Context, reconcile},
+    admission::QuotaAdmission,
+    app::app_name,
+    reconcile::{ReconcileContext, reconcile},
     settings::ApplicationSettings,
     stores::{Kinds, Watches, app_label},
 };
@@ -28,6 +29,7 @@ use crate::{
     children::Children,
     error::{Backoffs, ReconcileError},
     metrics::ControllerMetrics,
+    watched::Change,
 };
 
 /// The owner of the fields that the controller writes.
@@ -41,6 +43,8 @@ pub struct ApplicationController {
     pub client: Client,
     /// The namespace.
     pub namespace: String,
+    /// How long a watch lasts.
+    pub watch: Duration,
     /// The settings; every app is looked at again when they change.
     pub settings: watch::Receiver<Arc<ApplicationSettings>>,
     /// The kind InstanceType, if the cluster has it.
@@ -49,143 +53,138 @@ pub struct ApplicationController {
     pub metrics: ControllerMetrics,
 }
 
-/// What is to be reconciled.
-type Requests = BoxStream<'static, Result<ObjectRef<DynamicObject>, watcher::Error>>;
-
 impl ApplicationController {
     /// Runs until it is dropped.
     pub async fn run(self) {
         let kinds = Kinds::default();
-        let watches = Watches::new(&self.client, &self.namespace, &kinds, self.instance_types);
-        let stores = watches.stores(&self.namespace, &kinds);
+        let (client, namespace) = (&self.client, &self.namespace);
+        let types = self.instance_types;
+        let watches = Watches::new(client, namespace, &kinds, types, self.watch);
+        let stores = watches.stores(namespace, &kinds);
         let apps = stores.apps.clone();
-        let ready = stores.clone();
         let writer = Writer::new(self.client, FIELD_MANAGER);
-        let context = Arc::new(Context {
+        let context = Arc::new(ReconcileContext {
             stores,
-            children: Children::new(writer.clone()),
+            children: Children::new(writer.clone(), self.metrics.clone()),
             writer,
-            admission: Admission::default(),
+            admission: QuotaAdmission::default(),
             settings: self.settings.clone(),
+            metrics: self.metrics.clone(),
             backoffs: Backoffs::default(),
         });
-        let requests = requests(watches, self.settings, &context);
-        let metrics = self.metrics;
+        let mapper = RequestMapper {
+            context: context.clone(),
+        };
         let reconciled = applier(
-            move |object, context| {
-                let ready = ready.clone();
-                Box::pin(async move {
-                    // Without this, the first reconciles would not see what exists.
-                    let _ = ready.wait_until_ready().await;
-                    reconcile(object, context).await
-                })
-            },
+            |object, context| Box::pin(reconcile(object, context)),
             |object, _error, context| Action::requeue(context.backoffs.next(object.name_any())),
-            context,
+            context.clone(),
             apps,
-            requests,
+            mapper.requests(watches, self.settings),
             Config::default().concurrency(CONCURRENCY),
         );
         reconciled
             .for_each(|result| {
-                report(&metrics, result);
+                record(&self.metrics, &context, result);
                 future::ready(())
             })
             .await;
     }
 }
 
-/// Every change that may change an app or its status.
-fn requests(
-    watches: Watches,
-    settings: watch::Receiver<Arc<ApplicationSettings>>,
-    context: &Arc<Context>,
-) -> impl Stream<Item = Result<ObjectRef<DynamicObject>, watcher::Error>> + use<> {
-    let stores = &context.stores;
-    let (kind, namespace) = (stores.kinds.apps.clone(), stores.namespace.clone());
-    let app = move |id: &str| ObjectRef::new_with(id, kind.clone()).within(&namespace);
-    let own = app.clone();
-    let apps = watches.apps.changes;
-    let mut all: Vec<Requests> = vec![apps.map(move |it| it.map(|it| own(&it.name_any()))).boxed()];
-    for children in [watches.deployments, watches.services, watches.policies] {
-        let (app, waiting) = (app.clone(), context.clone());
-        all.push(by_label(children.changes, app, waiting));
-    }
-    let (by, waiting) = (app.clone(), context.clone());
-    all.push(by_label(watches.replica_sets.changes, by, waiting));
-    let (by, waiting) = (app, context.clone());
-    all.push(by_label(watches.pods.changes, by, waiting));
-    if let Some(types) = watches.instance_types {
-        let apps = stores.apps.clone();
-        let every = types.changes.flat_map(move |change| match change {
-            Ok(_) => stream::iter(every_app(&apps).map(Ok).collect::<Vec<_>>()),
-            Err(error) => stream::iter(vec![Err(error)]),
-        });
-        all.push(every.boxed());
-    }
-    let apps = stores.apps.clone();
-    let changed = stream::unfold(settings, |mut settings| async move {
-        settings.changed().await.ok()?;
-        Some(((), settings))
-    });
-    all.push(
-        changed
-            .flat_map(move |()| stream::iter(every_app(&apps).map(Ok).collect::<Vec<_>>()))
-            .boxed(),
-    );
-    stream::select_all(all)
+/// The apps that a change leads to.
+type Requests = BoxStream<'static, Result<ObjectRef<DeepObject>, watcher::Error>>;
+
+/// Maps changes of objects to the apps that must be reconciled.
+#[derive(Clone)]
+struct RequestMapper {
+    context: Arc<ReconcileContext>,
 }
 
-/// The app that a child's label names, and the apps that wait for room: a child that ends makes
-/// some.
-fn by_label<K: kube::Resource + Send + 'static>(
-    changes: BoxStream<'static, Result<K, watcher::Error>>,
-    app: impl Fn(&str) -> ObjectRef<DynamicObject> + Send + 'static,
-    context: Arc<Context>,
-) -> Requests {
-    changes
-        .flat_map(move |change| {
-            let named = match change {
-                Ok(object) => {
-                    let own = app_label(&object).and_then(|label| label.strip_prefix("app-"));
-                    let waiting = context.admission.waiting();
-                    let names = own.into_iter().chain(waiting.iter().map(String::as_str));
-                    names.map(|name| Ok(app(name))).collect()
-                }
+impl RequestMapper {
+    /// Every change that may change an app or its status.
+    fn requests(
+        &self,
+        watches: Watches,
+        settings: watch::Receiver<Arc<ApplicationSettings>>,
+    ) -> Requests {
+        let own = |mapper: &RequestMapper, app: &DeepObject| vec![mapper.app(&app.name_any())];
+        let mut all = vec![
+            self.map(watches.apps.changes, own),
+            self.map(watches.deployments.changes, RequestMapper::apps_of_child),
+            self.map(watches.services.changes, RequestMapper::apps_of_child),
+            self.map(watches.policies.changes, RequestMapper::apps_of_child),
+            self.map(watches.replica_sets.changes, RequestMapper::apps_of_child),
+            self.map(watches.pods.changes, RequestMapper::apps_of_child),
+        ];
+        if let Some(types) = watches.instance_types {
+            all.push(self.map(types.changes, |mapper, _| mapper.all_apps()));
+        }
+        let changed = stream::unfold(settings, |mut settings| async move {
+            settings.changed().await.ok()?;
+            Some((Ok(Change::Listed), settings))
+        });
+        all.push(self.map(changed.boxed(), |mapper, _: &()| mapper.all_apps()));
+        stream::select_all(all).boxed()
+    }
+
+    fn map<K: Send + 'static>(
+        &self,
+        changes: BoxStream<'static, Result<Change<K>, watcher::Error>>,
+        apps: impl Fn(&RequestMapper, &K) -> Vec<ObjectRef<DeepObject>> + Send + 'static,
+    ) -> Requests {
+        let mapper = self.clone();
+        let requests = changes.flat_map(move |change| {
+            let requests = match change {
+                Ok(Change::Object(object)) => apps(&mapper, &object).into_iter().map(Ok).collect(),
+                Ok(Change::Listed) => mapper.all_apps().into_iter().map(Ok).collect(),
                 Err(error) => vec![Err(error)],
             };
-            stream::iter(named)
-        })
-        .boxed()
+            stream::iter(requests)
+        });
+        requests.boxed()
+    }
+
+    fn app(&self, name: &str) -> ObjectRef<DeepObject> {
+        let stores = &self.context.stores;
+        ObjectRef::new_with(name, stores.kinds.apps.clone()).within(&stores.namespace)
+    }
+
+    fn all_apps(&self) -> Vec<ObjectRef<DeepObject>> {
+        let apps = self.context.stores.apps.state();
+        apps.iter().map(|app| self.app(&app.name_any())).collect()
+    }
+
+    /// The app of a child, and the apps that wait for their group's quota: a child that ends may
+    /// let one run.
+    fn apps_of_child<K: Resource>(&self, child: &K) -> Vec<ObjectRef<DeepObject>> {
+        let own = app_label(child).and_then(app_name);
+        let own = own.into_iter().map(|name| self.app(name));
+        let pending = self.context.admission.pending();
+        own.chain(pending.iter().map(|name| self.app(name)))
+            .collect()
+    }
 }
 
-fn every_app(
-    apps: &Store<DynamicObject>,
-) -> impl Iterator<Item = ObjectRef<DynamicObject>> + use<> {
-    apps.state()
-        .into_iter()
-        .map(|app| ObjectRef::from_obj_with(&*app, apps_kind()))
-}
+/// The result of a reconcile, or a failure of a watch.
+type ReconcileResult =
+    Result<(ObjectRef<DeepObject>, Action), controller::Error<ReconcileError, watcher::Error>>;
 
-fn apps_kind() -> ApiResource {
-    Kinds::default().apps
-}
-
-fn report(
-    metrics: &ControllerMetrics,
-    result: Result<
-        (ObjectRef<DynamicObject>, Action),
-        controller::Error<ReconcileError, watcher::Error>,
-    >,
-) {
+fn record(metrics: &ControllerMetrics, context: &ReconcileContext, result: ReconcileResult) {
     match result {
         Ok((_, _)) => metrics.succeeded(),
         Err(controller::Error::ReconcilerFailed(error, app)) => {
             metrics.failed(&error);
-            tracing::warn!(app = app.name, %error, "cannot reconcile the app");
+            match error {
+                ReconcileError::Transient(error) => {
+                    tracing::warn!(app = app.name, %error, "cannot reconcile the app");
+                }
+                // Its status says so, and was logged.
+                ReconcileError::Rejected(_) => {}
+            }
         }
-        // It was deleted between its event and now.
-        Err(controller::Error::ObjectNotFound(_)) => {}
+        // It was deleted: a request can come from its children.
+        Err(controller::Error::ObjectNotFound(app)) => context.forget(&app.name),
         Err(controller::Error::QueueError(error)) => {
             metrics.watch_failed();
             tracing::warn!(%error, "cannot watch the cluster");

@@ -1,89 +1,117 @@
 //! The objects of an app: a Deployment, and if it has ports, a Service and two NetworkPolicies.
 
+use ludgate_cluster::crd::application::APP_LABEL;
 use serde_json::{Value, json};
 
 use super::{
+    app::STRATEGY_ANNOTATION,
     group_names,
-    inputs::INPUTS,
-    pod::{self, PodParts},
+    inputs::{INPUTS_ANNOTATION, RenderContext},
+    pod,
 };
 
-/// Label of an app's objects with the name of its Deployment.
-pub const APP: &str = ludgate_cluster::crd::application::APP_LABEL;
 /// Label of an app's objects with its group.
-pub const GROUP: &str = "primehub.io/group";
+pub const GROUP_LABEL: &str = "primehub.io/group";
 /// Annotation of a pod for PrimeHub's usage report.
-const USAGE: &str = "primehub.io/usage";
+const USAGE_ANNOTATION: &str = "primehub.io/usage";
 
-/// The objects of an app, in the order in which they are applied: no pod runs before its policies.
-///
-/// # Errors
-/// The reason why the app cannot be made, for its status.
-pub fn objects(parts: PodParts<'_>, replicas: u8) -> Result<Vec<Value>, String> {
-    let pod = pod::spec(parts)?;
-    let refused = parts.settings.pods.violations(&pod);
-    if !refused.is_empty() {
-        return Err(format!("podTemplate: not allowed: {}", refused.join(", ")));
-    }
-    let mut objects = Vec::new();
-    let ports = service_ports(&parts.app.spec.svc_template.spec)?;
-    if !ports.is_empty() {
-        objects.extend(network_policies(parts, &ports));
-        objects.push(service(parts, ports));
-    }
-    objects.push(deployment(parts, pod, replicas));
-    Ok(objects)
+/// The objects of an app.
+pub struct DesiredObjects {
+    /// Who may send requests to its pods; none without a Service.
+    pub policies: Vec<Value>,
+    /// The Service, if the app has ports.
+    pub service: Option<Value>,
+    /// Its pods.
+    pub deployment: Value,
 }
 
-fn labels(parts: PodParts<'_>) -> Value {
+impl DesiredObjects {
+    /// Whether a Service or a policy of this name is wanted.
+    pub fn has(&self, kind: &str, name: &str) -> bool {
+        let is_it = |object: &Value| object["kind"] == kind && object["metadata"]["name"] == name;
+        self.policies.iter().chain(&self.service).any(is_it)
+    }
+}
+
+/// The objects of an app that runs.
+///
+/// # Errors
+/// The reason for which the app cannot run, for its status.
+pub fn objects(context: RenderContext<'_>) -> Result<DesiredObjects, String> {
+    let pod = pod::spec(context)?;
+    // Of the template: the volume of the group is the platform's own.
+    let template = &context.app.spec.pod_template.spec;
+    let violations = context.settings.pods.violations(template);
+    if !violations.is_empty() {
+        return Err(format!(
+            "podTemplate: not allowed: {}",
+            violations.join(", ")
+        ));
+    }
+    let deployment = deployment(context, pod)?;
+    let ports = service_ports(&context.app.spec.svc_template.spec)?;
+    let has_ports = !ports.is_empty();
+    let policies = has_ports.then(|| network_policies(context, &ports));
+    Ok(DesiredObjects {
+        policies: policies.into_iter().flatten().collect(),
+        service: has_ports.then(|| service(context, ports)),
+        deployment,
+    })
+}
+
+fn labels(context: RenderContext<'_>) -> Value {
     json!({
         "app": "primehub-app",
-        APP: parts.app.child_name(),
-        GROUP: group_names::label(&parts.app.spec.group_name),
+        APP_LABEL: context.app.child_name(),
+        GROUP_LABEL: group_names::label(&context.app.spec.group_name),
     })
 }
 
 /// The selector of a Deployment cannot be changed, and existing ones have only this label.
-fn selector(parts: PodParts<'_>) -> Value {
-    json!({ APP: parts.app.child_name() })
+fn selector(context: RenderContext<'_>) -> Value {
+    json!({ APP_LABEL: context.app.child_name() })
 }
 
-fn metadata(parts: PodParts<'_>, name: String) -> Value {
-    json!({ "name": name, "namespace": parts.app.namespace, "labels": labels(parts) })
+fn metadata(context: RenderContext<'_>, name: String) -> Value {
+    json!({ "name": name, "namespace": context.app.namespace, "labels": labels(context) })
 }
 
-fn deployment(parts: PodParts<'_>, pod: Value, replicas: u8) -> Value {
-    let spec = &parts.app.spec;
+fn deployment(context: RenderContext<'_>, pod: Value) -> Result<Value, String> {
+    let spec = &context.app.spec;
     let usage = json!({
         "component": "app",
-        "component_name": parts.app.id,
+        "component_name": context.app.name,
         "group": spec.group_name,
         "instance_type": spec.instance_type,
     });
-    let mut metadata = metadata(parts, parts.app.child_name());
-    metadata["annotations"] = json!({ INPUTS: parts.inputs.to_annotation() });
-    json!({
+    let mut metadata = metadata(context, context.app.child_name());
+    metadata["annotations"] = json!({ INPUTS_ANNOTATION: context.inputs.to_annotation() });
+    Ok(json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": metadata,
         "spec": {
-            "replicas": replicas,
-            "selector": { "matchLabels": selector(parts) },
-            "strategy": strategy(parts),
+            "replicas": 1,
+            "selector": { "matchLabels": selector(context) },
+            "strategy": strategy(context)?,
             "template": {
-                "metadata": { "labels": labels(parts), "annotations": { USAGE: usage.to_string() } },
+                "metadata": { "labels": labels(context), "annotations": { USAGE_ANNOTATION: usage.to_string() } },
                 "spec": pod,
             },
         },
-    })
+    }))
 }
 
-/// Two pods must not write to one volume, unless the app says that it can.
-fn strategy(parts: PodParts<'_>) -> Value {
-    if parts.inputs.volume.is_some() && !parts.app.is_rolling {
-        json!({ "type": "Recreate", "rollingUpdate": null })
-    } else {
-        json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } })
+/// Two pods must not write to one volume, unless the app says that they can.
+fn strategy(context: RenderContext<'_>) -> Result<Value, String> {
+    let recreate = || json!({ "type": "Recreate", "rollingUpdate": null });
+    let rolling = || json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } });
+    match context.app.strategy.as_deref() {
+        Some("Recreate") => Ok(recreate()),
+        Some("RollingUpdate") => Ok(rolling()),
+        None if context.inputs.volume.is_some() => Ok(recreate()),
+        None => Ok(rolling()),
+        Some(_) => Err(format!("{STRATEGY_ANNOTATION}: Recreate or RollingUpdate")),
     }
 }
 
@@ -116,26 +144,26 @@ fn service_ports(template: &Value) -> Result<Vec<Value>, String> {
     ports.iter().map(with_defaults).collect()
 }
 
-fn service(parts: PodParts<'_>, ports: Vec<Value>) -> Value {
+fn service(context: RenderContext<'_>, ports: Vec<Value>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(parts, parts.app.child_name()),
-        "spec": { "type": "ClusterIP", "selector": selector(parts), "ports": ports },
+        "metadata": metadata(context, context.app.child_name()),
+        "spec": { "type": "ClusterIP", "selector": selector(context), "ports": ports },
     })
 }
 
 /// One policy lets the group's pods in, the other one the proxies that check the access rule.
-fn network_policies(parts: PodParts<'_>, ports: &[Value]) -> [Value; 2] {
+fn network_policies(context: RenderContext<'_>, ports: &[Value]) -> [Value; 2] {
     let ports: Vec<Value> = ports
         .iter()
         .map(|port| json!({ "protocol": port["protocol"], "port": port["targetPort"] }))
         .collect();
     let peer = |labels: Value| json!({ "podSelector": { "matchLabels": labels } });
     let group = vec![peer(
-        json!({ GROUP: group_names::label(&parts.app.spec.group_name) }),
+        json!({ GROUP_LABEL: group_names::label(&context.app.spec.group_name) }),
     )];
-    let proxies = parts.settings.proxies.iter();
+    let proxies = context.settings.proxies.iter();
     let proxies: Vec<Value> = proxies.map(|labels| peer(json!(labels))).collect();
     [("group", group), ("proxy", proxies)].map(|(suffix, from)| {
         // A rule without peers would let everybody in.
@@ -146,9 +174,9 @@ fn network_policies(parts: PodParts<'_>, ports: &[Value]) -> [Value; 2] {
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
-            "metadata": metadata(parts, format!("{}-{suffix}", parts.app.child_name())),
+            "metadata": metadata(context, format!("{}-{suffix}", context.app.child_name())),
             "spec": {
-                "podSelector": { "matchLabels": selector(parts) },
+                "podSelector": { "matchLabels": selector(context) },
                 "policyTypes": ["Ingress"],
                 "ingress": ingress,
             },
@@ -164,7 +192,7 @@ mod tests {
     use crate::{
         application::{
             app::Application,
-            inputs::Inputs,
+            inputs::PinnedInputs,
             instance_type::InstanceType,
             quantity::Memory,
             settings::{ApplicationSettings, Group},
@@ -208,46 +236,51 @@ mod tests {
             "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": spec,
         });
         let object = serde_json::from_value(object).expect("an object");
-        Application::read(&object).expect("an app")
+        Application::parse(&object).expect("an app")
     }
 
-    fn made(app: &Application, volume: Option<&str>, settings: &ApplicationSettings) -> Vec<Value> {
+    fn made(
+        app: &Application,
+        volume: Option<&str>,
+        settings: &ApplicationSettings,
+    ) -> DesiredObjects {
         let size = json!({ "limits": { "cpu": 1, "memory": "2G" } });
         let size = InstanceType::from_spec("cpu-1", &size).expect("valid");
         let group = Group {
             volume: volume.map(str::to_owned),
             ..Group::default()
         };
-        let inputs = Inputs::current(app, &group, &size);
-        let parts = PodParts {
+        let inputs = PinnedInputs::resolve(app, &group, &size, settings);
+        let context = RenderContext {
             app,
             inputs: &inputs,
             settings,
         };
-        objects(parts, 1).expect("made")
+        objects(context).expect("made")
     }
 
     #[test]
     fn policies_come_first_and_let_in_the_group_and_the_proxies() {
         let objects = made(&app(json!({})), None, &settings());
-        let names: Vec<_> = objects
-            .iter()
-            .map(|it| format!("{} {}", it["kind"], it["metadata"]["name"]).replace('"', ""))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "NetworkPolicy app-lab-group",
-                "NetworkPolicy app-lab-proxy",
-                "Service app-lab",
-                "Deployment app-lab",
-            ]
-        );
+        for (kind, name, wanted) in [
+            ("NetworkPolicy", "app-lab-group", true),
+            ("NetworkPolicy", "app-lab-proxy", true),
+            ("Service", "app-lab", true),
+            ("Service", "app-other", false),
+        ] {
+            assert_eq!(objects.has(kind, name), wanted, "{kind} {name}");
+        }
         let ports =
             json!([{ "protocol": "TCP", "port": "http" }, { "protocol": "TCP", "port": 5000 }]);
         for (policy, peer) in [
-            (&objects[0], json!({ GROUP: "escaped--4dy-5f-47roup" })),
-            (&objects[1], json!({ "app.kubernetes.io/name": "ludgate" })),
+            (
+                &objects.policies[0],
+                json!({ GROUP_LABEL: "escaped--4dy-5f-47roup" }),
+            ),
+            (
+                &objects.policies[1],
+                json!({ "app.kubernetes.io/name": "ludgate" }),
+            ),
         ] {
             let from = json!([{ "podSelector": { "matchLabels": peer } }]);
             assert_eq!(
@@ -261,18 +294,19 @@ mod tests {
         };
         let objects = made(&app(json!({})), None, &nobody);
         assert_eq!(
-            objects[1]["spec"]["ingress"],
+            objects.policies[1]["spec"]["ingress"],
             json!([]),
             "an empty list lets everybody in"
         );
-        assert_eq!(objects[2]["spec"]["type"], "ClusterIP");
-        assert_eq!(objects[2]["spec"]["ports"][0].get("nodePort"), None);
+        let service = objects.service.expect("a Service");
+        assert_eq!(service["spec"]["type"], "ClusterIP");
+        assert_eq!(service["spec"]["ports"][0].get("nodePort"), None);
     }
 
     #[test]
     fn the_pod_is_the_template_with_what_the_platform_adds() {
         let objects = made(&app(json!({})), None, &settings());
-        let pod = &objects[3]["spec"]["template"]["spec"];
+        let pod = &objects.deployment["spec"]["template"]["spec"];
         assert_eq!(pod["hostname"], "kept");
         assert_eq!(pod["containers"].as_array().map(Vec::len), Some(1));
         let container = &pod["containers"][0];
@@ -301,17 +335,20 @@ mod tests {
         let volume = json!([{ "name": "primehub-app-root", "emptyDir": { "sizeLimit": "5Gi" } }]);
         assert_eq!(pod["volumes"], volume);
         assert_eq!(pod.get("initContainers"), None);
-        assert_eq!(objects[3]["spec"]["strategy"]["type"], "RollingUpdate");
         assert_eq!(
-            objects[3]["spec"]["selector"]["matchLabels"],
-            json!({ APP: "app-lab" })
+            objects.deployment["spec"]["strategy"]["type"],
+            "RollingUpdate"
+        );
+        assert_eq!(
+            objects.deployment["spec"]["selector"]["matchLabels"],
+            json!({ APP_LABEL: "app-lab" })
         );
     }
 
     #[test]
     fn data_of_a_group_with_a_volume_is_in_a_folder_of_it() {
         let objects = made(&app(json!({})), Some("project-my-group"), &settings());
-        let pod = &objects[3]["spec"]["template"]["spec"];
+        let pod = &objects.deployment["spec"]["template"]["spec"];
         let mount = json!({ "name": "project-my-group", "mountPath": "/project/my-group" });
         assert_eq!(pod["containers"][0]["volumeMounts"], json!([mount]));
         let root = "/project/my-group/phapplications/lab";
@@ -319,13 +356,13 @@ mod tests {
             pod["initContainers"][0]["args"],
             json!(["prepare-folder", root])
         );
-        assert_eq!(objects[3]["spec"]["strategy"]["type"], "Recreate");
+        assert_eq!(objects.deployment["spec"]["strategy"]["type"], "Recreate");
         let own_root = made(
             &app(json!({ "appRoot": "/data" })),
             Some("project-my-group"),
             &settings(),
         );
-        let container = &own_root[3]["spec"]["template"]["spec"]["containers"][0];
+        let container = &own_root.deployment["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(container["env"][1]["value"], "/data");
         let own = json!({ "name": "project-my-group", "mountPath": "/data", "subPath": "phapplications/lab" });
         assert_eq!(container["volumeMounts"][1], own);
@@ -335,9 +372,12 @@ mod tests {
     fn the_same_app_has_the_same_objects() {
         let (first, second) = (app(json!({})), app(json!({})));
         let settings = settings();
-        assert_eq!(
+        let (one, other) = (
             made(&first, None, &settings),
-            made(&second, None, &settings)
+            made(&second, None, &settings),
         );
+        assert_eq!(one.policies, other.policies);
+        assert_eq!(one.service, other.service);
+        assert_eq!(one.deployment, other.deployment);
     }
 }

@@ -64,7 +64,12 @@ impl InstanceType {
             cpu_request: cpu(&spec["requests"]["cpu"]),
             memory_limit,
             memory_request: memory(&spec["requests"]["memory"]),
-            gpu: gpu(spec),
+            gpu: gpu(spec)
+                .map(|gpu| match is_gpu(&gpu.resource) {
+                    true => Ok(gpu),
+                    false => Err(bad("gpuResourceName is no resource of GPUs")),
+                })
+                .transpose()?,
             node_selector: texts(&spec["nodeSelector"]),
             tolerations: spec["tolerations"].as_array().cloned().unwrap_or_default(),
         })
@@ -92,6 +97,13 @@ impl InstanceType {
         }
         resources
     }
+}
+
+/// Whether an extended resource counts as GPUs: `nvidia.com/gpu`, parts of one such as
+/// `nvidia.com/mig-1g.5gb`, and those of other makers.
+pub fn is_gpu(resource: &str) -> bool {
+    const MAKERS: [&str; 3] = ["nvidia.com/", "amd.com/", "gpu.intel.com/"];
+    resource.ends_with("/gpu") || MAKERS.iter().any(|maker| resource.starts_with(maker))
 }
 
 fn cpu(value: &Value) -> Option<MilliCpu> {

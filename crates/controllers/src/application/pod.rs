@@ -4,50 +4,59 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    app::Application, environment::Presets, group_names, inputs::Inputs,
-    instance_type::InstanceType, settings::ApplicationSettings,
+    environment::Presets, group_names, inputs::RenderContext, instance_type::InstanceType,
+    settings::ApplicationSettings,
 };
 
+/// The end of the log becomes the message of a container that fails.
+const LOG_ON_ERROR: &str = "FallbackToLogsOnError";
 /// The volume of an app whose group has none.
 const EPHEMERAL: &str = "primehub-app-root";
-
-/// What an app's pod is made of.
-#[derive(Clone, Copy)]
-pub struct PodParts<'a> {
-    /// The app.
-    pub app: &'a Application,
-    /// What it is made of besides its own spec.
-    pub inputs: &'a Inputs,
-    /// What holds for all apps.
-    pub settings: &'a ApplicationSettings,
-}
 
 /// The spec of the pod.
 ///
 /// # Errors
 /// The reason why the template is no pod, for the app's status.
-pub fn spec(parts: PodParts<'_>) -> Result<Value, String> {
-    let template = &parts.app.spec.pod_template.spec;
+pub fn spec(context: RenderContext<'_>) -> Result<Value, String> {
+    let template = &context.app.spec.pod_template.spec;
     let Value::Object(mut spec) = template.clone() else {
         return Err("podTemplate.spec is no object".into());
     };
-    let data = DataVolume::new(parts);
+    let data = DataVolume::new(context);
     let container = spec.get("containers").and_then(|all| all.get(0)).cloned();
     let Some(Value::Object(container)) = container else {
         return Err("podTemplate.spec.containers has no container".into());
     };
-    let container = main_container(container, parts, &data);
-    let mut first = folder_container(parts, &data);
-    first.extend(own_init_containers(&spec, &container));
+    let container = main_container(container, context, &data);
+    let mut first = folder_container(context, &data);
+    first.extend(own_init_container(&spec, &container).map(Value::Object));
     spec.insert("containers".into(), json!([container]));
+    // Resources of the whole pod, which newer clusters know, would not be counted.
+    for field in ["initContainers", "resources"] {
+        spec.remove(field);
+    }
     if !first.is_empty() {
         spec.insert("initContainers".into(), first.into());
     }
+    let names = spec
+        .get("volumes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    if names
+        .into_iter()
+        .any(|volume| volume["name"] == data.volume["name"])
+    {
+        let name = &data.volume["name"];
+        return Err(format!(
+            "podTemplate.spec.volumes: {name} is the name of the app's own volume"
+        ));
+    }
     append(&mut spec, "volumes", vec![data.volume.clone()]);
-    let tolerations = parts.inputs.instance_type.tolerations.clone();
+    let tolerations = context.inputs.instance_type.tolerations.clone();
     append(&mut spec, "tolerations", tolerations);
-    select_nodes(&mut spec, &parts.inputs.instance_type);
-    Ok(prefix_images(spec.into(), parts.settings))
+    select_nodes(&mut spec, &context.inputs.instance_type);
+    Ok(prefix_images(spec.into(), context.settings))
 }
 
 /// Where an app keeps its data.
@@ -61,17 +70,17 @@ struct DataVolume {
 }
 
 impl DataVolume {
-    fn new(parts: PodParts<'_>) -> DataVolume {
-        let id = &parts.app.id;
-        let folder = format!("phapplications/{id}");
-        let own_root = parts
+    fn new(context: RenderContext<'_>) -> DataVolume {
+        let name = &context.app.name;
+        let folder = format!("phapplications/{name}");
+        let own_root = context
             .app
             .spec
             .app_root
             .as_deref()
             .filter(|root| !root.is_empty());
-        let Some(claim) = &parts.inputs.volume else {
-            let size = parts.settings.ephemeral_size.to_string();
+        let Some(claim) = &context.inputs.volume else {
+            let size = context.settings.ephemeral_size.to_string();
             let at = format!("/{folder}");
             let mut mounts = vec![json!({ "name": EPHEMERAL, "mountPath": at })];
             if let Some(root) = own_root {
@@ -84,22 +93,22 @@ impl DataVolume {
                 is_shared: false,
             };
         };
-        let group = &parts.app.spec.group_name;
-        let name = group_names::volume(group);
+        let group = &context.app.spec.group_name;
+        let volume = group_names::volume(group);
         let at = format!("/project/{}", group_names::directory(group));
-        let mut mounts = vec![json!({ "name": name, "mountPath": at })];
+        let mut mounts = vec![json!({ "name": volume, "mountPath": at })];
         let default_root = format!("{at}/{folder}");
         let root = match own_root {
             Some(root) => Some(root),
             // Mounted by itself, kubelet makes the folder.
-            None if parts.settings.folder_image.is_none() => Some(default_root.as_str()),
+            None if context.inputs.folder_image.is_none() => Some(default_root.as_str()),
             None => None,
         };
         if let Some(root) = root {
-            mounts.push(json!({ "name": name, "mountPath": root, "subPath": folder }));
+            mounts.push(json!({ "name": volume, "mountPath": root, "subPath": folder }));
         }
         DataVolume {
-            volume: json!({ "name": name, "persistentVolumeClaim": { "claimName": claim } }),
+            volume: json!({ "name": volume, "persistentVolumeClaim": { "claimName": claim } }),
             mounts,
             root: own_root.map_or(default_root, str::to_owned),
             is_shared: true,
@@ -109,36 +118,53 @@ impl DataVolume {
 
 fn main_container(
     mut container: Map<String, Value>,
-    parts: PodParts<'_>,
+    context: RenderContext<'_>,
     data: &DataVolume,
 ) -> Map<String, Value> {
-    let settings = parts.settings;
+    let settings = context.settings;
     let presets = Presets {
-        id: &parts.app.id,
+        id: &context.app.name,
         root: &data.root,
-        base_url: &format!("{}/{}", settings.apps_prefix, parts.app.id),
+        base_url: &format!("{}/{}", settings.apps_prefix, context.app.name),
         site_url: &settings.site_url,
-        group: &parts.app.spec.group_name,
+        group: &context.app.spec.group_name,
     };
     let own = container.get("env").and_then(Value::as_array);
     let merged = presets.merge(own.map(Vec::as_slice).unwrap_or_default());
     container.insert("env".into(), merged.into());
-    append(&mut container, "volumeMounts", data.mounts.clone());
-    container.insert("resources".into(), parts.inputs.instance_type.resources());
+    let mounts = new_mounts(&container, data);
+    append(&mut container, "volumeMounts", mounts);
+    container.insert("resources".into(), context.inputs.instance_type.resources());
     container.insert("imagePullPolicy".into(), "IfNotPresent".into());
-    // The end of the log becomes the message of a container that fails.
-    let policy = "FallbackToLogsOnError";
-    container.insert("terminationMessagePolicy".into(), policy.into());
+    report_log(&mut container);
     if let Some(Value::Array(ports)) = container.get_mut("ports") {
         unify_ports(ports);
     }
     container
 }
 
+/// The mounts of the app's data, except where the template mounts something itself.
+fn new_mounts(container: &Map<String, Value>, data: &DataVolume) -> Vec<Value> {
+    let own = container.get("volumeMounts").and_then(Value::as_array);
+    let mut paths: Vec<&Value> = own
+        .into_iter()
+        .flatten()
+        .map(|it| &it["mountPath"])
+        .collect();
+    let mut mounts = Vec::new();
+    for mount in &data.mounts {
+        if !paths.contains(&&mount["mountPath"]) {
+            paths.push(&mount["mountPath"]);
+            mounts.push(mount.clone());
+        }
+    }
+    mounts
+}
+
 /// Makes the app's folder on the group's volume, for every user: an app may run as any.
-fn folder_container(parts: PodParts<'_>, data: &DataVolume) -> Vec<Value> {
-    let Some(image) = parts
-        .settings
+fn folder_container(context: RenderContext<'_>, data: &DataVolume) -> Vec<Value> {
+    let Some(image) = context
+        .inputs
         .folder_image
         .as_ref()
         .filter(|_| data.is_shared)
@@ -146,36 +172,43 @@ fn folder_container(parts: PodParts<'_>, data: &DataVolume) -> Vec<Value> {
         return Vec::new();
     };
     vec![json!({
-        "name": format!("init-{}", parts.app.id),
+        "name": "prepare-folder",
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "args": ["prepare-folder", data.root],
         "securityContext": { "runAsUser": 0, "runAsGroup": 0, "runAsNonRoot": false },
         "volumeMounts": data.mounts,
-        "resources": parts.inputs.instance_type.resources(),
+        "resources": context.inputs.instance_type.resources(),
+        "terminationMessagePolicy": LOG_ON_ERROR,
     })]
 }
 
-/// The template's init containers, with the variables, mounts and resources of the app.
-fn own_init_containers(spec: &Map<String, Value>, main: &Map<String, Value>) -> Vec<Value> {
-    let own = spec.get("initContainers").and_then(Value::as_array);
-    let mut containers = own.cloned().unwrap_or_default();
-    for container in &mut containers {
-        let Value::Object(container) = container else {
-            continue;
-        };
-        let mut env = main["env"].as_array().cloned().unwrap_or_default();
-        if let Some(Value::Array(own)) = container.get("env") {
-            let is_new = |entry: &&Value| !env.iter().any(|other| other["name"] == entry["name"]);
-            let new: Vec<Value> = own.iter().filter(is_new).cloned().collect();
-            env.extend(new);
-        }
-        container.insert("env".into(), env.into());
-        for field in ["volumeMounts", "resources"] {
-            container.insert(field.into(), main[field].clone());
+/// The template's first init container, with the variables, mounts and resources of the app. A
+/// second one, or one that never ends, would be resources that the quota does not count.
+fn own_init_container(
+    spec: &Map<String, Value>,
+    main: &Map<String, Value>,
+) -> Option<Map<String, Value>> {
+    let own = spec.get("initContainers").and_then(|all| all.get(0));
+    let mut container = own?.as_object()?.clone();
+    let mut env = main["env"].as_array().cloned().unwrap_or_default();
+    let own = container.get("env").and_then(Value::as_array);
+    for entry in own.into_iter().flatten() {
+        if !env.iter().any(|other| other["name"] == entry["name"]) {
+            env.push(entry.clone());
         }
     }
-    containers
+    container.insert("env".into(), env.into());
+    container.remove("restartPolicy");
+    report_log(&mut container);
+    for field in ["volumeMounts", "resources"] {
+        container.insert(field.into(), main[field].clone());
+    }
+    Some(container)
+}
+
+fn report_log(container: &mut Map<String, Value>) {
+    container.insert("terminationMessagePolicy".into(), LOG_ON_ERROR.into());
 }
 
 fn select_nodes(spec: &mut Map<String, Value>, instance_type: &InstanceType) {

@@ -1,5 +1,5 @@
-//! Amounts of a resource, in the canonical text of Kubernetes: the API server stores amounts in
-//! this form, and what is applied must equal what is stored.
+//! Amounts of a resource in the canonical text of Kubernetes. The API server stores this form, and
+//! what is applied must equal what is stored.
 
 use std::fmt;
 
@@ -47,14 +47,14 @@ impl fmt::Display for MilliCpu {
     }
 }
 
-const BINARY: [(&str, u64); 5] = [
+const BINARY: [(&str, u64); 6] = [
     ("Ei", 1 << 60),
     ("Pi", 1 << 50),
     ("Ti", 1 << 40),
     ("Gi", 1 << 30),
     ("Mi", 1 << 20),
+    ("Ki", 1 << 10),
 ];
-const KIBI: (&str, u64) = ("Ki", 1 << 10);
 const DECIMAL: [(&str, u64); 5] = [
     ("P", 1_000_000_000_000_000),
     ("T", 1_000_000_000_000),
@@ -66,12 +66,14 @@ const DECIMAL: [(&str, u64); 5] = [
 impl Memory {
     /// Kubernetes' text, such as `512Mi`, `1.5Gi`, `4G` or a number of bytes.
     pub fn parse(text: &str) -> Option<Memory> {
-        let binary = BINARY.iter().chain([&KIBI]);
-        let units = binary.chain(&DECIMAL);
-        let unit = units.copied().find_map(|(suffix, bytes)| {
-            let number = text.strip_suffix(suffix)?;
-            Some((number, bytes))
-        });
+        let unit = BINARY
+            .iter()
+            .chain(&DECIMAL)
+            .copied()
+            .find_map(|(suffix, bytes)| {
+                let number = text.strip_suffix(suffix)?;
+                Some((number, bytes))
+            });
         let (number, unit) = unit.unwrap_or((text, 1));
         Memory::multiply(number, unit)
     }
@@ -99,18 +101,12 @@ impl Memory {
             .contains(&bytes)
             .then_some(Memory(bytes.ceil() as u64))
     }
-
-    /// In GiB, for people.
-    pub fn gib(self) -> f64 {
-        self.0 as f64 / (1_u64 << 30) as f64
-    }
 }
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let largest = BINARY
             .iter()
-            .chain([&KIBI])
             .find(|(_, unit)| self.0 != 0 && self.0.is_multiple_of(*unit));
         match largest {
             Some((suffix, unit)) => write!(f, "{}{suffix}", self.0 / unit),

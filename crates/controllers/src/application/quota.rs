@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 
 use super::{
-    instance_type::InstanceType,
+    instance_type::{InstanceType, is_gpu},
     quantity::{Memory, MilliCpu},
     settings::GroupQuota,
 };
 
 /// What pods use, or may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amounts {
+pub struct ResourceAmounts {
     /// Processors.
     pub cpu: MilliCpu,
     /// Memory.
@@ -20,10 +20,10 @@ pub struct Amounts {
     pub gpu: u64,
 }
 
-impl Amounts {
+impl ResourceAmounts {
     /// The limits of an instance type.
-    pub fn from_instance_type(instance_type: &InstanceType) -> Amounts {
-        Amounts {
+    pub fn from_instance_type(instance_type: &InstanceType) -> ResourceAmounts {
+        ResourceAmounts {
             cpu: instance_type.cpu_limit,
             memory: instance_type.memory_limit,
             gpu: instance_type.gpu.as_ref().map_or(0, |gpu| gpu.count),
@@ -31,28 +31,37 @@ impl Amounts {
     }
 
     /// The limits of all containers of a pod's spec.
-    pub fn from_containers(containers: &Value) -> Amounts {
+    pub fn from_containers(containers: &Value) -> ResourceAmounts {
         let containers = containers.as_array().map(Vec::as_slice).unwrap_or_default();
         let limits = containers
             .iter()
             .map(|container| &container["resources"]["limits"]);
         limits
             .map(limits_of)
-            .fold(Amounts::default(), Amounts::plus)
+            .fold(ResourceAmounts::default(), ResourceAmounts::plus)
     }
 
     /// The limits of a pod.
-    pub fn from_pod(pod: &Pod) -> Amounts {
+    pub fn from_pod(pod: &Pod) -> ResourceAmounts {
         let containers = pod.spec.as_ref().map(|spec| &spec.containers);
-        containers.map_or_else(Amounts::default, |containers| {
+        containers.map_or_else(ResourceAmounts::default, |containers| {
             let value = serde_json::to_value(containers).unwrap_or_default();
-            Amounts::from_containers(&value)
+            ResourceAmounts::from_containers(&value)
         })
     }
 
+    /// The larger of each.
+    pub fn max(self, other: ResourceAmounts) -> ResourceAmounts {
+        ResourceAmounts {
+            cpu: self.cpu.max(other.cpu),
+            memory: self.memory.max(other.memory),
+            gpu: self.gpu.max(other.gpu),
+        }
+    }
+
     /// Both together.
-    pub fn plus(self, other: Amounts) -> Amounts {
-        Amounts {
+    pub fn plus(self, other: ResourceAmounts) -> ResourceAmounts {
+        ResourceAmounts {
             cpu: MilliCpu(self.cpu.0.saturating_add(other.cpu.0)),
             memory: Memory(self.memory.0.saturating_add(other.memory.0)),
             gpu: self.gpu.saturating_add(other.gpu),
@@ -60,16 +69,17 @@ impl Amounts {
     }
 
     /// Whether some amount is larger than the other's.
-    pub fn exceeds(self, other: Amounts) -> bool {
+    pub fn exceeds(self, other: ResourceAmounts) -> bool {
         self.cpu > other.cpu || self.memory > other.memory || self.gpu > other.gpu
     }
 }
 
-fn limits_of(limits: &Value) -> Amounts {
+/// The API accepts only valid amounts. Forms that `quantity` does not know count as nothing.
+fn limits_of(limits: &Value) -> ResourceAmounts {
     let text = |name: &str| limits[name].as_str();
     let entries = limits.as_object().into_iter().flatten();
-    let gpus = entries.filter(|(name, _)| name.ends_with("/gpu"));
-    Amounts {
+    let gpus = entries.filter(|(name, _)| is_gpu(name));
+    ResourceAmounts {
         cpu: text("cpu").and_then(MilliCpu::parse).unwrap_or_default(),
         memory: text("memory").and_then(Memory::parse).unwrap_or_default(),
         gpu: gpus
@@ -83,7 +93,12 @@ impl GroupQuota {
     ///
     /// # Errors
     /// The first quota that would be exceeded, in PrimeHub's words.
-    pub fn check(&self, group: &str, used: Amounts, more: Amounts) -> Result<(), String> {
+    pub fn check(
+        &self,
+        group: &str,
+        used: ResourceAmounts,
+        more: ResourceAmounts,
+    ) -> Result<(), String> {
         let after = used.plus(more);
         let refusal = |what: &str, quota: String, requested: String| {
             Err(format!(
@@ -120,8 +135,8 @@ mod tests {
         gpu: Some(0),
     };
 
-    fn amounts(cpu: u64, gib: u64, gpu: u64) -> Amounts {
-        Amounts {
+    fn amounts(cpu: u64, gib: u64, gpu: u64) -> ResourceAmounts {
+        ResourceAmounts {
             cpu: MilliCpu(cpu),
             memory: Memory(gib << 30),
             gpu,
@@ -165,11 +180,11 @@ mod tests {
             { "resources": { "limits": { "cpu": "1", "memory": "512Mi" } } },
             { "resources": {} },
         ]);
-        let wanted = Amounts {
+        let wanted = ResourceAmounts {
             cpu: MilliCpu(1500),
             memory: Memory(1536 << 20),
             gpu: 1,
         };
-        assert_eq!(Amounts::from_containers(&containers), wanted);
+        assert_eq!(ResourceAmounts::from_containers(&containers), wanted);
     }
 }

@@ -1,130 +1,196 @@
-//! Makes the objects of an app, and writes its status. The only IO of this controller.
+//! Reconciles an app: applies its objects and writes its status. The only IO of this controller.
 
 use std::{sync::Arc, time::Duration};
 
-use k8s_openapi::{api::apps::v1::Deployment, jiff::Timestamp};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Pod},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+    jiff::Timestamp,
+};
 use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
 use ludgate_cluster::{
     crd::application::PhApplicationStatus,
-    writer::{Place, Writer},
+    object::DeepObject,
+    writer::{NamespacedName, Writer},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    admission::Admission,
-    app::Application,
-    desired,
-    inputs::Inputs,
+    admission::QuotaAdmission,
+    app::{Application, child_name},
+    desired::{self, DesiredObjects},
+    inputs::{PinnedInputs, RenderContext},
     instance_type::InstanceType,
-    pod::PodParts,
-    quota::Amounts,
+    quota::ResourceAmounts,
     settings::ApplicationSettings,
-    status::{self, Observed},
-    stores::Stores,
+    status::{self, Observed, PhaseMessage},
+    stores::{Stores, app_label},
 };
 use crate::{
     children::{Child, Children},
     error::{Backoffs, ReconcileError},
+    metrics::ControllerMetrics,
 };
 
 /// Every app is looked at again after this time, in case an event was lost.
 const RESYNC: Duration = Duration::from_secs(300);
 
 /// What reconciles of one namespace share.
-pub struct Context {
-    /// What is known of the namespace.
+pub struct ReconcileContext {
+    /// The objects of the namespace.
     pub stores: Stores,
-    /// Writes objects.
+    /// Writes children.
     pub children: Children,
     /// Writes statuses.
     pub writer: Writer,
     /// Decides on quotas.
-    pub admission: Admission,
+    pub admission: QuotaAdmission,
     /// The settings in force.
     pub settings: watch::Receiver<Arc<ApplicationSettings>>,
-    /// Pauses after failures.
+    /// The controller's metrics.
+    pub metrics: ControllerMetrics,
+    /// Pauses after failures, by app.
     pub backoffs: Backoffs<String>,
 }
 
-/// Makes an app as it should be, and says in its status what became of it.
+/// Applies the objects of an app, and writes its status.
 ///
 /// # Errors
 /// [`ReconcileError`]; the app is reconciled again after a pause.
 pub async fn reconcile(
-    object: Arc<DynamicObject>,
-    context: Arc<Context>,
+    object: Arc<DeepObject>,
+    context: Arc<ReconcileContext>,
 ) -> Result<Action, ReconcileError> {
-    let name = object.name_any();
-    if object.metadata.deletion_timestamp.is_some() {
-        // Its children go with it.
-        context.admission.release(&object.uid().unwrap_or_default());
-        context.backoffs.reset(&name);
+    // An object that has not been listed yet must not be taken for absent.
+    if context.stores.wait_until_ready().await.is_err() {
         return Ok(Action::await_change());
     }
-    let made = match Application::read(&object) {
-        Ok(app) => context.make(&app, &object).await,
-        Err(reason) => Err(ReconcileError::Refused(reason)),
+    let name = object.name_any();
+    if object.meta().deletion_timestamp.is_some() {
+        // Kubernetes deletes its children.
+        context.forget(&name);
+        return Ok(Action::await_change());
+    }
+    let generation = object.meta().generation.unwrap_or_default();
+    let (result, phase, service) = match Application::parse(&object) {
+        Ok(app) => {
+            let result = context.reconcile_children(&app, &object).await;
+            let phase = context.observe(&app, rejection(&result));
+            (result, phase, Some(app.child_name()))
+        }
+        Err(reason) => {
+            let phase = PhaseMessage::error(&reason);
+            let stopped = context.stop_unreadable(&object).await;
+            let result = stopped.and(Err(ReconcileError::Rejected(reason)));
+            (result, phase, None)
+        }
     };
-    let refusal = match &made {
-        Err(ReconcileError::Refused(reason)) => Some(reason.as_str()),
-        Ok(()) | Err(ReconcileError::Transient(_)) => None,
-    };
-    context.report(&object, refusal).await?;
-    made?;
+    // After a transient error the earlier status says more.
+    if !matches!(result, Err(ReconcileError::Transient(_))) {
+        let status = Status {
+            phase,
+            service,
+            generation,
+        };
+        context.write_status(&object, status).await?;
+    }
+    result?;
     context.backoffs.reset(&name);
     Ok(Action::requeue(RESYNC))
 }
 
-impl Context {
-    async fn make(&self, app: &Application, object: &DynamicObject) -> Result<(), ReconcileError> {
-        let deployment = self.deployment(app);
+/// The reason for which an app cannot run.
+fn rejection(result: &Result<(), ReconcileError>) -> Option<&str> {
+    match result {
+        Err(ReconcileError::Rejected(reason)) => Some(reason),
+        Ok(()) | Err(ReconcileError::Transient(_)) => None,
+    }
+}
+
+impl ReconcileContext {
+    /// Forgets an app that is gone.
+    pub fn forget(&self, app: &str) {
+        self.admission.release(app);
+        self.backoffs.reset(&app.to_owned());
+        self.children.forget(app);
+    }
+
+    async fn reconcile_children(
+        &self,
+        app: &Application,
+        object: &DeepObject,
+    ) -> Result<(), ReconcileError> {
+        let Some(owner) = object.controller_owner_ref(&self.stores.kinds.apps) else {
+            return Err(rejected("the object has no name or uid"));
+        };
+        let deployment = self.stores.deployment(&app.child_name());
         if app.is_stopped() {
-            self.admission.release(&app.uid);
-            return self.stop(app, deployment.as_deref()).await;
+            self.admission.release(&app.name);
+            // Needs nothing else, so it works whatever else is wrong.
+            return self.stop(&owner, deployment.as_deref()).await;
         }
         let settings = self.settings.borrow().clone();
-        let inputs = match deployment
-            .as_deref()
-            .and_then(|live| Inputs::in_use(app, live))
-        {
+        let pinned = deployment.and_then(|live| PinnedInputs::from_deployment(app, &live));
+        let inputs = match pinned {
             Some(inputs) => inputs,
-            None => self.current_inputs(app, &settings)?,
+            None => self.resolve_inputs(app, &settings)?,
         };
+        // An app that runs goes on when its group is removed. Then no quota applies.
         let group = settings.groups.get(&app.spec.group_name);
         let quota = group.map(|group| group.quota).unwrap_or_default();
-        let amounts = Amounts::from_instance_type(&inputs.instance_type);
-        self.admission
-            .admit(app, quota, amounts, &self.stores)
-            .map_err(ReconcileError::Refused)?;
-        let parts = PodParts {
+        let amounts = ResourceAmounts::from_instance_type(&inputs.instance_type);
+        let context = RenderContext {
             app,
             inputs: &inputs,
             settings: &settings,
         };
-        let objects = desired::objects(parts, 1).map_err(ReconcileError::Refused)?;
-        self.apply(app, object, objects).await
+        let desired = desired::objects(context).map_err(ReconcileError::Rejected)?;
+        self.admission
+            .admit(app, quota, amounts, &self.stores)
+            .map_err(ReconcileError::Rejected)?;
+        let owned = Owned { app, owner: &owner };
+        self.prune(&owned, &desired).await?;
+        let applied = self.apply(&owned, desired).await;
+        if matches!(applied, Err(ReconcileError::Rejected(_))) {
+            // Without a Deployment it uses nothing.
+            self.admission.release(&app.name);
+        }
+        applied
     }
 
-    fn deployment(&self, app: &Application) -> Option<Arc<DynamicObject>> {
-        let stores = &self.stores;
-        stores.find(
-            &stores.deployments,
-            &stores.kinds.deployments,
-            &app.child_name(),
-        )
+    async fn stop(
+        &self,
+        owner: &OwnerReference,
+        deployment: Option<&DynamicObject>,
+    ) -> Result<(), ReconcileError> {
+        let Some(deployment) = deployment else {
+            return Ok(());
+        };
+        let kind = &self.stores.kinds.deployments;
+        self.children.scale_to_zero(owner, kind, deployment).await
     }
 
-    fn current_inputs(
+    /// Stops an app of which nothing else can be read.
+    async fn stop_unreadable(&self, object: &DeepObject) -> Result<(), ReconcileError> {
+        let owner = object.controller_owner_ref(&self.stores.kinds.apps);
+        let (Some(owner), Some(true)) = (owner, object.spec["stop"].as_bool()) else {
+            return Ok(());
+        };
+        let deployment = self.stores.deployment(&child_name(&object.name_any()));
+        self.stop(&owner, deployment.as_deref()).await
+    }
+
+    fn resolve_inputs(
         &self,
         app: &Application,
         settings: &ApplicationSettings,
-    ) -> Result<Inputs, ReconcileError> {
-        let group_name = &app.spec.group_name;
-        let group = settings.groups.get(group_name);
-        let group = group.ok_or_else(|| refused(format!("group {group_name} does not exist")))?;
+    ) -> Result<PinnedInputs, ReconcileError> {
+        let name = &app.spec.group_name;
+        let group = settings.groups.get(name);
+        let group = group.ok_or_else(|| rejected(&format!("group {name} does not exist")))?;
         let instance_type = self.instance_type(&app.spec.instance_type, settings)?;
-        Ok(Inputs::current(app, group, &instance_type))
+        Ok(PinnedInputs::resolve(app, group, &instance_type, settings))
     }
 
     fn instance_type(
@@ -134,70 +200,49 @@ impl Context {
     ) -> Result<InstanceType, ReconcileError> {
         let in_cluster = self.stores.instance_types.as_ref();
         if let Some(object) = in_cluster.and_then(|all| all.find(|it| it.name_any() == name)) {
-            return InstanceType::from_spec(name, &object.data["spec"]).map_err(refused);
+            let parsed = InstanceType::from_spec(name, &object.data["spec"]);
+            return parsed.map_err(ReconcileError::Rejected);
         }
-        let known = settings.instance_types.get(name);
-        known
-            .cloned()
-            .ok_or_else(|| refused(format!("instance type {name} does not exist")))
+        let known = settings.instance_types.get(name).cloned();
+        known.ok_or_else(|| rejected(&format!("instance type {name} does not exist")))
     }
 
-    /// Ends the pods. Nothing else is needed for it, so it works whatever else is wrong.
-    async fn stop(
+    /// Deletes Services and policies that are no longer wanted.
+    async fn prune(
         &self,
-        app: &Application,
-        deployment: Option<&DynamicObject>,
-    ) -> Result<(), ReconcileError> {
-        let Some(deployment) = deployment else {
-            return Ok(());
-        };
-        if deployment.data["spec"]["replicas"].as_u64() == Some(0) {
-            return Ok(());
-        }
-        let name = app.child_name();
-        let place = Place {
-            namespace: &app.namespace,
-            name: &name,
-        };
-        let kind = &self.stores.kinds.deployments;
-        let patch = json!({ "spec": { "replicas": 0 } });
-        self.writer.merge(kind, place, &patch).await?;
-        Ok(())
-    }
-
-    async fn apply(
-        &self,
-        app: &Application,
-        object: &DynamicObject,
-        objects: Vec<Value>,
+        owned: &Owned<'_>,
+        desired: &DesiredObjects,
     ) -> Result<(), ReconcileError> {
         let stores = &self.stores;
-        let Some(owner) = object.controller_owner_ref(&stores.kinds.apps) else {
-            return Err(refused("the object has no name or uid".to_owned()));
-        };
-        let is_wanted = |kind: &str, name: &str| {
-            objects
-                .iter()
-                .any(|object| object["kind"] == kind && object["metadata"]["name"] == name)
-        };
+        let label = owned.app.child_name();
         for (store, kind) in [
             (&stores.policies, &stores.kinds.policies),
             (&stores.services, &stores.kinds.services),
         ] {
-            let label = app.child_name();
             let unwanted = store.state_filter(|child| {
-                super::stores::app_label(child) == Some(&label)
-                    && !is_wanted(&kind.kind, &child.name_any())
+                app_label(child) == Some(&label) && !desired.has(&kind.kind, &child.name_any())
             });
-            let unwanted = unwanted.iter().map(|child| &**child);
-            self.children.prune(&owner, kind, unwanted).await?;
+            for child in unwanted {
+                self.children.delete(owned.owner, kind, &child).await?;
+            }
         }
-        for desired in objects {
-            let (store, kind) = match desired["kind"].as_str() {
-                Some("Deployment") => (&stores.deployments, &stores.kinds.deployments),
-                Some("Service") => (&stores.services, &stores.kinds.services),
-                _ => (&stores.policies, &stores.kinds.policies),
-            };
+        Ok(())
+    }
+
+    /// Applies all objects, the policies first: no pod runs before its policies.
+    async fn apply(
+        &self,
+        owned: &Owned<'_>,
+        desired: DesiredObjects,
+    ) -> Result<(), ReconcileError> {
+        let stores = &self.stores;
+        let kinds = &stores.kinds;
+        let policies = desired.policies.into_iter();
+        let policies = policies.map(|object| (&stores.policies, &kinds.policies, object));
+        let service = desired.service.into_iter();
+        let service = service.map(|object| (&stores.services, &kinds.services, object));
+        let deployment = [(&stores.deployments, &kinds.deployments, desired.deployment)];
+        for (store, kind, desired) in policies.chain(service).chain(deployment) {
             let name = desired["metadata"]["name"].as_str().unwrap_or_default();
             let live = stores.find(store, kind, name);
             let child = Child {
@@ -205,30 +250,61 @@ impl Context {
                 live: live.as_deref(),
                 desired,
             };
-            self.children.apply(&owner, child).await?;
+            self.children.apply(owned.owner, child).await?;
         }
         Ok(())
     }
 
-    /// Writes the status, if it changed.
-    async fn report(
-        &self,
-        object: &DynamicObject,
-        refusal: Option<&str>,
-    ) -> Result<(), ReconcileError> {
-        let before: PhApplicationStatus =
-            serde_json::from_value(object.data["status"].clone()).unwrap_or_default();
-        let now = Timestamp::now().to_string();
-        let status = match Application::read(object) {
-            Ok(app) => self.status(&app, refusal).to_status(&app, &before, &now),
-            Err(reason) => status::unreadable(object, &reason, &before, &now),
+    fn observe(&self, app: &Application, rejection: Option<&str>) -> PhaseMessage {
+        let live = self.stores.deployment(&app.child_name());
+        let replica_set = live
+            .as_deref()
+            .and_then(|live| self.stores.current_replica_set(live));
+        let pinned = live
+            .as_deref()
+            .and_then(|live| PinnedInputs::from_deployment(app, live));
+        let deployment: Option<Deployment> = live.and_then(|live| {
+            let value = serde_json::to_value(&*live).ok()?;
+            serde_json::from_value(value).ok()
+        });
+        let pods = self.stores.pods_of_app(&app.child_name());
+        let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
+        let observed = Observed {
+            deployment: deployment.as_ref(),
+            is_applied: pinned.is_some(),
+            pods: &pods,
+            replica_set: replica_set.as_deref(),
         };
+        status::phase(app, rejection, observed)
+    }
+
+    /// Writes the status, if it changed.
+    async fn write_status(
+        &self,
+        object: &DeepObject,
+        status: Status,
+    ) -> Result<(), ReconcileError> {
+        let Status {
+            phase,
+            service,
+            generation,
+        } = status;
+        let before: PhApplicationStatus =
+            serde_json::from_value(object.status.clone()).unwrap_or_default();
+        let now = Timestamp::now().to_string();
+        let status = phase.to_status(service, generation, &before, &now);
         if status == before {
             return Ok(());
         }
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        tracing::info!(
+            app = name,
+            phase = phase.phase.as_str(),
+            message = phase.message,
+            "the app has another status"
+        );
         let kind = &self.stores.kinds.apps;
-        let place = Place {
+        let place = NamespacedName {
             namespace: &namespace,
             name: &name,
         };
@@ -238,32 +314,25 @@ impl Context {
             "metadata": { "name": name },
             "status": status,
         });
+        self.metrics.wrote();
         self.writer.apply_status(kind, place, &patch).await?;
         Ok(())
     }
-
-    fn status(&self, app: &Application, refusal: Option<&str>) -> status::PhaseMessage {
-        let live = self.deployment(app);
-        let replica_set = live
-            .as_deref()
-            .and_then(|live| self.stores.current_replica_set(live));
-        let inputs = live.as_deref().and_then(|live| Inputs::in_use(app, live));
-        let deployment: Option<Deployment> = live.and_then(|live| {
-            let value = serde_json::to_value(&*live).ok()?;
-            serde_json::from_value(value).ok()
-        });
-        let pods = self.stores.pods_of_app(&app.child_name());
-        let pods: Vec<_> = pods.iter().map(|pod| &**pod).collect();
-        let observed = Observed {
-            deployment: deployment.as_ref(),
-            is_applied: inputs.is_some(),
-            pods: &pods,
-            replica_set: replica_set.as_deref(),
-        };
-        status::phase(app, refusal, observed)
-    }
 }
 
-fn refused(reason: String) -> ReconcileError {
-    ReconcileError::Refused(reason)
+/// What the status of an app is made of.
+struct Status {
+    phase: PhaseMessage,
+    service: Option<String>,
+    generation: i64,
+}
+
+/// An app as the owner of its children.
+struct Owned<'a> {
+    app: &'a Application,
+    owner: &'a OwnerReference,
+}
+
+fn rejected(reason: &str) -> ReconcileError {
+    ReconcileError::Rejected(reason.to_owned())
 }

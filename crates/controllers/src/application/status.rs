@@ -4,7 +4,6 @@ use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ContainerState, ContainerStatus, Pod},
 };
-use kube::api::DynamicObject;
 use ludgate_cluster::{
     conditions::Condition,
     crd::application::{PhApplicationStatus, Phase},
@@ -19,7 +18,8 @@ pub struct Observed<'a> {
     pub deployment: Option<&'a Deployment>,
     /// The Deployment is made of the app's current spec.
     pub is_applied: bool,
-    /// Its pods, those that end included.
+    /// Its pods that run or start, those that are being deleted included. Evicted pods stay for
+    /// long and use nothing.
     pub pods: &'a [&'a Pod],
     /// The ReplicaSet of the Deployment's current revision, by uid.
     pub replica_set: Option<&'a str>,
@@ -42,22 +42,16 @@ impl PhaseMessage {
         }
     }
 
+    /// The phase of an app that cannot run.
+    pub fn error(reason: &str) -> PhaseMessage {
+        PhaseMessage::new(Phase::Error, reason)
+    }
+
     /// The status, with the conditions' times of the earlier one where they did not change. `now`
     /// is in RFC 3339.
     pub fn to_status(
         &self,
-        app: &Application,
-        before: &PhApplicationStatus,
-        now: &str,
-    ) -> PhApplicationStatus {
-        PhApplicationStatus {
-            service_name: Some(app.child_name()),
-            ..self.without_service(app.generation, before, now)
-        }
-    }
-
-    fn without_service(
-        &self,
+        service_name: Option<String>,
         generation: i64,
         before: &PhApplicationStatus,
         now: &str,
@@ -74,46 +68,37 @@ impl PhaseMessage {
         PhApplicationStatus {
             phase: Some(self.phase.as_str().into()),
             message: Some(self.message.clone()),
-            service_name: None,
+            service_name,
             observed_generation: Some(generation),
             conditions: vec![ready.since(&before.conditions, now)],
         }
     }
 }
 
-/// The status of an object that is no app.
-pub fn unreadable(
-    object: &DynamicObject,
-    reason: &str,
-    before: &PhApplicationStatus,
-    now: &str,
-) -> PhApplicationStatus {
-    let generation = object.metadata.generation.unwrap_or_default();
-    PhaseMessage::new(Phase::Error, reason).without_service(generation, before, now)
-}
-
-/// The phase of an app. `refusal` is the reason why the controller did not make what the app asks
-/// for.
-pub fn phase(app: &Application, refusal: Option<&str>, observed: Observed<'_>) -> PhaseMessage {
+/// The phase of an app. `rejection` is the reason for which it cannot run.
+///
+/// The messages are PrimeHub's, which tests of consoles compare.
+pub fn phase(app: &Application, rejection: Option<&str>, observed: Observed<'_>) -> PhaseMessage {
+    if let Some(reason) = rejection {
+        return PhaseMessage::error(reason);
+    }
     if app.is_stopped() {
         // A pod that still ends uses its volume and its share of the quota.
-        let is_over = observed.pods.is_empty() && refusal.is_none();
-        return match (is_over, refusal) {
-            (true, _) => PhaseMessage::new(Phase::Stopped, "Deployment had stopped"),
-            (false, None) => PhaseMessage::new(Phase::Stopping, "Deployment is stopping"),
-            (false, Some(refusal)) => PhaseMessage::new(Phase::Error, refusal),
+        return match observed.pods.is_empty() {
+            true => PhaseMessage::new(Phase::Stopped, "Deployment had stopped"),
+            false => PhaseMessage::new(Phase::Stopping, "Deployment is stopping"),
         };
-    }
-    if let Some(refusal) = refusal {
-        return PhaseMessage::new(Phase::Error, refusal);
     }
     let Some(rollout) = observed.deployment.map(Rollout::new) else {
         return PhaseMessage::new(Phase::Starting, "Deployment is starting");
     };
-    if let Some(trouble) = trouble(observed).filter(|_| observed.is_applied) {
-        return PhaseMessage::new(Phase::Error, trouble);
+    if let Some(failure) = failure(observed).filter(|_| observed.is_applied) {
+        return PhaseMessage::error(&failure);
     }
-    let all_current = || observed.pods.iter().all(|pod| is_current(pod, observed));
+    // A pod that is being deleted gets no requests any more.
+    let is_over = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
+    let mut pods = observed.pods.iter();
+    let mut all_current = || pods.all(|pod| is_over(pod) || is_current(pod, observed));
     if observed.is_applied && rollout.is_complete() && all_current() {
         PhaseMessage::new(Phase::Ready, "Deployment is ready")
     } else if rollout.ready > 0 {
@@ -153,7 +138,7 @@ impl Rollout {
 
 /// Why the current pods cannot run. Pods of earlier revisions and pods that end do not count: what
 /// was wrong with them may be mended.
-fn trouble(observed: Observed<'_>) -> Option<String> {
+fn failure(observed: Observed<'_>) -> Option<String> {
     let conditions = observed.deployment?.status.as_ref()?.conditions.as_ref();
     let failed_create = conditions.into_iter().flatten().find(|condition| {
         condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")
@@ -163,7 +148,7 @@ fn trouble(observed: Observed<'_>) -> Option<String> {
         return Some(format!("FailedCreate: {message}"));
     }
     let current = observed.pods.iter().filter(|pod| is_current(pod, observed));
-    current.filter_map(|pod| pod_trouble(pod)).next()
+    current.filter_map(|pod| pod_failure(pod)).next()
 }
 
 fn is_current(pod: &Pod, observed: Observed<'_>) -> bool {
@@ -172,7 +157,7 @@ fn is_current(pod: &Pod, observed: Observed<'_>) -> bool {
     pod.metadata.deletion_timestamp.is_none() && observed.replica_set.is_some_and(is_owner)
 }
 
-fn pod_trouble(pod: &Pod) -> Option<String> {
+fn pod_failure(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
     let unschedulable =
@@ -183,21 +168,21 @@ fn pod_trouble(pod: &Pod) -> Option<String> {
     }
     let init = status.init_container_statuses.iter().flatten();
     let main = status.container_statuses.iter().flatten();
-    init.filter_map(|container| container_trouble(container, Kind::Init))
-        .chain(main.filter_map(|container| container_trouble(container, Kind::Main)))
+    init.filter_map(|container| container_failure(container, ContainerKind::Init))
+        .chain(main.filter_map(|container| container_failure(container, ContainerKind::Main)))
         .next()
 }
 
 /// The kind of a container.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ContainerKind {
     /// Ends before the others begin.
     Init,
     /// Must not end.
     Main,
 }
 
-fn container_trouble(container: &ContainerStatus, kind: Kind) -> Option<String> {
+fn container_failure(container: &ContainerStatus, kind: ContainerKind) -> Option<String> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or("Waiting");
@@ -205,17 +190,20 @@ fn container_trouble(container: &ContainerStatus, kind: Kind) -> Option<String> 
         let last = container.last_state.as_ref().and_then(end_of_log);
         let message = match (reason, last) {
             ("CrashLoopBackOff", Some(log)) => log,
+            // A normal start has no message.
             _ => waiting.message.clone()?,
         };
         return Some(format!("{reason}: {message}"));
     }
     let terminated = state.terminated.as_ref()?;
-    if kind == Kind::Init && terminated.exit_code == 0 {
+    if kind == ContainerKind::Init && terminated.exit_code == 0 {
         return None;
     }
     let reason = terminated.reason.as_deref().unwrap_or("Terminated");
-    let message = terminated.message.as_deref().unwrap_or_default();
-    Some(format!("{reason}: {message}"))
+    match terminated.message.as_deref().unwrap_or_default() {
+        "" => Some(format!("{reason}: exit code {}", terminated.exit_code)),
+        message => Some(format!("{reason}: {message}")),
+    }
 }
 
 fn end_of_log(state: &ContainerState) -> Option<String> {
@@ -242,7 +230,7 @@ mod tests {
             "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": whole,
         });
         let object = serde_json::from_value(object).expect("an object");
-        Application::read(&object).expect("an app")
+        Application::parse(&object).expect("an app")
     }
 
     fn deployment(counts: [i32; 3], generations: (i64, i64)) -> Deployment {
@@ -272,11 +260,11 @@ mod tests {
 
     fn check(
         app: &Application,
-        refusal: Option<&str>,
+        rejection: Option<&str>,
         observed: Observed<'_>,
         wanted: (Phase, &str),
     ) {
-        let phase = phase(app, refusal, observed);
+        let phase = phase(app, rejection, observed);
         assert_eq!((phase.phase, phase.message.as_str()), wanted);
     }
 
@@ -373,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_of_the_current_revision_are_in_trouble() {
+    fn only_pods_of_the_current_revision_count() {
         let app = app(json!({}));
         let deployment = deployment([1, 1, 0], (1, 1));
         let waiting = |reason: &str, message: &str| {

@@ -1,6 +1,6 @@
 //! What the controller of apps watches in a namespace.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet},
@@ -12,10 +12,13 @@ use kube::{
     api::{ApiResource, DynamicObject, PartialObjectMeta},
     runtime::reflector::{ObjectRef, Store, store::WriterDropped},
 };
-use ludgate_cluster::crd::application::{APP_LABEL, PhApplication};
+use ludgate_cluster::{
+    crd::application::{APP_LABEL, PhApplication},
+    object::DeepObject,
+};
 
-use super::desired::GROUP;
-use crate::watched::Watched;
+use super::desired::GROUP_LABEL;
+use crate::watched::{WatchSettings, Watched};
 
 /// The kinds of objects.
 #[derive(Clone, Debug)]
@@ -45,7 +48,7 @@ impl Default for Kinds {
 #[derive(Clone)]
 pub struct Stores {
     /// PhApplications.
-    pub apps: Store<DynamicObject>,
+    pub apps: Store<DeepObject>,
     /// Deployments of apps.
     pub deployments: Store<DynamicObject>,
     /// Services of apps.
@@ -67,7 +70,7 @@ pub struct Stores {
 /// The watches of a namespace.
 pub struct Watches {
     /// PhApplications.
-    pub apps: Watched<DynamicObject>,
+    pub apps: Watched<DeepObject>,
     /// Deployments of apps.
     pub deployments: Watched<DynamicObject>,
     /// Services of apps.
@@ -83,29 +86,42 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// Watches a namespace. `instance_types` is the kind, if the cluster knows it.
+    /// Watches a namespace. `instance_types` is the kind, if the cluster knows it; `length` is how
+    /// long a watch lasts.
     pub fn new(
         client: &Client,
         namespace: &str,
         kinds: &Kinds,
         instance_types: Option<ApiResource>,
+        length: Duration,
     ) -> Watches {
-        let api = |kind: &ApiResource| {
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
-            api
+        let api = |kind: &ApiResource| -> Api<DynamicObject> {
+            Api::namespaced_with(client.clone(), namespace, kind)
         };
-        let children = |kind: &ApiResource| Watched::with_label(api(kind), kind.clone(), APP_LABEL);
-        let replica_sets: Api<PartialObjectMeta<ReplicaSet>> =
-            Api::namespaced(client.clone(), namespace);
-        let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+        let all = WatchSettings {
+            label: None,
+            length,
+        };
+        let of_apps = WatchSettings {
+            label: Some(APP_LABEL),
+            length,
+        };
+        let of_groups = WatchSettings {
+            label: Some(GROUP_LABEL),
+            length,
+        };
+        let children = |kind: &ApiResource| Watched::new(api(kind), kind.clone(), of_apps);
+        let apps = Api::namespaced_with(client.clone(), namespace, &kinds.apps);
+        let replica_sets = Api::namespaced(client.clone(), namespace);
+        let pods = Api::namespaced(client.clone(), namespace);
         Watches {
-            apps: Watched::all(api(&kinds.apps), kinds.apps.clone()),
+            apps: Watched::new(apps, kinds.apps.clone(), all),
             deployments: children(&kinds.deployments),
             services: children(&kinds.services),
             policies: children(&kinds.policies),
-            replica_sets: Watched::with_label(replica_sets, (), APP_LABEL),
-            pods: Watched::with_label(pods, (), GROUP),
-            instance_types: instance_types.map(|kind| Watched::all(api(&kind), kind)),
+            replica_sets: Watched::new(replica_sets, (), of_apps),
+            pods: Watched::new(pods, (), of_groups),
+            instance_types: instance_types.map(|kind| Watched::new(api(&kind), kind, all)),
         }
     }
 
@@ -129,8 +145,7 @@ impl Watches {
 }
 
 impl Stores {
-    /// Waits until all kinds have been listed. A controller must not take an object for absent
-    /// that it has not read yet.
+    /// Waits until all kinds but apps have been listed. `applier` waits for the apps.
     ///
     /// # Errors
     /// A watch has ended for good.
@@ -155,10 +170,15 @@ impl Stores {
         store.get(&ObjectRef::new_with(name, kind.clone()).within(&self.namespace))
     }
 
-    /// The pods of an app.
+    /// The Deployment of this name.
+    pub fn deployment(&self, name: &str) -> Option<Arc<DynamicObject>> {
+        self.find(&self.deployments, &self.kinds.deployments, name)
+    }
+
+    /// The pods of an app that run or start.
     pub fn pods_of_app(&self, child_name: &str) -> Vec<Arc<Pod>> {
-        self.pods
-            .state_filter(|pod| app_label(pod) == Some(child_name))
+        let is_its = |pod: &Pod| app_label(pod) == Some(child_name) && is_active(pod);
+        self.pods.state_filter(is_its)
     }
 
     /// The uid of the ReplicaSet of a Deployment's current revision.
@@ -177,4 +197,13 @@ impl Stores {
 /// The name of the Deployment that an object belongs to.
 pub fn app_label(object: &impl Resource) -> Option<&str> {
     object.labels().get(APP_LABEL).map(String::as_str)
+}
+
+/// Whether a pod runs or starts. Pods that have failed or succeeded use nothing.
+pub fn is_active(pod: &Pod) -> bool {
+    let phase = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref());
+    !matches!(phase, Some("Failed" | "Succeeded"))
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-/// Whether the live object has every value of the desired one. The API server adds defaults to
-/// objects, but never to the entries of a list as a whole.
+/// Whether the live object has every value of the desired one. The API server adds fields to
+/// objects, but no entries to lists.
 ///
 /// The texts of amounts must be canonical (`quantity`): `1024Mi` is stored as `1Gi`.
 pub fn covers(live: &Value, desired: &Value) -> bool {

@@ -36,7 +36,8 @@ control_plane() {
   start_api_server "$node_address" "$api_port" --service-cluster-ip-range="$services" \
     --kubelet-preferred-address-types=InternalIP || give_up 'kube-apiserver did not start'
   start kube-controller-manager --kubeconfig="$kubeconfig" --root-ca-file="$folder/certificates/apiserver.crt" \
-    --service-account-private-key-file="$folder/service-accounts.key" --leader-elect=false --port=0 --secure-port=0
+    --service-account-private-key-file="$folder/service-accounts.key" --leader-elect=false --port=0 --secure-port=0 \
+    --kube-api-qps=100 --kube-api-burst=200
   start kube-scheduler --kubeconfig="$kubeconfig" --leader-elect=false --port=0 --secure-port=0
   apply_crds
 }
@@ -93,6 +94,9 @@ evictionHard: { memory.available: 50Mi, nodefs.available: 1%, imagefs.available:
 failSwapOn: false
 healthzPort: 0
 imageGCHighThresholdPercent: 100
+# The default, five calls a second, delays the end of pods when many tests run.
+kubeAPIBurst: 200
+kubeAPIQPS: 100
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 5s
 KUBELET
