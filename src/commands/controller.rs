@@ -25,7 +25,7 @@ use crate::{
     settings::{self, ControllerSettings},
 };
 
-/// Longest time to give the lease back.
+/// Longest time to release the lease.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Runs the command, and returns the exit code.
@@ -66,7 +66,7 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
         }
         tracing::info!("stopping");
         signals.exit_on_next();
-        // The lease is given back, so that another process takes over at once.
+        // Releases the lease, so that another process takes over at once.
         running.process.drain.stop(STOP_DEADLINE).await;
         Ok(())
     })
@@ -84,25 +84,25 @@ fn identity() -> String {
 /// restart.
 struct Reload {
     file: WatchedFile,
-    /// The text that was read last.
-    in_force: Option<String>,
+    /// The text that was loaded last, valid or not.
+    loaded: Option<String>,
 }
 
 impl Reload {
     fn new(config: &Path) -> Reload {
         let file = WatchedFile::new(config);
-        let in_force = file.content().map(str::to_owned);
-        Reload { file, in_force }
+        let loaded = file.content().map(str::to_owned);
+        Reload { file, loaded }
     }
 
     /// Reads the file again if it has changed and is not being written, or if `is_forced`.
     fn poll(&mut self, running: &RunningControllers, is_forced: bool) {
         let (_, is_settled) = self.file.read();
-        let is_in_force = self.file.content() == self.in_force.as_deref();
-        if !is_forced && (!is_settled || is_in_force) {
+        let is_loaded = self.file.content() == self.loaded.as_deref();
+        if !is_forced && (!is_settled || is_loaded) {
             return;
         }
-        self.in_force = self.file.content().map(str::to_owned);
+        self.loaded = self.file.content().map(str::to_owned);
         let configuration = &running.process.configuration;
         match settings::load_controller(self.file.path()) {
             Ok(settings) => {
@@ -112,9 +112,9 @@ impl Reload {
                 configuration.set(true, "reloaded".to_owned());
                 tracing::info!("reloaded the configuration");
             }
-            Err(mistakes) => {
-                configuration.set(false, mistakes.to_string());
-                tracing::warn!(%mistakes, "cannot reload the configuration; the previous one stays in force");
+            Err(errors) => {
+                configuration.set(false, errors.to_string());
+                tracing::warn!(%errors, "cannot reload the configuration; the previous one stays in force");
             }
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod conditions;
 pub mod crd;
+pub mod deadline;
 pub mod endpoint_slices;
 pub mod object;
 pub mod pod_logs;

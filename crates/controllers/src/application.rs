@@ -12,6 +12,8 @@ pub mod pod;
 pub mod quantity;
 pub mod quota;
 pub mod reconcile;
+#[cfg(test)]
+mod samples;
 pub mod settings;
 pub mod status;
 pub mod stores;

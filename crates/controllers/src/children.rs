@@ -20,7 +20,10 @@ use kube::{
     ResourceExt,
     api::{ApiResource, DynamicObject},
 };
-use ludgate_cluster::writer::{NamespacedName, WriteError, Writer};
+use ludgate_cluster::{
+    deadline::ApiCallError,
+    writer::{NamespacedName, Writer},
+};
 use ludgate_model::hex;
 use serde_json::{Value, json};
 
@@ -151,7 +154,7 @@ impl Children {
         self.metrics.wrote();
         match self.writer.merge(kind, place, &patch).await {
             // It was deleted meanwhile.
-            Err(WriteError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
+            Err(ApiCallError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
             other => Ok(other.map(|_| ())?),
         }
     }
@@ -208,7 +211,7 @@ fn check_owner(
         return Ok(());
     }
     Err(ReconcileError::Rejected(format!(
-        "{} {} exists already and belongs to somebody else",
+        "{} {} already exists and has another owner",
         kind.kind,
         live.name_any()
     )))

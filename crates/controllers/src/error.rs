@@ -8,7 +8,7 @@ use std::{
 };
 
 use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
-use ludgate_cluster::writer::WriteError;
+use ludgate_cluster::deadline::ApiCallError;
 
 /// The pause after a first failure, before jitter doubles it at most.
 const MIN_BACKOFF: Duration = Duration::from_millis(250);
@@ -22,16 +22,16 @@ const MAX_BACKOFF: Duration = Duration::from_secs(20);
 pub enum ReconcileError {
     /// The cluster did not do it now: a conflict, too many requests, no answer.
     #[error(transparent)]
-    Transient(WriteError),
+    Transient(ApiCallError),
     /// The app cannot run until its object, the settings or the cluster change. The message is for
     /// its status.
     #[error("{0}")]
     Rejected(String),
 }
 
-impl From<WriteError> for ReconcileError {
-    fn from(error: WriteError) -> ReconcileError {
-        let WriteError::Api(kube::Error::Api(status)) = &error else {
+impl From<ApiCallError> for ReconcileError {
+    fn from(error: ApiCallError) -> ReconcileError {
+        let ApiCallError::Api(kube::Error::Api(status)) = &error else {
             return ReconcileError::Transient(error);
         };
         let is_transient = match status.code {
@@ -91,7 +91,7 @@ mod tests {
     fn what_the_api_refuses_is_said_and_what_it_cannot_do_now_is_not() {
         let is_refused = |code: u16, message: &str| {
             let status = kube::core::Status::failure(message, "").with_code(code);
-            let error = WriteError::Api(kube::Error::Api(Box::new(status)));
+            let error = ApiCallError::Api(kube::Error::Api(Box::new(status)));
             matches!(ReconcileError::from(error), ReconcileError::Rejected(_))
         };
         for code in [400, 403, 404, 422] {

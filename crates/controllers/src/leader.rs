@@ -12,9 +12,10 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{Api, Client, api::PostParams};
+use ludgate_cluster::deadline::{ApiCallError, with_deadline};
 use tokio::{
     sync::watch,
-    time::{Instant, sleep, timeout, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 /// Another process may take over after this time without a renewal.
@@ -121,8 +122,8 @@ impl LeaderElector {
     }
 
     /// Gets the lease if it is free or abandoned, or renews it.
-    async fn try_acquire_or_renew(&mut self) -> Result<Attempt, LeaseError> {
-        let Some(lease) = bounded(self.api.get_opt(&self.name)).await? else {
+    async fn try_acquire_or_renew(&mut self) -> Result<Attempt, ApiCallError> {
+        let Some(lease) = with_deadline(CALL_TIMEOUT, self.api.get_opt(&self.name)).await? else {
             let lease = self.renewed(Lease {
                 metadata: ObjectMeta {
                     name: Some(self.name.clone()),
@@ -131,7 +132,11 @@ impl LeaderElector {
                 ..Lease::default()
             });
             return lost_if_conflict(
-                bounded(self.api.create(&PostParams::default(), &lease)).await,
+                with_deadline(
+                    CALL_TIMEOUT,
+                    self.api.create(&PostParams::default(), &lease),
+                )
+                .await,
             );
         };
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -146,7 +151,11 @@ impl LeaderElector {
         let lease = self.renewed(lease);
         // With the version that was read: of two processes, one gets a conflict.
         let parameters = PostParams::default();
-        let replaced = bounded(self.api.replace(&self.name, &parameters, &lease)).await;
+        let replaced = with_deadline(
+            CALL_TIMEOUT,
+            self.api.replace(&self.name, &parameters, &lease),
+        )
+        .await;
         lost_if_conflict(replaced)
     }
 
@@ -190,36 +199,20 @@ impl LeaderElector {
             }
             Ok(())
         };
-        if let Err(error) = bounded(released).await {
+        if let Err(error) = with_deadline(CALL_TIMEOUT, released).await {
             tracing::warn!(lease = self.name, %error, "cannot release the lease");
         }
     }
 }
 
 /// A conflict means that another process was faster.
-fn lost_if_conflict(written: Result<Lease, LeaseError>) -> Result<Attempt, LeaseError> {
+fn lost_if_conflict(written: Result<Lease, ApiCallError>) -> Result<Attempt, ApiCallError> {
     match written {
         Ok(_) => Ok(Attempt::Held),
-        Err(LeaseError::Api(kube::Error::Api(status))) if status.code == 409 => {
+        Err(ApiCallError::Api(kube::Error::Api(status))) if status.code == 409 => {
             Ok(Attempt::HeldByOther)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// The reasons for which a call fails.
-#[derive(Debug, thiserror::Error)]
-enum LeaseError {
-    #[error("no answer from the Kubernetes API in {} seconds", CALL_TIMEOUT.as_secs())]
-    Timeout,
-    #[error(transparent)]
-    Api(#[from] kube::Error),
-}
-
-async fn bounded<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseError> {
-    match timeout(CALL_TIMEOUT, call).await {
-        Ok(result) => Ok(result?),
-        Err(_elapsed) => Err(LeaseError::Timeout),
     }
 }
 

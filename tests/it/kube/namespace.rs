@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, ops::Deref};
 
 use kube::api::ApiResource;
-use ludgate::{cluster::endpoint_slices, model::app::AppState};
+use ludgate::cluster::endpoint_slices;
 use serde_json::{Value, json};
 
 use super::pods::Pods;
@@ -56,13 +56,7 @@ impl Namespace {
             .await
             .ready()
             .await;
-        world
-            .until(|snapshot| {
-                snapshot
-                    .find(LAST)
-                    .is_some_and(|app| app.spec.state == AppState::Running)
-            })
-            .await;
+        world.until_running(LAST).await;
         world
     }
 

@@ -340,12 +340,6 @@ async fn the_port_that_the_service_names_is_the_one_and_no_other_of_that_number(
             json!({ "httpPort": admin.address().port(), "svcTemplate": unnamed }),
         )
         .await;
-    world
-        .until(|snapshot| {
-            snapshot
-                .find("two")
-                .is_some_and(|app| app.spec.state.as_str() == "running")
-        })
-        .await;
+    world.until_running("two").await;
     assert_eq!(world.exchange(get).await.status(), 200);
 }

@@ -161,13 +161,7 @@ async fn a_page_that_waits_is_the_app_as_soon_as_a_pod_is_ready_whatever_the_pha
     assert_eq!(waiting.status(), 503);
     assert!(waiting.text().contains("secret progress"));
     let app = namespace.running("slow", 0).await;
-    world
-        .until(|snapshot| {
-            snapshot
-                .find("slow")
-                .is_some_and(|app| app.spec.state.as_str() == "running")
-        })
-        .await;
+    world.until_running("slow").await;
     assert_eq!(alice.open("/apps/slow/").await.status(), 200);
     assert_eq!(app.count(), 1);
 }
@@ -195,12 +189,6 @@ async fn an_app_that_is_to_stop_is_refused_and_one_that_starts_again_is_not() {
         .app("halt", "public", json!({ "stop": false }))
         .await;
     namespace.running("halt", 1).await;
-    world
-        .until(|snapshot| {
-            snapshot
-                .find("halt")
-                .is_some_and(|app| app.spec.state.as_str() == "running")
-        })
-        .await;
+    world.until_running("halt").await;
     assert_eq!(world.exchange(get).await.status(), 200);
 }

@@ -21,18 +21,8 @@ async fn gateway(controlled: &Controlled, app: &str) -> World {
         .await
         .ready()
         .await;
-    until_running(&world, app).await;
+    world.until_running(app).await;
     world
-}
-
-async fn until_running(world: &World, app: &str) {
-    world
-        .until(|snapshot| {
-            snapshot
-                .find(app)
-                .is_some_and(|app| app.spec.state == AppState::Running)
-        })
-        .await;
 }
 
 async fn page(world: &World, app: &str) -> (u16, String) {
@@ -85,7 +75,7 @@ async fn an_app_starts_serves_stops_starts_again_and_is_deleted() {
 
     controlled.app("lab", json!({ "stop": false })).await;
     controlled.until_phase("lab", "Ready").await;
-    until_running(&world, "lab").await;
+    world.until_running("lab").await;
     assert_eq!(page(&world, "lab").await.0, 200);
 
     controlled.namespace.delete("lab").await;
@@ -255,7 +245,7 @@ async fn objects_of_others_are_left_alone() {
     let message = controlled.until_phase("lab", "Error").await;
     assert_eq!(
         message,
-        "Service app-lab exists already and belongs to somebody else"
+        "Service app-lab already exists and has another owner"
     );
     let services: Api<Service> = Api::namespaced(
         controlled.namespace.client.clone(),

@@ -130,7 +130,7 @@ impl Controlled {
         self.namespace.app(name, "public", spec).await;
     }
 
-    /// Waits until an app's status is as wanted, and gives it back.
+    /// Waits until an app's status is as wanted, and returns it.
     pub async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let api = self.namespace.api(&phapplications());
         let kind = phapplications();
@@ -140,7 +140,7 @@ impl Controlled {
             .clone()
     }
 
-    /// Waits until an app is in a phase, and gives its message back.
+    /// Waits until an app is in a phase, and returns its message.
     pub async fn until_phase(&self, name: &str, phase: &str) -> String {
         let status = self.until(name, |status| status["phase"] == phase).await;
         status["message"].as_str().unwrap_or_default().to_owned()

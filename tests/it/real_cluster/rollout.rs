@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use ludgate::model::app::AppState;
 use serde_json::json;
 
 use super::busybox::Busybox;
@@ -26,13 +25,7 @@ async fn gateway(namespace: &KubeNamespace) -> World {
         .await
         .ready()
         .await;
-    world
-        .until(|snapshot| {
-            snapshot
-                .find("lab")
-                .is_some_and(|app| app.spec.state == AppState::Running)
-        })
-        .await;
+    world.until_running("lab").await;
     world
 }
 

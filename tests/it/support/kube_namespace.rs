@@ -162,7 +162,7 @@ pub fn application(name: &str, scope: &str, more: Value) -> Value {
     json!({ "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication", "metadata": { "name": name }, "spec": spec })
 }
 
-/// Runs kubectl as an admin and gives back what it printed.
+/// Runs kubectl as an admin and returns its output.
 pub async fn kubectl(arguments: &[&str], input: &str) -> String {
     let mut child = Command::new("kubectl")
         .args(arguments)

@@ -14,6 +14,7 @@ use ludgate::{
     catalog::snapshot::Snapshot,
     demo::provider::{DemoProvider, RegisteredClient},
     model::{
+        app::AppState,
         clock::{Clock, ManualClock},
         secret::Secret,
     },
@@ -252,6 +253,15 @@ impl World {
                 now.problems()
             )
         });
+    }
+
+    /// Waits until an app can be opened.
+    pub async fn until_running(&self, app: &str) {
+        let is_running = |snapshot: &Snapshot| {
+            let found = snapshot.find(app);
+            found.is_some_and(|app| app.spec.state == AppState::Running)
+        };
+        self.until(is_running).await;
     }
 
     pub fn backend(&self, id: &str) -> &Backend {

@@ -8,8 +8,8 @@
 # whose pods become Ready but run nothing. The command gets an admin's KUBECONFIG, and a PATH with kubectl and `ctr`.
 #
 # The cluster and the command run in network, mount and process namespaces of their own. So several clusters can run at
-# once, with the same addresses and ports, and all of a cluster ends with its command. The command reaches nothing
-# outside of the machine's file system.
+# once, with the same addresses and ports, and all of a cluster ends with its command. The command has no network beyond
+# the cluster, but sees the machine's files.
 #
 # Needs Debian 12 as root, with cgroup v1. install.sh builds the programs once.
 set -euo pipefail

@@ -195,6 +195,7 @@ mod tests {
             inputs::PinnedInputs,
             instance_type::InstanceType,
             quantity::Memory,
+            samples,
             settings::{ApplicationSettings, Group},
         },
         pod_policy::PodPolicy,
@@ -224,19 +225,14 @@ mod tests {
             "lifecycle": { "preStop": { "exec": { "command": ["true"] } } },
         });
         let mut spec = json!({
-            "displayName": "Lab", "groupName": "My_Group", "instanceType": "cpu-1", "scope": "group",
+            "groupName": "My_Group",
             "podTemplate": { "spec": { "containers": [container, { "name": "second" }], "hostname": "kept" } },
             "svcTemplate": { "spec": { "type": "NodePort", "ports": [{ "port": 80, "targetPort": "http", "nodePort": 30000 }, { "port": 5000 }] } },
         });
         if let (Value::Object(spec), Value::Object(more)) = (&mut spec, more) {
             spec.extend(more);
         }
-        let object = json!({
-            "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication",
-            "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": spec,
-        });
-        let object = serde_json::from_value(object).expect("an object");
-        Application::parse(&object).expect("an app")
+        samples::app(spec)
     }
 
     fn made(

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::quantity::{Memory, MilliCpu};
 
-/// Kubernetes' name for NVIDIA's processors; older instance types have it as a key.
+/// Resource of NVIDIA's GPUs; older instance types have it as a key.
 const NVIDIA: &str = "nvidia.com/gpu";
 
 /// The size of a pod, and the nodes it may run on.
@@ -16,15 +16,15 @@ const NVIDIA: &str = "nvidia.com/gpu";
 pub struct InstanceType {
     /// The name that an app refers to.
     pub name: String,
-    /// Most processors.
+    /// CPU limit.
     pub cpu_limit: MilliCpu,
-    /// Guaranteed processors; `None`: as many as the limit.
+    /// CPU request; `None`: the limit.
     pub cpu_request: Option<MilliCpu>,
-    /// Most memory.
+    /// Memory limit.
     pub memory_limit: Memory,
-    /// Guaranteed memory; `None`: as much as the limit.
+    /// Memory request; `None`: the limit.
     pub memory_request: Option<Memory>,
-    /// Graphics processors.
+    /// GPUs.
     pub gpu: Option<Gpu>,
     /// Labels of the nodes.
     pub node_selector: BTreeMap<String, String>,
@@ -32,7 +32,7 @@ pub struct InstanceType {
     pub tolerations: Vec<Value>,
 }
 
-/// Graphics processors of a pod.
+/// GPUs of a pod.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub struct Gpu {
     /// The resource, such as `nvidia.com/gpu`.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_key_of_graphics_processors_counts() {
+    fn the_older_key_of_gpus_counts() {
         let spec = json!({ "limits": { "cpu": 1, "memory": "1G", "nvidia.com/gpu": 1 } });
         let read = InstanceType::from_spec("gpu", &spec).expect("valid");
         assert_eq!(read.resources()["limits"]["nvidia.com/gpu"], "1");

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An amount of processors, in thousandths.
+/// An amount of CPU, in thousandths of a core.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct MilliCpu(pub u64);
 
@@ -14,11 +14,10 @@ pub struct MilliCpu(pub u64);
 pub struct Memory(pub u64);
 
 impl MilliCpu {
-    /// An amount of whole and partial processors, as instance types have it. `None` if it is
-    /// negative, too large, or less than a thousandth.
+    /// An amount in cores. `None` if it is negative, too large, or less than a thousandth.
     pub fn from_cores(cores: f64) -> Option<MilliCpu> {
         let milli = (cores * 1000.0).round();
-        // At most a million processors, so the conversion is exact.
+        // At most a million cores, so the conversion is exact.
         (1.0..=1e9)
             .contains(&milli)
             .then_some(MilliCpu(milli as u64))
@@ -32,7 +31,7 @@ impl MilliCpu {
         }
     }
 
-    /// In processors, for people.
+    /// In cores, for people.
     pub fn cores(self) -> f64 {
         self.0 as f64 / 1000.0
     }
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processors_have_the_shortest_text() {
+    fn cpu_has_the_shortest_text() {
         for (cores, wanted) in [(1.0, "1"), (0.5, "500m"), (1.5, "1500m"), (2.0, "2")] {
             let parsed = MilliCpu::from_cores(cores).map(|cpu| cpu.to_string());
             assert_eq!(parsed.as_deref(), Some(wanted));

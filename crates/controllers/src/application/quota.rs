@@ -12,11 +12,11 @@ use super::{
 /// What pods use, or may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceAmounts {
-    /// Processors.
+    /// CPU.
     pub cpu: MilliCpu,
     /// Memory.
     pub memory: Memory,
-    /// Graphics processors.
+    /// GPUs.
     pub gpu: u64,
 }
 

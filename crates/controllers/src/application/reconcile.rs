@@ -153,7 +153,7 @@ impl ReconcileContext {
         self.prune(&owned, &desired).await?;
         let applied = self.apply(&owned, desired).await;
         if matches!(applied, Err(ReconcileError::Rejected(_))) {
-            // Without a Deployment it uses nothing.
+            // If it runs nevertheless, its Deployment counts.
             self.admission.release(&app.name);
         }
         applied

@@ -42,10 +42,10 @@ pub struct Group {
 /// What all pods of a group may use together; `None`: as much as there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupQuota {
-    /// Processors.
+    /// CPU.
     pub cpu: Option<MilliCpu>,
     /// Memory.
     pub memory: Option<Memory>,
-    /// Graphics processors.
+    /// GPUs.
     pub gpu: Option<u64>,
 }

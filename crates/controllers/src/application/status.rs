@@ -83,8 +83,13 @@ pub fn phase(app: &Application, rejection: Option<&str>, observed: Observed<'_>)
         return PhaseMessage::error(reason);
     }
     if app.is_stopped() {
-        // A pod that still ends uses its volume and its share of the quota.
-        return match observed.pods.is_empty() {
+        // A pod that still ends uses its volume and its share of the quota, and a Deployment that
+        // is not scaled down yet may make another one.
+        let is_down = observed
+            .deployment
+            .map(Rollout::new)
+            .is_none_or(|it| it.is_down());
+        return match is_down && observed.pods.is_empty() {
             true => PhaseMessage::new(Phase::Stopped, "Deployment had stopped"),
             false => PhaseMessage::new(Phase::Stopping, "Deployment is stopping"),
         };
@@ -128,6 +133,10 @@ impl Rollout {
             updated: status.updated_replicas.unwrap_or(0),
             ready: status.ready_replicas.unwrap_or(0),
         }
+    }
+
+    fn is_down(&self) -> bool {
+        self.is_observed && self.wanted == 0 && self.replicas == 0
     }
 
     fn is_complete(&self) -> bool {
@@ -216,22 +225,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    fn app(spec: Value) -> Application {
-        let mut whole = json!({
-            "displayName": "Lab", "groupName": "phusers", "instanceType": "cpu-1", "scope": "group",
-            "podTemplate": { "spec": {} }, "svcTemplate": { "spec": {} },
-        });
-        if let (Value::Object(whole), Value::Object(spec)) = (&mut whole, spec) {
-            whole.extend(spec);
-        }
-        let object = json!({
-            "apiVersion": "primehub.io/v1alpha1", "kind": "PhApplication",
-            "metadata": { "name": "lab", "namespace": "hub", "uid": "1", "generation": 3 }, "spec": whole,
-        });
-        let object = serde_json::from_value(object).expect("an object");
-        Application::parse(&object).expect("an app")
-    }
+    use crate::application::samples::app;
 
     fn deployment(counts: [i32; 3], generations: (i64, i64)) -> Deployment {
         let [replicas, updated, ready] = counts;
@@ -358,6 +352,13 @@ mod tests {
             Observed::default(),
             (Phase::Stopped, "Deployment had stopped"),
         );
+        let up = deployment([0, 0, 0], (1, 1));
+        let not_scaled = Observed {
+            deployment: Some(&up),
+            ..Observed::default()
+        };
+        let stopping = (Phase::Stopping, "Deployment is stopping");
+        check(&app, None, not_scaled, stopping);
     }
 
     #[test]

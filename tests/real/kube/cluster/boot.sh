@@ -118,7 +118,7 @@ all_ready() {
   [[ $(kube get nodes --no-headers | grep -c ' Ready') == $((1 + hollow)) ]]
 }
 
-# For processes of mounted volumes: what kubelet mounts must appear in containers.
+# What kubelet mounts must appear in containers.
 mount --make-rshared /
 export CONTAINERD_ADDRESS=$folder/containerd.sock
 network
@@ -129,6 +129,6 @@ await "$server" all_ready || give_up 'kube-apiserver ended'
 export KUBECONFIG=$kubeconfig PATH=$programs:$PATH
 code=0
 "$@" || code=$?
-# For a failed test, the end of the servers' logs is seldom the reason, so they are printed only on demand.
+# The servers' logs, for whoever looks for the reason of a failed test.
 [[ -z ${LUDGATE_CLUSTER_LOGS:-} ]] || cp -r "$folder"/*.log "$LUDGATE_CLUSTER_LOGS"/
 exit "$code"
