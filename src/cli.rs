@@ -39,6 +39,13 @@ pub enum Command {
         #[command(subcommand)]
         command: CrdCommand,
     },
+    /// Check templates of apps.
+    #[command(after_help = "Example: ludgate template check mlflow.yaml")]
+    Template {
+        /// The subcommand.
+        #[command(subcommand)]
+        command: TemplateCommand,
+    },
     /// Print the decision for a request, step by step.
     #[command(
         after_help = "Example: ludgate explain --config ludgate.toml https://hub.example.com/apps/mlflow/ --user alice --group phusers"
@@ -101,6 +108,26 @@ pub enum CrdCommand {
     /// Print PhApplication and PhAppTemplate as YAML.
     #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
     Print,
+}
+
+/// `ludgate template …`
+#[derive(Debug, Subcommand)]
+pub enum TemplateCommand {
+    /// Show every mistake in files of PhAppTemplates; exit code 2 if there is any.
+    #[command(after_help = "Example: ludgate template check config/templates/*.yaml")]
+    Check(TemplateCheckArgs),
+}
+
+/// `ludgate template check`
+#[derive(Args, Debug)]
+pub struct TemplateCheckArgs {
+    /// The controller's configuration file, for the rights that pods of apps may have. Absent: no
+    /// rights.
+    #[arg(long)]
+    pub config: Option<PathBuf>,
+    /// YAML files, each with one or more templates.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
 }
 
 /// `ludgate explain`

@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod prepare_folder;
 pub mod reload;
 pub mod signals;
+pub mod template;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Controller(args) => controller::run(&args),
         Command::Config { command } => config::run(&command),
         Command::Crd { command } => crd::run(&command),
+        Command::Template { command } => template::run(&command),
         Command::Explain(args) => explain::run(&args),
         Command::PrepareFolder(args) => prepare_folder::run(&args),
     };

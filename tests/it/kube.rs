@@ -10,3 +10,4 @@ mod pods;
 mod reachable;
 mod revoked;
 mod states;
+mod templates;

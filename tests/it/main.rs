@@ -125,6 +125,7 @@ mod kubernetes {
     mod objects;
     mod outages;
     mod pods;
+    mod templates;
     mod watches;
 }
 

@@ -1,4 +1,5 @@
-//! PhApplications: each becomes a Deployment, a Service and two NetworkPolicies.
+//! PhApplications: each becomes a Deployment, a Service and two NetworkPolicies. `template` checks
+//! what they are made from.
 
 pub mod admission;
 pub mod app;
@@ -17,3 +18,4 @@ mod samples;
 pub mod settings;
 pub mod status;
 pub mod stores;
+pub mod template;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 /// Annotation with which an app chooses how its pods are replaced.
 pub const STRATEGY_ANNOTATION: &str = "phapplication.primehub.io/strategy";
 /// Longest name: `app-<name>` is a Service, and a name of one is a DNS label.
-const MAX_NAME: usize = 59;
+pub const MAX_NAME: usize = 59;
 
 /// An app that is to be made.
 #[derive(Clone, Debug)]

@@ -2,6 +2,15 @@
 
 use serde_json::{Value, json};
 
+/// Names of the variables that every app gets.
+pub const PRESET_NAMES: [&str; 5] = [
+    "PRIMEHUB_APP_ID",
+    "PRIMEHUB_APP_ROOT",
+    "PRIMEHUB_APP_BASE_URL",
+    "PRIMEHUB_URL",
+    "PRIMEHUB_GROUP",
+];
+
 /// The variables that every app gets. They come first, so that later values, and the command, can
 /// refer to them: Kubernetes expands `$(NAME)` only for variables above.
 pub struct Presets<'a> {
@@ -18,29 +27,23 @@ pub struct Presets<'a> {
 }
 
 impl Presets<'_> {
-    fn entries(&self) -> [(&'static str, &str); 5] {
-        [
-            ("PRIMEHUB_APP_ID", self.id),
-            ("PRIMEHUB_APP_ROOT", self.root),
-            ("PRIMEHUB_APP_BASE_URL", self.base_url),
-            ("PRIMEHUB_URL", self.site_url),
-            ("PRIMEHUB_GROUP", self.group),
-        ]
+    /// In the order of `PRESET_NAMES`.
+    fn values(&self) -> [&str; 5] {
+        [self.id, self.root, self.base_url, self.site_url, self.group]
     }
 
     /// `env` of a container: the presets, then its own entries. A name occurs once, since
     /// server-side apply refuses duplicates: at its first place, where later values can refer to
     /// it, with its last value. An entry cannot replace a preset.
     pub fn merge(&self, own: &[Value]) -> Vec<Value> {
-        let presets = self.entries();
+        let presets = PRESET_NAMES.into_iter().zip(self.values());
         let mut merged: Vec<Value> = presets
-            .iter()
             .map(|(name, value)| json!({ "name": name, "value": value }))
             .collect();
         for entry in own {
             let same = |other: &Value| other["name"] == entry["name"];
             match merged.iter().position(same) {
-                Some(at) if at < presets.len() => {}
+                Some(at) if at < PRESET_NAMES.len() => {}
                 Some(at) => merged[at] = entry.clone(),
                 None => merged.push(entry.clone()),
             }

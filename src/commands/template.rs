@@ -1,0 +1,65 @@
+//! `ludgate template check`.
+
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use super::exit_code::{BAD_CONFIGURATION, DONE};
+use crate::{
+    cli::{TemplateCheckArgs, TemplateCommand},
+    controllers::{application::template, pod_policy::PodPolicy},
+    settings,
+};
+
+/// Runs the command, and returns the exit code.
+pub fn run(command: &TemplateCommand) -> u8 {
+    match command {
+        TemplateCommand::Check(args) => check(args),
+    }
+}
+
+fn check(args: &TemplateCheckArgs) -> u8 {
+    let policy = match args.config.as_deref().map(settings::load_controller) {
+        None => PodPolicy::default(),
+        Some(Ok(settings)) => settings.applications.pods,
+        Some(Err(errors)) => {
+            eprintln!("{errors}");
+            return BAD_CONFIGURATION;
+        }
+    };
+    let mut code = DONE;
+    for file in &args.files {
+        let shown = file.display();
+        let documents = match documents(file) {
+            Ok(documents) => documents,
+            Err(error) => {
+                eprintln!("{shown}: {error}");
+                code = BAD_CONFIGURATION;
+                continue;
+            }
+        };
+        for document in &documents {
+            let name = document["metadata"]["name"].as_str().unwrap_or("?");
+            let problems = template::problems(document, &policy);
+            for problem in &problems {
+                eprintln!("{shown}: {name}: {problem}");
+                code = BAD_CONFIGURATION;
+            }
+            if problems.is_empty() {
+                println!("{shown}: {name}: valid");
+            }
+        }
+    }
+    code
+}
+
+/// The YAML documents of a file; empty ones are left out.
+fn documents(file: &Path) -> Result<Vec<Value>, String> {
+    let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&text).map_err(|error| error.to_string())?;
+    match documents.is_empty() {
+        true => Err("has no template".to_owned()),
+        false => Ok(documents),
+    }
+}
