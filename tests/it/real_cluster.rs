@@ -4,4 +4,5 @@
 mod applications;
 mod busybox;
 mod controller;
+mod events;
 mod rollout;

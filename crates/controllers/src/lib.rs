@@ -6,6 +6,7 @@
 pub mod application;
 pub mod children;
 pub mod error;
+pub mod events;
 pub mod leader;
 pub mod metrics;
 pub mod pod_policy;

@@ -28,12 +28,15 @@ use super::{
 use crate::{
     children::Children,
     error::{Backoffs, ReconcileError},
+    events::EventPublisher,
     metrics::ControllerMetrics,
     watched::Change,
 };
 
 /// The owner of the fields that the controller writes.
 const FIELD_MANAGER: &str = "ludgate";
+/// Names the controller in events.
+const REPORTER: &str = "ludgate-controller";
 /// Apps that are reconciled at the same time.
 const CONCURRENCY: u16 = 16;
 
@@ -62,11 +65,13 @@ impl ApplicationController {
         let watches = Watches::new(client, namespace, &kinds, types, self.watch);
         let stores = watches.stores(namespace, &kinds);
         let apps = stores.apps.clone();
+        let events = EventPublisher::new(self.client.clone(), REPORTER);
         let writer = Writer::new(self.client, FIELD_MANAGER);
         let context = Arc::new(ReconcileContext {
             stores,
             children: Children::new(writer.clone(), self.metrics.clone()),
             writer,
+            events,
             admission: QuotaAdmission::default(),
             settings: self.settings.clone(),
             metrics: self.metrics.clone(),

@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt, api::DynamicObject, runtime::controller::Action};
 use ludgate_cluster::{
-    crd::application::PhApplicationStatus,
+    crd::application::{PhApplicationStatus, Phase},
     object::DeepObject,
     writer::{NamespacedName, Writer},
 };
@@ -30,6 +30,7 @@ use super::{
 use crate::{
     children::{Child, Children},
     error::{Backoffs, ReconcileError},
+    events::{EventContent, EventPublisher},
     metrics::ControllerMetrics,
 };
 
@@ -44,6 +45,8 @@ pub struct ReconcileContext {
     pub children: Children,
     /// Writes statuses.
     pub writer: Writer,
+    /// Publishes changes of phases.
+    pub events: EventPublisher,
     /// Decides on quotas.
     pub admission: QuotaAdmission,
     /// The settings in force.
@@ -316,6 +319,14 @@ impl ReconcileContext {
         });
         self.metrics.wrote();
         self.writer.apply_status(kind, place, &patch).await?;
+        if (&status.phase, &status.message) != (&before.phase, &before.message) {
+            let event = EventContent {
+                is_warning: phase.phase == Phase::Error,
+                reason: phase.phase.as_str(),
+                note: &phase.message,
+            };
+            self.events.publish(&object.object_ref(kind), event).await;
+        }
         Ok(())
     }
 }
