@@ -93,6 +93,7 @@ pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>
         folder_image: own.folder_image,
         ephemeral_size: Memory(own.ephemeral_size),
         proxies: own.proxies,
+        proxy_namespaces: own.proxy_namespaces,
         pods: own.pods,
         groups: groups?,
         instance_types: instance_types?,
@@ -105,6 +106,7 @@ struct OwnKeys {
     folder_image: Option<String>,
     ephemeral_size: u64,
     proxies: Vec<BTreeMap<String, String>>,
+    proxy_namespaces: Vec<BTreeMap<String, String>>,
     pods: PodPolicy,
 }
 
@@ -115,6 +117,7 @@ impl Default for OwnKeys {
             folder_image: None,
             ephemeral_size: EPHEMERAL_SIZE,
             proxies: PROXIES.into_iter().filter_map(labels).collect(),
+            proxy_namespaces: Vec::new(),
             pods: PodPolicy::default(),
         }
     }
@@ -127,6 +130,8 @@ impl OwnKeys {
             Some(written) => labels_of_all(section, "proxy_pod_labels", &written),
             None => Some(default.proxies),
         };
+        let namespaces = section.texts("proxy_namespace_labels").unwrap_or_default();
+        let namespaces = labels_of_all(section, "proxy_namespace_labels", &namespaces);
         Some(OwnKeys {
             image_prefix: section.text("image_prefix"),
             folder_image: section.text("folder_image"),
@@ -134,6 +139,7 @@ impl OwnKeys {
                 .size("ephemeral_size")
                 .unwrap_or(default.ephemeral_size),
             proxies: proxies?,
+            proxy_namespaces: namespaces?,
             pods: pod_policy(section)?,
         })
     }

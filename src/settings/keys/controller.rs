@@ -154,7 +154,15 @@ pub const INNER_KEYS: &[Key] = &[
         Kind::Texts,
         "[\"app.kubernetes.io/name=ludgate\", \"app.kubernetes.io/name=primehub-console\", \"app.kubernetes.io/name=primehub-graphql\"]",
         "[\"app.kubernetes.io/name=ludgate\"]",
-        "Labels of the pods that the NetworkPolicies let in to every app: gateways and PrimeHub's proxies, in the app's namespace. One entry can have several labels, separated by commas.",
+        "Labels of the pods that the NetworkPolicies let in to every app: gateways and PrimeHub's proxies, in the app's namespace and those of `proxy_namespace_labels`. One entry can have several labels, separated by commas.",
+    ),
+    key(
+        "controller.applications",
+        "proxy_namespace_labels",
+        Kind::Texts,
+        "[]",
+        "[\"kubernetes.io/metadata.name=edge\"]",
+        "Labels of further namespaces with such pods: for a gateway that does not run in the namespace of the apps. One entry can have several labels, separated by commas.",
     ),
     key(
         "controller.applications",

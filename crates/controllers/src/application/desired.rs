@@ -163,8 +163,15 @@ fn network_policies(context: RenderContext<'_>, ports: &[Value]) -> [Value; 2] {
     let group = vec![peer(
         json!({ GROUP_LABEL: group_names::label(&context.app.spec.group_name) }),
     )];
-    let proxies = context.settings.proxies.iter();
-    let proxies: Vec<Value> = proxies.map(|labels| peer(json!(labels))).collect();
+    let mut proxies = Vec::new();
+    for labels in &context.settings.proxies {
+        proxies.push(peer(json!(labels)));
+        for namespace in &context.settings.proxy_namespaces {
+            let mut peer = peer(json!(labels));
+            peer["namespaceSelector"] = json!({ "matchLabels": namespace });
+            proxies.push(peer);
+        }
+    }
     [("group", group), ("proxy", proxies)].map(|(suffix, from)| {
         // A rule without peers would let everybody in.
         let ingress = match from.is_empty() {
@@ -210,6 +217,7 @@ mod tests {
             folder_image: Some("ludgate:1".into()),
             ephemeral_size: Memory(5 << 30),
             proxies: vec![BTreeMap::from(proxy)],
+            proxy_namespaces: Vec::new(),
             pods: PodPolicy::default(),
             groups: BTreeMap::new(),
             instance_types: BTreeMap::new(),
@@ -297,6 +305,27 @@ mod tests {
         let service = objects.service.expect("a Service");
         assert_eq!(service["spec"]["type"], "ClusterIP");
         assert_eq!(service["spec"]["ports"][0].get("nodePort"), None);
+    }
+
+    #[test]
+    fn proxies_of_other_namespaces_are_let_in_by_both_labels() {
+        let namespace = [("kubernetes.io/metadata.name".to_owned(), "edge".to_owned())];
+        let settings = ApplicationSettings {
+            proxy_namespaces: vec![BTreeMap::from(namespace)],
+            ..settings()
+        };
+        let objects = made(&app(json!({})), None, &settings);
+        let pods = json!({ "matchLabels": { "app.kubernetes.io/name": "ludgate" } });
+        let namespaces = json!({ "matchLabels": { "kubernetes.io/metadata.name": "edge" } });
+        assert_eq!(
+            objects.policies[1]["spec"]["ingress"][0]["from"],
+            json!([
+                { "podSelector": pods },
+                { "podSelector": pods, "namespaceSelector": namespaces },
+            ])
+        );
+        let group = &objects.policies[0]["spec"]["ingress"][0]["from"];
+        assert_eq!(group.as_array().map(Vec::len), Some(1), "{group}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct ApplicationSettings {
     pub ephemeral_size: Memory,
     /// Labels of the pods that may send requests to every app: the gateway's, and PrimeHub's.
     pub proxies: Vec<BTreeMap<String, String>>,
+    /// Labels of further namespaces whose proxies may do so, besides the app's own namespace.
+    pub proxy_namespaces: Vec<BTreeMap<String, String>>,
     /// The rights that apps' pods may ask for.
     pub pods: PodPolicy,
     /// The groups of the platform.

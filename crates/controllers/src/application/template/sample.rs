@@ -64,6 +64,7 @@ fn settings(policy: &PodPolicy) -> ApplicationSettings {
         folder_image: None,
         ephemeral_size: Memory(1 << 30),
         proxies: Vec::new(),
+        proxy_namespaces: Vec::new(),
         pods: policy.clone(),
         groups: BTreeMap::new(),
         instance_types: BTreeMap::new(),
