@@ -25,6 +25,9 @@ pub enum Command {
     /// Run the controllers that the configuration names.
     #[command(after_help = "Example: ludgate controller --config /etc/ludgate/ludgate.toml")]
     Controller(ControllerArgs),
+    /// Serve the API: apps by GraphQL, and logs of their pods.
+    #[command(after_help = "Example: ludgate api --config /etc/ludgate/ludgate.toml")]
+    Api(ApiArgs),
     /// Check or print the configuration.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
     Config {
@@ -80,6 +83,14 @@ pub struct GatewayArgs {
 /// `ludgate controller`
 #[derive(Args, Debug)]
 pub struct ControllerArgs {
+    /// The configuration file.
+    #[arg(long)]
+    pub config: PathBuf,
+}
+
+/// `ludgate api`
+#[derive(Args, Debug)]
+pub struct ApiArgs {
     /// The configuration file.
     #[arg(long)]
     pub config: PathBuf,

@@ -1,11 +1,13 @@
 //! The commands. Each wires rooms together and returns an exit code.
 
+pub mod api;
 pub mod config;
 pub mod controller;
 pub mod crd;
 pub mod demo;
 mod exit_code;
 pub mod explain;
+mod file_reload;
 pub mod gateway;
 pub mod prepare_folder;
 pub mod reload;
@@ -24,6 +26,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Gateway(args) => gateway::run(&args),
         Command::Controller(args) => controller::run(&args),
+        Command::Api(args) => api::run(&args),
         Command::Config { command } => config::run(&command),
         Command::Crd { command } => crd::run(&command),
         Command::Template { command } => template::run(&command),

@@ -4,6 +4,8 @@
 //! Requests run on one thread with a current-thread runtime per core; everything else runs on the
 //! caller's runtime, the control runtime.
 
+mod admin_listener;
+pub mod api;
 mod apps;
 mod context;
 pub mod controllers;

@@ -10,6 +10,7 @@ mod file;
 pub mod keys;
 pub mod reference;
 mod resolve;
+mod resolve_api;
 mod resolve_apps;
 mod resolve_arvados;
 mod resolve_controller;
@@ -29,6 +30,7 @@ pub mod values;
 use std::path::Path;
 
 pub use error::{ConfigError, ConfigErrors};
+pub use resolve_api::ApiSettings;
 pub use resolve_controller::ControllerSettings;
 pub use resolved::Settings;
 
@@ -53,6 +55,18 @@ pub fn load_controller(path: &Path) -> Result<ControllerSettings, ConfigErrors> 
     })
 }
 
+/// Reads a configuration file and the environment, for `ludgate api`.
+///
+/// # Errors
+/// All mistakes at once; an unreadable file is one.
+pub fn load_api(path: &Path) -> Result<ApiSettings, ConfigErrors> {
+    let text = read_file(path)?;
+    let folder = folder_of(path);
+    file::ConfigFile::read(&text, std::env::vars(), |file| {
+        resolve_api::api(file, folder)
+    })
+}
+
 /// Reads a configuration text; files named in it are relative to `folder`, variables named
 /// `LUDGATE_<SECTION>__<KEY>` override scalars. The tables of other processes are checked too.
 ///
@@ -66,6 +80,9 @@ pub fn parse(
     file::ConfigFile::read(text, environment, |file| {
         if file.has("controller") {
             resolve_controller::applications(file);
+        }
+        if file.has("api") {
+            resolve_api::address(file);
         }
         resolve::resolve(file, folder)
     })

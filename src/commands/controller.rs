@@ -12,17 +12,14 @@ use anyhow::Context;
 
 use super::{
     exit_code::{BAD_CONFIGURATION, DONE, FAILED},
+    file_reload::FileReload,
     signals::{ProcessSignal, Signals},
 };
 use crate::{
     cli::ControllerArgs,
-    ops::{
-        core_dumps,
-        file_watch::{POLL_INTERVAL, WatchedFile},
-        logging,
-    },
+    ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::controllers::{RunningControllers, start_controllers},
-    settings::{self, ControllerSettings},
+    settings::{self, ConfigErrors, ControllerSettings},
 };
 
 /// Longest time to release the lease.
@@ -52,17 +49,21 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     runtime.block_on(async {
         let mut signals = Signals::register().context("cannot wait for signals")?;
-        let mut reload = Reload::new(config);
+        let mut reload = FileReload::new(config);
         let running = start_controllers(settings, identity()).await?;
+        let status = &running.process.configuration;
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {
-            tokio::select! {
+            let is_forced = tokio::select! {
                 signal = signals.next() => match signal {
-                    ProcessSignal::Reload => reload.poll(&running, true),
+                    ProcessSignal::Reload => true,
                     ProcessSignal::Terminate | ProcessSignal::Interrupt => break,
                 },
-                _ = poll.tick() => reload.poll(&running, false),
-            }
+                _ = poll.tick() => false,
+            };
+            reload.poll(is_forced, status, |file| {
+                replace_applications(file, &running)
+            });
         }
         tracing::info!("stopping");
         signals.exit_on_next();
@@ -80,42 +81,10 @@ fn identity() -> String {
     format!("{host}_{:016x}", RandomState::new().hash_one(process::id()))
 }
 
-/// Reloads the configuration file. Groups, instance types and settings of apps change without a
-/// restart.
-struct Reload {
-    file: WatchedFile,
-    /// The text that was loaded last, valid or not.
-    loaded: Option<String>,
-}
-
-impl Reload {
-    fn new(config: &Path) -> Reload {
-        let file = WatchedFile::new(config);
-        let loaded = file.content().map(str::to_owned);
-        Reload { file, loaded }
-    }
-
-    /// Reads the file again if it has changed and is not being written, or if `is_forced`.
-    fn poll(&mut self, running: &RunningControllers, is_forced: bool) {
-        let (_, is_settled) = self.file.read();
-        let is_loaded = self.file.content() == self.loaded.as_deref();
-        if !is_forced && (!is_settled || is_loaded) {
-            return;
-        }
-        self.loaded = self.file.content().map(str::to_owned);
-        let configuration = &running.process.configuration;
-        match settings::load_controller(self.file.path()) {
-            Ok(settings) => {
-                running
-                    .applications
-                    .send_replace(Arc::new(settings.applications));
-                configuration.set(true, "reloaded".to_owned());
-                tracing::info!("reloaded the configuration");
-            }
-            Err(errors) => {
-                configuration.set(false, errors.to_string());
-                tracing::warn!(%errors, "cannot reload the configuration; the previous one stays in force");
-            }
-        }
-    }
+/// Groups, instance types and settings of apps change without a restart.
+fn replace_applications(file: &Path, running: &RunningControllers) -> Result<(), ConfigErrors> {
+    let settings = settings::load_controller(file)?;
+    let applications = Arc::new(settings.applications);
+    running.applications.send_replace(applications);
+    Ok(())
 }

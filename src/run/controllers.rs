@@ -4,9 +4,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use kube::{api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
-use tokio::{net::TcpListener, sync::watch};
+use tokio::sync::watch;
 
-use super::error::StartError;
+use super::{admin_listener::serve_admin, error::StartError};
 use crate::{
     cluster::Cluster,
     controllers::{
@@ -14,9 +14,8 @@ use crate::{
         leader::LeaderElector,
         metrics::{ControllerMetrics, ReconcileMetrics},
     },
-    listener::{self, socket_activation::ActivatedSockets},
     model::clock::Clock,
-    ops::{admin::AdminServer, process::Process},
+    ops::process::Process,
     settings::ControllerSettings,
 };
 
@@ -73,16 +72,6 @@ pub async fn start_controllers(
         admin,
         applications: sender,
     })
-}
-
-fn serve_admin(server: AdminServer, address: SocketAddr) -> Result<SocketAddr, StartError> {
-    let mut sockets = listener::bind(address, 1, false, &mut ActivatedSockets::default())?.list;
-    let Some(socket) = sockets.pop() else {
-        return Ok(address);
-    };
-    let bound = socket.local_addr()?;
-    tokio::spawn(server.serve(TcpListener::from_std(socket)?));
-    Ok(bound)
 }
 
 /// What the leader does.

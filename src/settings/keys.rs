@@ -1,6 +1,7 @@
 //! Every configuration key: kind, default and description. The file reader, the reference and the
 //! printed configuration all use this table.
 
+mod api;
 mod apps;
 mod arvados;
 mod controller;
@@ -15,7 +16,7 @@ use apps::PORT_KEYS;
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
-pub const SECTIONS: [Section; 13] = [
+pub const SECTIONS: [Section; 14] = [
     Section {
         name: "listen",
         purpose: "The public listener; [[listen]] for several. Sockets from systemd (LISTEN_FDS) are used for their addresses.",
@@ -59,6 +60,7 @@ pub const SECTIONS: [Section; 13] = [
     controller::CONTROLLER,
     controller::GROUPS,
     controller::INSTANCE_TYPES,
+    api::SECTION,
     arvados::SECTION,
     Section {
         name: "apps",
@@ -92,6 +94,7 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
         limits::KEYS,
         people::KEYS,
         controller::KEYS,
+        api::KEYS,
         arvados::KEYS,
         apps::KEYS,
     ]
@@ -106,8 +109,6 @@ pub const NOT_YET: &[(&str, &str)] = &[
     ("apps", "bearer"),
     ("controller", "viewers"),
     ("controller", "installations"),
-    ("groups", "display_name"),
-    ("groups", "instance_types"),
 ];
 
 static BY_NAME: LazyLock<HashMap<(&str, &str), &Key>> = LazyLock::new(|| {

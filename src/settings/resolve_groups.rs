@@ -33,7 +33,14 @@ pub(super) fn groups(file: &ConfigFile<'_>) -> Option<BTreeMap<String, Group>> {
         let volume = section.text("volume");
         match quota {
             Some(quota) => {
-                groups.insert(name.to_owned(), Group { volume, quota });
+                let instance_types = section.texts("instance_types").unwrap_or_default();
+                let group = Group {
+                    volume,
+                    quota,
+                    display_name: section.text("display_name"),
+                    instance_types: instance_types.into_iter().collect(),
+                };
+                groups.insert(name.to_owned(), group);
             }
             None => is_valid = false,
         }

@@ -1,6 +1,7 @@
 //! Against a real Kubernetes API server, with exactly the rights that config/rbac grants, and with
 //! apps whose addresses are not of this machine: `make test-kube` runs these, `make test` does not.
 
+mod api;
 mod leader;
 mod logs;
 mod many;

@@ -1,6 +1,7 @@
 //! The world that tests run in: a real gateway, recording backends, a provider, a browser, a clock
 //! by hand.
 
+pub mod api;
 pub mod api_relay;
 pub mod arvados;
 pub mod backend;

@@ -17,6 +17,7 @@ const STEPS: &[&[&str]] = &[
     &["controllers"],
     &["session"],
     &["identity"],
+    &["api"],
     &["streams", "proxy_protocol", "net"],
     &["peer", "incoming", "route", "authorize", "listener"],
     &["caller", "catalog", "forward", "return_to"],

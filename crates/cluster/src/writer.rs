@@ -1,10 +1,12 @@
-//! Writes to Kubernetes. Only controllers have a [`Writer`].
+//! Writes to Kubernetes. Only controllers and the API have a [`Writer`].
 
 use std::time::Duration;
 
 use kube::{
     Api, Client,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions},
+    api::{
+        ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    },
 };
 use serde_json::Value;
 
@@ -30,6 +32,26 @@ impl Writer {
             manager,
             apply: PatchParams::apply(manager).force(),
         }
+    }
+
+    /// Makes an object; one of this name is not changed.
+    ///
+    /// # Errors
+    /// See [`ApiCallError`]; the API answers 409 if there is an object of this name.
+    pub async fn create(
+        &self,
+        kind: &ApiResource,
+        namespace: &str,
+        object: Value,
+    ) -> Result<DynamicObject, ApiCallError> {
+        let object: DynamicObject =
+            serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let parameters = PostParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PostParams::default()
+        };
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, kind);
+        with_deadline(DEADLINE, api.create(&parameters, &object)).await
     }
 
     /// Makes an object, or sets the given fields of it (server-side apply). Fields that an earlier

@@ -5,7 +5,7 @@ pub mod admission;
 pub mod app;
 pub mod controller;
 pub mod desired;
-mod environment;
+pub mod environment;
 pub mod group_names;
 pub mod inputs;
 pub mod instance_type;

@@ -2,9 +2,11 @@
 //!
 //! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
 //! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
-//! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies API
-//! tokens; `logout` signs people out. They share `context`.
+//! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies access
+//! tokens, and `api_tokens` exchanges refresh tokens that programs send as such; `logout` signs
+//! people out. They share `context`.
 
+pub mod api_tokens;
 pub mod bearer;
 pub mod claims;
 mod context;
@@ -29,6 +31,7 @@ use crate::{
     },
     session::keys::KeyRing,
 };
+use api_tokens::ApiTokens;
 use bearer::BearerVerifier;
 use context::ProviderContext;
 use logout::LogoutAtProvider;
@@ -43,8 +46,10 @@ use userinfo::PersonCompletion;
 pub struct Oidc {
     /// The authorization code flow.
     pub sign_in: SignInFlow,
-    /// The verifier of API tokens.
+    /// The verifier of access tokens.
     pub bearer: BearerVerifier,
+    /// The persons of API tokens.
+    pub api_tokens: ApiTokens,
     /// Sign-out at the provider.
     pub logout: LogoutAtProvider,
     pub(crate) refresh: TokenRefresh,
@@ -75,6 +80,7 @@ impl Oidc {
         Ok(Oidc {
             sign_in: SignInFlow::new(context.clone(), completion.clone(), keys.clone()),
             bearer: BearerVerifier::new(context.clone()),
+            api_tokens: ApiTokens::new(context.clone(), completion.clone()),
             logout: LogoutAtProvider::new(context.clone()),
             refresh: TokenRefresh::new(context.clone(), completion),
             context,

@@ -57,6 +57,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "groups",
+        "display_name",
+        Kind::Text,
+        "",
+        "\"PrimeHub users\"",
+        "The group's name for people. Absent: its name.",
+    ),
+    key(
+        "groups",
         "volume",
         Kind::Text,
         "",
@@ -70,6 +78,14 @@ pub const KEYS: &[Key] = &[
         "",
         "{ cpu = 4, memory = \"8GiB\", gpu = 0 }",
         "What the group's pods may use together, by their limits. Absent parts are unlimited.",
+    ),
+    key(
+        "groups",
+        "instance_types",
+        Kind::Texts,
+        "[]",
+        "[\"gpu-1\"]",
+        "Instance types that are for this group, and for others that list them. An instance type that no group lists is for all groups.",
     ),
     key(
         "instance_types",

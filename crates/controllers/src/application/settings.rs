@@ -1,6 +1,6 @@
 //! What the controller of apps knows besides the objects.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::quantity::{Memory, MilliCpu};
 use crate::pod_policy::PodPolicy;
@@ -39,6 +39,10 @@ pub struct Group {
     pub volume: Option<String>,
     /// What its pods may use together.
     pub quota: GroupQuota,
+    /// The name for people; `None`: the group's name.
+    pub display_name: Option<String>,
+    /// Instance types that only its apps, and those of other groups with them, may have.
+    pub instance_types: BTreeSet<String>,
 }
 
 /// What all pods of a group may use together; `None`: as much as there is.

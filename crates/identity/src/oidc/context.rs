@@ -1,12 +1,14 @@
 //! The provider, the configuration and the clock, which all parts of the client share.
 
-use openidconnect::{ClientId, ClientSecret, RedirectUrl};
+use openidconnect::{
+    ClientId, ClientSecret, Nonce, OAuth2TokenResponse, RedirectUrl, TokenResponse,
+};
 
 use super::{
-    claims::TokenVerifier,
+    claims::{Claims, TokenError, TokenVerifier},
     provider::{Metadata, Provider},
     settings::OidcSettings,
-    token_endpoint::{OidcClient, SignInError},
+    token_endpoint::{OidcClient, SignInError, TokenEndpointResponse, key_id},
 };
 use crate::model::clock::Clock;
 
@@ -43,5 +45,34 @@ impl ProviderContext {
             OidcClient::from_provider_metadata(metadata.clone(), client_id, secret)
                 .set_redirect_uri(redirect),
         )
+    }
+
+    /// The claims of the ID token in the response to a refresh, if there is one. It need not carry
+    /// the nonce of the sign-in (OpenID Connect Core section 12.2).
+    pub(super) async fn id_token_claims(
+        &self,
+        response: &TokenEndpointResponse,
+    ) -> Result<Option<Claims>, SignInError> {
+        let Some(id_token) = response.id_token() else {
+            return Ok(None);
+        };
+        let verifier = || self.token_verifier();
+        let any = |_: Option<&Nonce>| Ok(());
+        let access_token = Some(response.access_token());
+        match verifier().verify_id_token(id_token, any, access_token) {
+            Ok(claims) => Ok(Some(claims.clone())),
+            // The token may be signed with a key that is newer than our copy of the keys.
+            Err(TokenError::Refused(_)) => {
+                self.provider
+                    .look_for_key(key_id(&id_token.to_string()).as_ref())
+                    .await;
+                Ok(Some(
+                    verifier()
+                        .verify_id_token(id_token, any, access_token)?
+                        .clone(),
+                ))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }

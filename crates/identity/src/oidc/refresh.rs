@@ -7,15 +7,14 @@
 use std::sync::Arc;
 
 use openidconnect::{
-    Nonce, OAuth2TokenResponse, RefreshToken, RequestTokenError, TokenResponse,
-    core::CoreErrorResponseType,
+    OAuth2TokenResponse, RefreshToken, RequestTokenError, core::CoreErrorResponseType,
 };
 
 use super::{
-    claims::{self, Claims, TokenError},
+    claims,
     context::ProviderContext,
     http_client::ProviderCalls,
-    token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, key_id, not_discovered},
+    token_endpoint::{SignInError, TokenEndpointResponse, exchange_error, not_discovered},
     userinfo::{MissingClaims, PersonCompletion},
 };
 use crate::{
@@ -106,7 +105,7 @@ impl TokenRefresh {
             replication.save(sign_in).await;
         }
         let before = sign_in.principal().clone();
-        let claims = self.claims_of(&response).await?;
+        let claims = self.context.id_token_claims(&response).await?;
         let others = claims.as_ref().map(|claims| &claims.additional_claims().0);
         let (mut person, missing) = match &claims {
             // Section 12.2: it must be of the same person.
@@ -153,36 +152,6 @@ impl TokenRefresh {
             keep_known_profile(&mut person, &before);
         }
         Ok(RefreshOutcome::from_claims(&self.context, person, &before))
-    }
-
-    /// The claims of the ID token in the response, if there is one. It need not carry the nonce of
-    /// the sign-in.
-    async fn claims_of(
-        &self,
-        response: &TokenEndpointResponse,
-    ) -> Result<Option<Claims>, SignInError> {
-        let Some(id_token) = response.id_token() else {
-            return Ok(None);
-        };
-        let verifier = || self.context.token_verifier();
-        let any = |_: Option<&Nonce>| Ok(());
-        let access_token = Some(response.access_token());
-        match verifier().verify_id_token(id_token, any, access_token) {
-            Ok(claims) => Ok(Some(claims.clone())),
-            // The token may be signed with a key that is newer than our copy of the keys.
-            Err(TokenError::Refused(_)) => {
-                self.context
-                    .provider
-                    .look_for_key(key_id(&id_token.to_string()).as_ref())
-                    .await;
-                Ok(Some(
-                    verifier()
-                        .verify_id_token(id_token, any, access_token)?
-                        .clone(),
-                ))
-            }
-            Err(error) => Err(error.into()),
-        }
     }
 }
 

@@ -1,0 +1,24 @@
+//! The API for people and their tools: apps by GraphQL, logs of their pods.
+//!
+//! `app_input`, `app_object`, `app_record`, `variables` and `paging` are pure. `cluster_objects`
+//! reads and writes Kubernetes; `operations` joins both, and `schema` is their GraphQL. `server`
+//! has the routes, and `authentication` the people.
+
+pub mod app_input;
+pub mod app_object;
+pub mod app_record;
+pub mod authentication;
+pub mod cluster_objects;
+pub mod error;
+mod graphql_endpoint;
+pub mod graphql_request;
+mod log_endpoint;
+pub mod operations;
+pub mod paging;
+pub mod platform;
+#[cfg(test)]
+mod samples;
+pub mod schema;
+pub mod server;
+pub mod state;
+pub mod variables;

@@ -1,0 +1,69 @@
+//! What the resolvers of one call share: the person, the operations, and what was read already.
+
+use std::sync::Arc;
+
+use ludgate_model::principal::Principal;
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use crate::{
+    app_record::AppRecord,
+    cluster_objects::AppPod,
+    error::OperationError,
+    operations::Operations,
+    platform::{OfferedInstanceType, PlatformSettings},
+};
+
+/// The context of one call. Each list is read at most once, however many fields need it.
+pub struct CallContext {
+    /// The person who calls.
+    pub person: Arc<Principal>,
+    /// The operations on apps.
+    pub operations: Operations,
+    /// The settings in force when the call began.
+    pub platform: Arc<PlatformSettings>,
+    apps: OnceCell<Vec<AppRecord>>,
+    instance_types: OnceCell<Vec<OfferedInstanceType>>,
+    templates: OnceCell<Vec<Value>>,
+    pods: OnceCell<Vec<AppPod>>,
+}
+
+impl CallContext {
+    /// A call of a person.
+    pub fn new(person: Arc<Principal>, operations: Operations) -> CallContext {
+        CallContext {
+            person,
+            platform: operations.platform(),
+            operations,
+            apps: OnceCell::new(),
+            instance_types: OnceCell::new(),
+            templates: OnceCell::new(),
+            pods: OnceCell::new(),
+        }
+    }
+
+    /// The apps that the person may see.
+    pub(super) async fn apps(&self) -> Result<&Vec<AppRecord>, OperationError> {
+        let list = || self.operations.list(&self.person);
+        self.apps.get_or_try_init(list).await
+    }
+
+    /// All instance types.
+    pub(super) async fn instance_types(&self) -> Result<&Vec<OfferedInstanceType>, OperationError> {
+        let objects = &self.operations.objects;
+        let list = || objects.instance_types(&self.platform);
+        self.instance_types.get_or_try_init(list).await
+    }
+
+    /// All templates, as objects.
+    pub(super) async fn templates(&self) -> Result<&Vec<Value>, OperationError> {
+        let list = || self.operations.objects.templates();
+        self.templates.get_or_try_init(list).await
+    }
+
+    /// The pods of all apps.
+    pub(super) async fn pods(&self) -> Result<&Vec<AppPod>, OperationError> {
+        let list = || self.operations.objects.pods();
+        self.pods.get_or_try_init(list).await
+    }
+}

@@ -1,0 +1,73 @@
+//! Wires a process of the API together.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use tokio::{net::TcpListener, sync::watch};
+
+use super::{admin_listener::serve_admin, error::StartError};
+use crate::{
+    api::{
+        authentication::Authentication, cluster_objects::ClusterObjects, operations::Operations,
+        platform::PlatformSettings, server, state::ApiState,
+    },
+    cluster::{Cluster, pod_logs::PodLogs},
+    identity::oidc::Oidc,
+    model::clock::Clock,
+    ops::{http_client::CallCounter, process::Process},
+    settings::ApiSettings,
+};
+
+/// A running API.
+pub struct RunningApi {
+    /// Its diagnostics and lifecycle.
+    pub process: Process,
+    /// The address of the API.
+    pub address: SocketAddr,
+    /// The address of the admin listener.
+    pub admin: SocketAddr,
+    /// Where groups and instance types are replaced.
+    pub platform: watch::Sender<Arc<PlatformSettings>>,
+}
+
+/// Starts the API on the current runtime.
+///
+/// # Errors
+/// See [`StartError`].
+pub async fn start_api(settings: ApiSettings) -> Result<RunningApi, StartError> {
+    let process = Process::new();
+    let clock = Clock::system();
+    let cluster = Cluster::new(settings.cluster, clock.clone()).await?;
+    let registry = &process.registry;
+    let calls = CallCounter::register(registry, "oidc_requests", "Calls to the identity provider");
+    let oidc = Oidc::new(
+        settings.identity,
+        &settings.site,
+        settings.keys,
+        clock,
+        calls,
+    )?;
+    let oidc = Arc::new(oidc);
+    let provider = oidc.clone();
+    tokio::spawn(async move { provider.keep_informed().await });
+    let (sender, platform) = watch::channel(Arc::new(settings.platform));
+    let operations = Operations {
+        objects: ClusterObjects::new(&cluster),
+        platform,
+    };
+    let state = ApiState::new(Authentication::new(oidc), operations, PodLogs::new(cluster));
+    let configuration = process.configuration.clone();
+    let admin = process
+        .admin(settings.admin.token)
+        .status("configuration", move || configuration.text());
+    let admin = serve_admin(admin, settings.admin.address)?;
+    let listener = TcpListener::bind(settings.address).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(server::serve(state, listener, process.drain.watcher()));
+    tracing::info!(%address, %admin, "listening");
+    Ok(RunningApi {
+        process,
+        address,
+        admin,
+        platform: sender,
+    })
+}

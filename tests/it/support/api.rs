@@ -1,0 +1,100 @@
+//! The API with the shipped rights, in the process of the test, and the demo's provider as its
+//! issuer.
+
+use std::path::Path;
+
+use ludgate::{
+    demo::provider::DemoProvider,
+    model::clock::Clock,
+    run::api::{RunningApi, start_api},
+    settings,
+};
+use serde_json::{Value, json};
+
+use super::{kube_namespace::KubeNamespace, message::Message, raw::Raw, world};
+
+/// What a platform has unless a test says otherwise. `alice` is in phusers and friends, `bob` in
+/// friends; `carol` is an administrator.
+const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nvolume = \"project-phusers\"\n\
+     quota = { cpu = 2, memory = \"8GiB\" }\ninstance_types = [\"gpu-1\"]\n[groups.friends]\n\
+     [instance_types.cpu-1]\ncpu = 0.5\nmemory = \"512MiB\"\n\
+     [instance_types.gpu-1]\ncpu = 1\nmemory = \"2GiB\"\ngpu = 1\n";
+
+/// A running API.
+pub struct Api {
+    pub running: RunningApi,
+    pub provider: DemoProvider,
+}
+
+impl Api {
+    /// The API of a namespace.
+    pub async fn start(namespace: &KubeNamespace) -> Api {
+        namespace.grant("api.yaml").await;
+        let kubeconfig = namespace.kubeconfig_of("ludgate-api").await;
+        Api::with(&namespace.name, &kubeconfig, "https://hub.example.com").await
+    }
+
+    pub async fn with(namespace: &str, kubeconfig: &Path, site: &str) -> Api {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let client = world::client("hub.example.com");
+        let provider = DemoProvider::start(client, Clock::system());
+        let provider = provider.await.expect("a provider");
+        provider.set_claim("carol", "groups", json!(["admins"]));
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("ludgate.toml");
+        let text = format!(
+            "[site]\nurl = \"{site}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
+             [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{}\"\nadmin_groups = [\"admins\"]\n\
+             [kubernetes]\nnamespace = \"{namespace}\"\nkubeconfig = \"{}\"\n\
+             [api]\naddress = \"127.0.0.1:0\"\n{PLATFORM}",
+            provider.issuer(),
+            world::SECRET,
+            kubeconfig.display()
+        );
+        std::fs::write(&file, text).expect("written");
+        let settings = settings::load_api(&file).expect("valid");
+        let running = start_api(settings).await.expect("started");
+        Api { running, provider }
+    }
+
+    /// Sends a request; `more` are further lines of the head.
+    pub async fn send(&self, start: &str, more: &str, body: &str) -> Message {
+        let address = self.running.address;
+        let length = body.len();
+        let request = format!(
+            "{start} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{more}Content-Length: {length}\r\n\r\n{body}"
+        );
+        Raw::exchange(address, request).await
+    }
+
+    /// Asks as a person.
+    pub async fn call(&self, person: &str, query: &str, variables: Value) -> Value {
+        let token = self.provider.access_token(person);
+        let more = format!("Authorization: Bearer {token}\r\nContent-Type: application/json\r\n");
+        let body = json!({ "query": query, "variables": variables }).to_string();
+        let answer = self.send("POST /api/graphql", &more, &body).await;
+        assert_eq!(
+            answer.header("content-type").as_deref(),
+            Some("application/json")
+        );
+        answer.json()
+    }
+
+    /// Asks as a person, and returns the data.
+    pub async fn data(&self, person: &str, query: &str, variables: Value) -> Value {
+        let answer = self.call(person, query, variables).await;
+        assert_eq!(answer.get("errors"), None, "{query}");
+        answer["data"].clone()
+    }
+
+    /// Asks as a person, and returns code and message of the only error.
+    pub async fn error(&self, person: &str, query: &str, variables: Value) -> (String, String) {
+        let answer = self.call(person, query, variables).await;
+        let errors = answer["errors"].as_array().map(Vec::as_slice);
+        let Some([error]) = errors else {
+            panic!("not one error: {answer}")
+        };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&error["extensions"]["code"]), text(&error["message"]))
+    }
+}
