@@ -26,6 +26,8 @@ pub enum Route<'t> {
     ToLauncher,
     /// One of our endpoints.
     Endpoint(Endpoint),
+    /// The API for people and their tools.
+    Api,
     /// The console in sidecar mode.
     Console,
     /// Under the prefix, but no id that could exist.
@@ -42,6 +44,7 @@ impl fmt::Display for Route<'_> {
             Route::Launcher => f.write_str("launcher"),
             Route::ToLauncher => f.write_str("redirect to the launcher"),
             Route::Endpoint(endpoint) => write!(f, "endpoint {}", endpoint.as_str()),
+            Route::Api => f.write_str("API"),
             Route::Console => f.write_str("console"),
             Route::NotAnId => f.write_str("not a valid app id"),
             Route::Nowhere => f.write_str("no matching route"),

@@ -23,6 +23,7 @@ pub use running::Running;
 
 use crate::{
     body_budget::BodyBudget,
+    cluster::Cluster,
     forward::{ForwardSettings, metrics::ForwardMetrics},
     gateway::{
         Gateway,
@@ -35,8 +36,9 @@ use crate::{
         line_sink::LineSink,
         request_metrics::{DeadlineMetrics, RequestMetrics},
     },
-    settings::Settings,
+    settings::{ApiService, Settings},
 };
+use api::serve_api;
 use apps::{Apps, Sources};
 use context::Context;
 use data_threads::DataThreads;
@@ -103,6 +105,7 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
         kubernetes: settings.kubernetes,
         response_head: settings.forward.response_head,
     };
+    start_own_api(settings.api, &sources, &identity, &context).await?;
     let (apps, own_apps) = apps::start(sources, &identity.sessions, &context).await?;
     let metrics = ServerMetrics::register(&context);
     let gateway = Arc::new(build_gateway(GatewayParts {
@@ -131,6 +134,23 @@ pub async fn start(settings: Settings, options: StartOptions) -> Result<Running,
         process: context.process,
         threads,
     })
+}
+
+/// Serves the API in this process, if it is to.
+async fn start_own_api(
+    service: Option<ApiService>,
+    sources: &Sources,
+    identity: &Identity,
+    context: &Context,
+) -> Result<(), StartError> {
+    let (Some(service), Some(kubernetes), Some(oidc)) =
+        (service, &sources.kubernetes, &identity.oidc)
+    else {
+        return Ok(());
+    };
+    let cluster = Cluster::new(kubernetes.cluster.clone(), context.clock.clone()).await?;
+    serve_api(service, &cluster, oidc.clone(), &context.process).await?;
+    Ok(())
 }
 
 /// Metrics that the gateway and the listeners share.

@@ -19,6 +19,7 @@ mod resolve_hosts;
 mod resolve_identity;
 pub(crate) mod resolve_kubernetes;
 mod resolve_listen;
+mod resolve_process;
 mod resolve_session;
 mod resolve_site;
 mod resolve_upstream_tls;
@@ -30,7 +31,7 @@ pub mod values;
 use std::path::Path;
 
 pub use error::{ConfigError, ConfigErrors};
-pub use resolve_api::ApiSettings;
+pub use resolve_api::{ApiService, ApiSettings};
 pub use resolve_controller::ControllerSettings;
 pub use resolved::Settings;
 
@@ -80,9 +81,6 @@ pub fn parse(
     file::ConfigFile::read(text, environment, |file| {
         if file.has("controller") {
             resolve_controller::applications(file);
-        }
-        if file.has("api") {
-            resolve_api::address(file);
         }
         resolve::resolve(file, folder)
     })

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     cli::ApiArgs,
+    model::clock::Clock,
     ops::{core_dumps, file_watch::POLL_INTERVAL, logging},
     run::api::{RunningApi, start_api},
     settings::{self, ApiSettings, ConfigErrors},
@@ -44,7 +45,7 @@ fn serve(settings: ApiSettings, config: &Path) -> anyhow::Result<()> {
     runtime.block_on(async {
         let mut signals = Signals::register().context("cannot wait for signals")?;
         let mut reload = FileReload::new(config);
-        let running = start_api(settings).await?;
+        let running = start_api(settings, Clock::system()).await?;
         let status = &running.process.configuration;
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {
@@ -67,6 +68,8 @@ fn serve(settings: ApiSettings, config: &Path) -> anyhow::Result<()> {
 /// Groups and instance types change without a restart.
 fn replace_platform(file: &Path, running: &RunningApi) -> Result<(), ConfigErrors> {
     let settings = settings::load_api(file)?;
-    running.platform.send_replace(Arc::new(settings.platform));
+    running
+        .platform
+        .send_replace(Arc::new(settings.service.platform));
     Ok(())
 }

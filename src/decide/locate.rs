@@ -159,6 +159,10 @@ fn on_the_site(arrival: &Arrival, snapshot: &Snapshot) -> Result<Destination, De
         },
         Route::ToLauncher => redirect(StatusCode::FOUND, with_query(&site.launcher(), arrival)),
         Route::Endpoint(endpoint) => to_endpoint(endpoint, arrival),
+        Route::Api => match &site.api {
+            Some(api) => Ok(Destination::new(api.clone(), arrival.target.clone(), 0)),
+            None => refuse(Reason::NotFound),
+        },
         Route::Console => match &site.console {
             Some(console) => Ok(Destination::new(console.clone(), arrival.target.clone(), 0)),
             None => refuse(Reason::NotFound),

@@ -16,6 +16,11 @@ pub const RENEWED: &str = "/.ludgate/renewed";
 /// On every origin of ours: the script that opens that window.
 pub const RENEW_SCRIPT: &str = "/.ludgate/renew.js";
 
+/// Where the API takes operations.
+const GRAPHQL: &str = "/api/graphql";
+/// Where the API gives tokens to people.
+const TOKENS: &str = "/oidc/auth-flow/";
+
 /// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
 const MAX_POD_NAME: usize = 253;
 
@@ -66,11 +71,19 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
     if site.serves_logs && pod_of_log(path).is_some() {
         return Route::Endpoint(Endpoint::Logs);
     }
+    if site.api.is_some() && is_of_api(path) {
+        return Route::Api;
+    }
     match (&site.console, path) {
         (Some(_), _) => Route::Console,
         (None, "/") => Route::ToLauncher,
         (None, _) => Route::Nowhere,
     }
+}
+
+/// Whether the API answers a path. A console may have others below `/api/`.
+fn is_of_api(path: &str) -> bool {
+    path == GRAPHQL || pod_of_log(path).is_some() || path.starts_with(TOKENS)
 }
 
 fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
@@ -99,8 +112,11 @@ fn below<'t>(path: &'t str, prefix: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
+    use std::{path::Path, sync::Arc, time::Duration};
+
     use super::*;
     use crate::model::{
+        app::{App, Upstream},
         cookie_names::CookieNames,
         site::{Site, WebOrigin},
     };
@@ -135,6 +151,30 @@ mod tests {
             "/api/logs/pods/a%2Fb",
             "/api/logs/images/x",
             "/api/logs/jupyterhub",
+        ] {
+            assert_eq!(route(path, &with), Route::Nowhere, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_api_has_its_paths_where_there_is_one() {
+        let upstream = Upstream::unix(Path::new("/run/api.sock"));
+        let api = App::api(upstream, Duration::from_secs(1)).map(Arc::new);
+        let with = Site { api, ..site() };
+        for path in [
+            "/api/graphql",
+            "/api/logs/pods/app-a-7d9",
+            "/oidc/auth-flow/request",
+        ] {
+            assert_eq!(route(path, &with), Route::Api, "{path}");
+            assert_eq!(route(path, &site()), Route::Nowhere, "{path}");
+        }
+        for path in [
+            "/api",
+            "/api/",
+            "/api/graphql/",
+            "/api/graphqlx",
+            "/oidc/auth-flow",
         ] {
             assert_eq!(route(path, &with), Route::Nowhere, "{path}");
         }

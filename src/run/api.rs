@@ -7,14 +7,14 @@ use tokio::{net::TcpListener, sync::watch};
 use super::{admin_listener::serve_admin, error::StartError};
 use crate::{
     api::{
-        authentication::Authentication, cluster_objects::ClusterObjects, operations::Operations,
-        platform::PlatformSettings, server, state::ApiState,
+        cluster_objects::ClusterObjects, operations::Operations, platform::PlatformSettings,
+        server, state::ApiState,
     },
     cluster::{Cluster, pod_logs::PodLogs},
     identity::oidc::Oidc,
     model::clock::Clock,
     ops::{http_client::CallCounter, process::Process},
-    settings::ApiSettings,
+    settings::{ApiService, ApiSettings},
 };
 
 /// A running API.
@@ -33,9 +33,8 @@ pub struct RunningApi {
 ///
 /// # Errors
 /// See [`StartError`].
-pub async fn start_api(settings: ApiSettings) -> Result<RunningApi, StartError> {
+pub async fn start_api(settings: ApiSettings, clock: Clock) -> Result<RunningApi, StartError> {
     let process = Process::new();
-    let clock = Clock::system();
     let cluster = Cluster::new(settings.cluster, clock.clone()).await?;
     let registry = &process.registry;
     let calls = CallCounter::register(registry, "oidc_requests", "Calls to the identity provider");
@@ -49,25 +48,47 @@ pub async fn start_api(settings: ApiSettings) -> Result<RunningApi, StartError> 
     let oidc = Arc::new(oidc);
     let provider = oidc.clone();
     tokio::spawn(async move { provider.keep_informed().await });
-    let (sender, platform) = watch::channel(Arc::new(settings.platform));
-    let operations = Operations {
-        objects: ClusterObjects::new(&cluster),
-        platform,
-    };
-    let state = ApiState::new(Authentication::new(oidc), operations, PodLogs::new(cluster));
+    let running = serve_api(settings.service, &cluster, oidc, &process).await?;
     let configuration = process.configuration.clone();
     let admin = process
         .admin(settings.admin.token)
         .status("configuration", move || configuration.text());
     let admin = serve_admin(admin, settings.admin.address)?;
-    let listener = TcpListener::bind(settings.address).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(server::serve(state, listener, process.drain.watcher()));
+    let address = running.address;
     tracing::info!(%address, %admin, "listening");
     Ok(RunningApi {
         process,
         address,
         admin,
+        platform: running.platform,
+    })
+}
+
+/// The API's listener.
+pub(super) struct ServedApi {
+    pub(super) address: SocketAddr,
+    pub(super) platform: watch::Sender<Arc<PlatformSettings>>,
+}
+
+/// Serves the API in a process until it drains.
+pub(super) async fn serve_api(
+    service: ApiService,
+    cluster: &Cluster,
+    oidc: Arc<Oidc>,
+    process: &Process,
+) -> Result<ServedApi, StartError> {
+    let (sender, platform) = watch::channel(Arc::new(service.platform));
+    let operations = Operations {
+        objects: ClusterObjects::new(cluster),
+        platform,
+    };
+    let logs = PodLogs::new(cluster.clone());
+    let state = ApiState::new(oidc, operations, logs);
+    let listener = TcpListener::bind(service.address).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(server::serve(state, listener, process.drain.watcher()));
+    Ok(ServedApi {
+        address,
         platform: sender,
     })
 }

@@ -5,19 +5,13 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
     file::ConfigFile,
-    resolve_apps, resolve_arvados, resolve_hosts, resolve_identity, resolve_kubernetes,
-    resolve_listen::{self, Limits, Listeners, address},
-    resolve_session, resolve_site,
+    resolve_api, resolve_apps, resolve_arvados, resolve_hosts, resolve_identity,
+    resolve_kubernetes,
+    resolve_listen::{self, Limits, Listeners},
+    resolve_process, resolve_session, resolve_site,
     resolved::Settings,
-    section::ConfigSection,
-    values::secret_file,
 };
-use crate::{
-    model::site::Site,
-    ops::{self, logging},
-    peer,
-    session::SessionSettings,
-};
+use crate::{model::site::Site, peer, session::SessionSettings};
 
 /// Resolves the whole file. `None` only together with at least one error.
 pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
@@ -32,14 +26,15 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
             ..site
         })
     });
-    let admin = admin(&file.section("admin"), folder);
+    let api = resolve_api::in_gateway(file, site.as_deref());
+    let admin = resolve_process::admin(&file.section("admin"), folder);
     let identity = if file.has("identity") {
         resolve_identity::identity(&file.section("identity"), folder)
     } else {
         None
     };
     let (session, keys) = resolve_session::session(&file.section("session"), folder);
-    let log = log(&file.section("log"));
+    let log = resolve_process::log(&file.section("log"));
     let apps = resolve_apps::apps(file, folder, response_head);
     if let Some(site) = &site {
         resolve_hosts::check_apps(file, site, &apps);
@@ -73,6 +68,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
         apps,
         arvados: arvados?,
         kubernetes: kubernetes?,
+        api: api?,
         warnings,
     })
 }
@@ -113,31 +109,4 @@ fn warnings(
     warnings.extend(listeners.filter_map(resolve_listen::warning));
     warnings.extend(resolve_session::warning(session));
     warnings
-}
-
-pub(super) fn admin(
-    section: &ConfigSection<'_>,
-    folder: &Path,
-) -> Option<ops::admin::AdminSettings> {
-    let address = address(section, "127.0.0.1:9090");
-    let token = secret_file(section, "token_file", folder);
-    Some(ops::admin::AdminSettings {
-        address: address?,
-        token,
-    })
-}
-
-pub(super) fn log(section: &ConfigSection<'_>) -> logging::LogSettings {
-    let level = section.text("level").unwrap_or_else(|| "info".to_owned());
-    if !logging::is_level(&level) {
-        section.wrong(
-            "level",
-            format!("{level:?} is no level"),
-            Some("level = \"info\"".to_owned()),
-        );
-    }
-    logging::LogSettings {
-        requests: section.switch("requests").unwrap_or(true),
-        level,
-    }
 }

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
-    file::ConfigFile, resolve, resolve_groups, resolve_identity, resolve_kubernetes,
-    resolve_listen, resolve_session, resolve_site,
+    file::ConfigFile, resolve_groups, resolve_identity, resolve_kubernetes, resolve_listen,
+    resolve_process, resolve_session, resolve_site, values::API_ADDRESS,
 };
 use crate::{
     api::platform::PlatformSettings,
@@ -16,11 +16,20 @@ use crate::{
     session::keys::KeyRing,
 };
 
+/// The API itself, in a process of its own or in a gateway's.
+#[derive(Debug)]
+pub struct ApiService {
+    /// The address of its listener.
+    pub address: SocketAddr,
+    /// What operations depend on.
+    pub platform: PlatformSettings,
+}
+
 /// All settings of `ludgate api`.
 #[derive(Debug)]
 pub struct ApiSettings {
-    /// The address of its listener.
-    pub address: SocketAddr,
+    /// The API itself.
+    pub service: ApiService,
     /// The cluster and its namespaces.
     pub cluster: ClusterSettings,
     /// The identity provider.
@@ -29,22 +38,28 @@ pub struct ApiSettings {
     pub site: Arc<Site>,
     /// Keys that seal the state of a person who gets an API token.
     pub keys: Arc<KeyRing>,
-    /// What operations depend on.
-    pub platform: PlatformSettings,
     /// The admin listener.
     pub admin: AdminSettings,
     /// The log level.
     pub log: LogSettings,
 }
 
-/// The address of the listener. `None` only together with an error.
-pub(super) fn address(file: &ConfigFile<'_>) -> Option<SocketAddr> {
-    resolve_listen::address(&file.section("api"), "127.0.0.1:8082")
+/// The API in the process of a gateway: where the file has it, and not elsewhere. `None` only
+/// together with an error.
+pub(super) fn in_gateway(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<Option<ApiService>> {
+    if !file.has("api") || file.section("site").has("api") {
+        return Some(None);
+    }
+    for (table, key) in [("kubernetes", "namespace"), ("identity", "issuer")] {
+        if !file.has(table) {
+            file.section(table).missing(key);
+        }
+    }
+    service(file, site).map(Some)
 }
 
 /// Resolves the tables of the process. `None` only together with an error.
 pub(super) fn api(file: &ConfigFile<'_>, folder: &Path) -> Option<ApiSettings> {
-    let address = address(file);
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
     if matches!(kubernetes, Some(None)) {
         file.section("kubernetes").missing("namespace");
@@ -52,28 +67,36 @@ pub(super) fn api(file: &ConfigFile<'_>, folder: &Path) -> Option<ApiSettings> {
     let identity = resolve_identity::identity(&file.section("identity"), folder);
     let site = resolve_site::site(file, ForwardSettings::default().response_head);
     let (_, keys) = resolve_session::session(&file.section("session"), folder);
+    let service = service(file, site.as_ref());
+    let admin = resolve_process::admin(&file.section("admin"), folder);
+    let log = resolve_process::log(&file.section("log"));
+    Some(ApiSettings {
+        service: service?,
+        cluster: kubernetes??.cluster,
+        identity: identity?,
+        site: Arc::new(site?),
+        keys: Arc::new(keys?),
+        admin: admin?,
+        log,
+    })
+}
+
+fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
+    let address = resolve_listen::address(&file.section("api"), API_ADDRESS);
     let groups = resolve_groups::groups(file);
     if !file.has("groups") {
         file.section("groups")
             .missing("a table of each group, such as [groups.phusers]");
     }
     let instance_types = resolve_groups::instance_types(file);
-    let admin = resolve::admin(&file.section("admin"), folder);
-    let log = resolve::log(&file.section("log"));
     let site = site?;
-    Some(ApiSettings {
+    Some(ApiService {
         address: address?,
-        cluster: kubernetes??.cluster,
-        identity: identity?,
         platform: PlatformSettings {
             site_url: site.origin.to_string(),
             apps_prefix: site.apps_prefix.to_string(),
             groups: groups?,
             instance_types: instance_types?,
         },
-        site: Arc::new(site),
-        keys: Arc::new(keys?),
-        admin: admin?,
-        log,
     })
 }

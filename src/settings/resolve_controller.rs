@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve, resolve_groups, resolve_kubernetes,
+    resolve_groups, resolve_kubernetes, resolve_process,
     section::ConfigSection,
     values::{labels, labels_of_all, origin},
 };
@@ -58,8 +58,8 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         );
     }
     let lease = section.text("lease");
-    let admin = resolve::admin(&file.section("admin"), folder);
-    let log = resolve::log(&file.section("log"));
+    let admin = resolve_process::admin(&file.section("admin"), folder);
+    let log = resolve_process::log(&file.section("log"));
     Some(ControllerSettings {
         cluster: kubernetes??.cluster,
         lease: lease.unwrap_or_else(|| "ludgate-controller".to_owned()),

@@ -1,6 +1,6 @@
 //! `[site]`: the public origin, our paths on it, the console, and the names of cookies.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use http::HeaderValue;
 
@@ -8,7 +8,7 @@ use super::{
     file::ConfigFile,
     resolve_arvados, resolve_hosts,
     section::ConfigSection,
-    values::{origin, upstream},
+    values::{API_ADDRESS, origin, upstream},
 };
 use crate::{
     integrations::arvados::TOKEN_COOKIE,
@@ -31,6 +31,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
         site.wrong("endpoints", "must not overlap with site.apps_prefix", None);
     }
     let console = console(&site, timeout);
+    let api = api(file, timeout);
     let secure = origin.as_ref().map(|origin| origin.secure);
     let cookies = cookies(file, &site, secure);
     let hsts = hsts(&site, secure);
@@ -50,6 +51,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
         ports,
         apps_prefix: apps_prefix?.into(),
         endpoints: endpoints?.into(),
+        api: api?,
         console: console?,
     })
 }
@@ -87,6 +89,38 @@ fn console(site: &ConfigSection<'_>, timeout: Duration) -> Option<Option<Arc<App
             }
         },
     }
+}
+
+/// The API: where `site.api` says, or in this process. `None` only together with an error.
+fn api(file: &ConfigFile<'_>, timeout: Duration) -> Option<Option<Arc<App>>> {
+    let site = file.section("site");
+    let written = match site.text("api") {
+        None if file.has("api") => match own_api(file) {
+            Some(address) => format!("http://{address}"),
+            None => return Some(None),
+        },
+        None => return Some(None),
+        Some(text) => text,
+    };
+    match upstream(&written) {
+        Ok(upstream) => Some(App::api(upstream, timeout).map(Arc::new)),
+        Err(what) => {
+            let example = "for example api = \"http://ludgate-api:8082\"";
+            site.wrong("api", what, Some(example.to_owned()));
+            None
+        }
+    }
+}
+
+/// The address of the API in this process. A port that the system chooses is not known yet.
+fn own_api(file: &ConfigFile<'_>) -> Option<SocketAddr> {
+    let address = file.section("api").text("address");
+    let address = address.as_deref().unwrap_or(API_ADDRESS);
+    // Another error is reported where the listener is resolved.
+    address
+        .parse()
+        .ok()
+        .filter(|it: &SocketAddr| it.port() != 0)
 }
 
 /// The names of all cookies. `secure` is whether the site is https, where that is known.

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use super::resolve_kubernetes::KubernetesSettings;
+use super::{resolve_api::ApiService, resolve_kubernetes::KubernetesSettings};
 use crate::{
     forward,
     identity::oidc,
@@ -50,6 +50,8 @@ pub struct Settings {
     pub arvados: Option<arvados::ArvadosSettings>,
     /// The KubernetesSettings cluster whose PhApplications are apps.
     pub kubernetes: Option<KubernetesSettings>,
+    /// The API, if this process serves it.
+    pub api: Option<ApiService>,
     /// Warnings about valid but unsafe settings; shown at start-up and by `config check`.
     pub warnings: Vec<String>,
 }

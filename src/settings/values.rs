@@ -14,6 +14,9 @@ use crate::{
     ops::tls_client,
 };
 
+/// Default address of the API's listener.
+pub const API_ADDRESS: &str = "127.0.0.1:8082";
+
 /// Parses an origin: scheme, host and port only.
 pub fn origin(text: &str) -> Result<WebOrigin, String> {
     let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;

@@ -5,4 +5,5 @@ mod applications;
 mod busybox;
 mod controller;
 mod events;
+mod python_client;
 mod rollout;

@@ -1,4 +1,5 @@
-//! The API for people and their tools: apps by GraphQL, logs of their pods.
+//! The API for people and their tools: apps by GraphQL, logs of their pods, and
+//! API tokens.
 //!
 //! `app_input`, `app_object`, `app_record`, `variables` and `paging` are pure. `cluster_objects`
 //! reads and writes Kubernetes; `operations` joins both, and `schema` is their GraphQL. `server`
@@ -21,4 +22,6 @@ mod samples;
 pub mod schema;
 pub mod server;
 pub mod state;
+mod token_endpoint;
+mod token_page;
 pub mod variables;

@@ -4,6 +4,7 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    extract::DefaultBodyLimit,
     response::Response,
     routing::{get, post},
 };
@@ -13,6 +14,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
+use ludgate_identity::oidc::TOKEN_CALLBACK;
 use ludgate_ops::drain::DrainWatcher;
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -23,6 +25,7 @@ use crate::{
     graphql_endpoint::{graphql, not_allowed, refuse},
     log_endpoint::stream_log,
     state::ApiState,
+    token_endpoint,
 };
 
 /// A request head must be complete within this time.
@@ -31,6 +34,8 @@ const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Open connections; further ones wait.
 const MAX_CONNECTIONS: usize = 4096;
+/// Largest form, in bytes. GraphQL requests have a limit of their own.
+const MAX_FORM: usize = 64 * 1024;
 
 /// Serves the listener until the process drains; open requests go on.
 pub async fn serve(state: ApiState, listener: TcpListener, mut drain: DrainWatcher) {
@@ -63,6 +68,10 @@ fn router(state: ApiState) -> Router {
         .route("/api/graphql", post(graphql).fallback(not_allowed))
         .route("/api/logs/phapplications/{pod}", get(stream_log))
         .route("/api/logs/pods/{pod}", get(stream_log))
+        .route(token_endpoint::REQUEST, get(token_endpoint::request))
+        .route(TOKEN_CALLBACK, get(token_endpoint::callback))
+        .route(token_endpoint::EXCHANGE, post(token_endpoint::exchange))
+        .layer(DefaultBodyLimit::max(MAX_FORM))
         .fallback(not_found)
         .with_state(Arc::new(state))
 }

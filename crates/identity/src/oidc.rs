@@ -3,8 +3,8 @@
 //! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
 //! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
 //! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies access
-//! tokens, and `api_tokens` exchanges refresh tokens that programs send as such; `logout` signs
-//! people out. They share `context`.
+//! tokens, and `api_tokens` exchanges refresh tokens that programs send as such, which
+//! `token_grant` gives to people; `logout` signs people out. They share `context`.
 
 pub mod api_tokens;
 pub mod bearer;
@@ -19,6 +19,7 @@ pub(crate) mod refresh;
 pub mod settings;
 pub mod sign_in;
 pub mod token_endpoint;
+pub mod token_grant;
 mod userinfo;
 
 use std::sync::Arc;
@@ -39,7 +40,11 @@ use provider::Provider;
 use refresh::TokenRefresh;
 pub use settings::OidcSettings;
 use sign_in::SignInFlow;
+use token_grant::TokenGrant;
 use userinfo::PersonCompletion;
+
+/// Where the provider sends the browser of a person who gets an API token.
+pub const TOKEN_CALLBACK: &str = "/oidc/auth-flow/callback";
 
 /// The client. One per process, shared by all threads; its calls run on the control runtime.
 #[derive(Debug)]
@@ -50,6 +55,8 @@ pub struct Oidc {
     pub bearer: BearerVerifier,
     /// The persons of API tokens.
     pub api_tokens: ApiTokens,
+    /// How people get API tokens.
+    pub token_grant: TokenGrant,
     /// Sign-out at the provider.
     pub logout: LogoutAtProvider,
     pub(crate) refresh: TokenRefresh,
@@ -81,6 +88,11 @@ impl Oidc {
             sign_in: SignInFlow::new(context.clone(), completion.clone(), keys.clone()),
             bearer: BearerVerifier::new(context.clone()),
             api_tokens: ApiTokens::new(context.clone(), completion.clone()),
+            token_grant: TokenGrant::new(
+                context.clone(),
+                keys.clone(),
+                format!("{}{TOKEN_CALLBACK}", site.origin),
+            ),
             logout: LogoutAtProvider::new(context.clone()),
             refresh: TokenRefresh::new(context.clone(), completion),
             context,

@@ -294,6 +294,17 @@ impl App {
         })
     }
 
+    /// The API for people and their tools. It verifies tokens itself, so it receives requests from
+    /// any caller, without cookies of ours.
+    pub fn api(upstream: Upstream, timeout: Duration) -> Option<App> {
+        let spec = AppSpec {
+            identity_headers: false,
+            keep_authorization: true,
+            ..AppSpec::new(AppId::new("api")?, upstream, Access::Public, timeout)
+        };
+        Some(App::on_host(spec))
+    }
+
     /// Whether a request for the mount without a slash is forwarded as it is.
     pub fn serves_bare_path(&self) -> bool {
         !self.spec.strip_prefix && (self.spec.serves_bare_path || self.trailing_slash.is_omitted())

@@ -97,6 +97,8 @@ pub struct Site {
     pub apps_prefix: Box<str>,
     /// Prefix of our endpoints, such as `/oauth2`.
     pub endpoints: Box<str>,
+    /// The API for people and their tools.
+    pub api: Option<Arc<App>>,
     /// The console in sidecar mode.
     pub console: Option<Arc<App>>,
     /// Names of our cookies and the console's.
@@ -247,6 +249,7 @@ impl Site {
             ports: None,
             apps_prefix: "/apps".into(),
             endpoints: "/oauth2".into(),
+            api: None,
             console: None,
             cookies,
         }

@@ -151,7 +151,7 @@ impl DemoProvider {
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
             "code_challenge_methods_supported": ["S256"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "scopes_supported": ["openid", "profile", "email"],
+            "scopes_supported": ["openid", "profile", "email", "offline_access"],
             "authorization_response_iss_parameter_supported": true,
             "backchannel_logout_supported": true,
             "backchannel_logout_session_supported": true,
@@ -206,6 +206,8 @@ impl DemoProvider {
             redirect_uri: redirect_uri.clone(),
             session,
             issued,
+            is_offline: value("scope")
+                .is_some_and(|scope| scope.split(' ').any(|it| it == "offline_access")),
         };
         match self.new_code(grant) {
             Some(code) => back(&[("code", &code)]),

@@ -73,6 +73,8 @@ pub(super) struct Grant {
     pub(super) redirect_uri: String,
     pub(super) session: String,
     pub(super) issued: i64,
+    /// With the scope `offline_access`: its refresh token is not replaced with each use.
+    pub(super) is_offline: bool,
 }
 
 /// The grant behind a refresh token.
@@ -81,6 +83,7 @@ pub(super) struct Refresh {
     pub(super) person: &'static str,
     pub(super) session: String,
     pub(super) used: bool,
+    pub(super) is_offline: bool,
 }
 
 impl DemoProvider {
@@ -199,7 +202,7 @@ impl DemoProvider {
     }
 
     /// Stores a new refresh token, and returns it.
-    pub(super) fn new_refresh(&self, person: &'static str, session: String) -> Option<String> {
+    pub(super) fn new_refresh(&self, grant: &Grant) -> Option<String> {
         let token = NewId::random().ok()?.as_str().to_owned();
         let mut state = self.state();
         if state.refresh.len() >= MAX_REMEMBERED {
@@ -208,9 +211,10 @@ impl DemoProvider {
         state.refresh.insert(
             token.clone(),
             Refresh {
-                person,
-                session,
+                person: grant.person,
+                session: grant.session.clone(),
                 used: false,
+                is_offline: grant.is_offline,
             },
         );
         Some(token)

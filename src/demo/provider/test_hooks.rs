@@ -6,7 +6,10 @@ use std::io;
 use serde_json::Value;
 
 pub use super::hooks::Mischief;
-use super::{keys::SigningKey, state::DemoProvider};
+use super::{
+    keys::SigningKey,
+    state::{DemoProvider, Grant},
+};
 
 impl DemoProvider {
     /// Header and claims of an ID token, changed by the test's hook if one is set.
@@ -28,6 +31,19 @@ impl DemoProvider {
         if let Some(person) = self.state().people.get_mut(name) {
             person.claims.insert(claim.to_owned(), value);
         }
+    }
+
+    /// A refresh token of a person that is not replaced with each use.
+    pub fn offline_token(&self, person: &'static str) -> Option<String> {
+        self.new_refresh(&Grant {
+            person,
+            nonce: None,
+            challenge: String::new(),
+            redirect_uri: String::new(),
+            session: String::new(),
+            issued: self.now(),
+            is_offline: true,
+        })
     }
 
     /// Revokes all refresh tokens.

@@ -8,7 +8,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 
-use super::state::{DemoProvider, Grant};
+use super::state::{DemoProvider, Grant, Refresh};
 
 pub use super::state::LIFE;
 /// Codes live this long, in seconds.
@@ -92,26 +92,39 @@ impl DemoProvider {
     /// Rotation: each refresh token works once; reuse revokes all tokens of the session.
     fn by_refresh(&self, form: &dyn Fn(&str) -> Option<String>) -> Result<Value, Refused> {
         let token = form("refresh_token").unwrap_or_default();
-        let (person, session) = {
+        let found = {
             let mut state = self.state();
             let Some(refresh) = state.refresh.get_mut(&token) else {
                 return Err((400, "invalid_grant"));
             };
-            let found = (refresh.person, refresh.session.clone());
-            if std::mem::replace(&mut refresh.used, true) {
-                state.refresh.retain(|_, other| other.session != found.1);
+            let found = refresh.clone();
+            refresh.used = true;
+            if found.used && !found.is_offline {
+                let session = &found.session;
+                state.refresh.retain(|_, other| other.session != *session);
                 return Err((400, "invalid_grant"));
             }
             found
         };
-        self.grant(&Grant {
+        let Refresh {
+            person,
+            session,
+            is_offline,
+            ..
+        } = found;
+        let mut response = self.grant(&Grant {
             person,
             nonce: None,
             challenge: String::new(),
             redirect_uri: String::new(),
             session,
             issued: self.now(),
-        })
+            is_offline,
+        })?;
+        if is_offline {
+            response["refresh_token"] = token.into();
+        }
+        Ok(response)
     }
 
     fn grant(&self, grant: &Grant) -> Result<Value, Refused> {
@@ -136,9 +149,7 @@ impl DemoProvider {
         #[cfg(feature = "testing")]
         let (header, claims) = self.spoiled(header, claims);
         let id_token = self.sign(&header, &claims);
-        let refresh_token = self
-            .new_refresh(grant.person, grant.session.clone())
-            .ok_or((500, "server_error"))?;
+        let refresh_token = self.new_refresh(grant).ok_or((500, "server_error"))?;
         Ok(json!({
             "access_token": access_token,
             "token_type": "Bearer",

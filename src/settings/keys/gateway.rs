@@ -126,6 +126,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "site",
+        "api",
+        Kind::Text,
+        "",
+        "\"http://ludgate-api:8082\"",
+        "Where `ludgate api` runs: /api/graphql, /oidc/auth-flow/ and, without kubernetes.logs, /api/logs/ go there. With a table [api] in this file the gateway serves the API itself.",
+    ),
+    key(
+        "site",
         "console",
         Kind::Text,
         "",

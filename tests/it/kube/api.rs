@@ -1,9 +1,12 @@
 //! The API writes PhApplications for people who may, and nothing else. No controller runs here.
 
+mod through_gateway;
+mod tokens;
+
 use serde_json::{Value, json};
 
 use crate::support::{
-    api::Api,
+    api::{Api, PLATFORM},
     kube_namespace::{KubeNamespace, application, phapplications},
 };
 
@@ -430,7 +433,7 @@ async fn while_the_cluster_hangs_every_call_ends_within_ten_seconds() {
         "current-context": "x",
     });
     std::fs::write(&file, config.to_string()).expect("written");
-    let api = Api::with("hub", &file, "https://hub.example.com").await;
+    let api = Api::with("hub", &file, "https://hub.example.com", PLATFORM).await;
     let started = std::time::Instant::now();
     let (list, create, get) = tokio::join!(
         api.error("alice", LIST, json!({})),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ludgate::{
     demo::provider::DemoProvider,
-    model::clock::Clock,
+    model::clock::{Clock, ManualClock},
     run::api::{RunningApi, start_api},
     settings,
 };
@@ -15,7 +15,7 @@ use super::{kube_namespace::KubeNamespace, message::Message, raw::Raw, world};
 
 /// What a platform has unless a test says otherwise. `alice` is in phusers and friends, `bob` in
 /// friends; `carol` is an administrator.
-const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nvolume = \"project-phusers\"\n\
+pub const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nvolume = \"project-phusers\"\n\
      quota = { cpu = 2, memory = \"8GiB\" }\ninstance_types = [\"gpu-1\"]\n[groups.friends]\n\
      [instance_types.cpu-1]\ncpu = 0.5\nmemory = \"512MiB\"\n\
      [instance_types.gpu-1]\ncpu = 1\nmemory = \"2GiB\"\ngpu = 1\n";
@@ -24,6 +24,7 @@ const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nvol
 pub struct Api {
     pub running: RunningApi,
     pub provider: DemoProvider,
+    pub clock: ManualClock,
 }
 
 impl Api {
@@ -31,30 +32,39 @@ impl Api {
     pub async fn start(namespace: &KubeNamespace) -> Api {
         namespace.grant("api.yaml").await;
         let kubeconfig = namespace.kubeconfig_of("ludgate-api").await;
-        Api::with(&namespace.name, &kubeconfig, "https://hub.example.com").await
+        let site = "https://hub.example.com";
+        Api::with(&namespace.name, &kubeconfig, site, PLATFORM).await
     }
 
-    pub async fn with(namespace: &str, kubeconfig: &Path, site: &str) -> Api {
+    /// A site on loopback is served at its own address. `platform` is more TOML: groups and
+    /// instance types.
+    pub async fn with(namespace: &str, kubeconfig: &Path, site: &str, platform: &str) -> Api {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (clock, manual_clock) = Clock::manual();
         let client = world::client("hub.example.com");
-        let provider = DemoProvider::start(client, Clock::system());
+        let provider = DemoProvider::start(client, clock.clone());
         let provider = provider.await.expect("a provider");
         provider.set_claim("carol", "groups", json!(["admins"]));
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("ludgate.toml");
+        let address = site.strip_prefix("http://").unwrap_or("127.0.0.1:0");
         let text = format!(
             "[site]\nurl = \"{site}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
              [identity]\nissuer = \"{}\"\nclient_id = \"ludgate\"\nclient_secret = \"{}\"\nadmin_groups = [\"admins\"]\n\
              [kubernetes]\nnamespace = \"{namespace}\"\nkubeconfig = \"{}\"\n\
-             [api]\naddress = \"127.0.0.1:0\"\n{PLATFORM}",
+             [api]\naddress = \"{address}\"\n{platform}",
             provider.issuer(),
             world::SECRET,
             kubeconfig.display()
         );
         std::fs::write(&file, text).expect("written");
         let settings = settings::load_api(&file).expect("valid");
-        let running = start_api(settings).await.expect("started");
-        Api { running, provider }
+        let running = start_api(settings, clock).await.expect("started");
+        Api {
+            running,
+            provider,
+            clock: manual_clock,
+        }
     }
 
     /// Sends a request; `more` are further lines of the head.

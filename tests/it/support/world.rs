@@ -343,7 +343,10 @@ pub fn client(host: &str) -> RegisteredClient {
     RegisteredClient {
         id: "ludgate".into(),
         secret: SECRET.into(),
-        redirect_uris: vec![format!("http://{host}/oauth2/callback")],
+        redirect_uris: vec![
+            format!("http://{host}/oauth2/callback"),
+            format!("http://{host}/oidc/auth-flow/callback"),
+        ],
         post_logout_redirect_uris: vec![format!("http://{host}/apps/")],
         backchannel_logout_uri: None,
     }

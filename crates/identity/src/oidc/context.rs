@@ -75,4 +75,19 @@ impl ProviderContext {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Checks the parameter `iss` of a callback (RFC 9207).
+    pub(super) fn check_issuer(&self, returned: Option<&str>) -> Result<(), SignInError> {
+        let ours = self.settings.issuer.as_str();
+        let promised = self.provider.current().is_some_and(|metadata| {
+            metadata
+                .additional_metadata()
+                .authorization_response_iss_parameter_supported
+        });
+        match returned {
+            Some(issuer) if issuer != ours => Err(SignInError::OtherIssuer),
+            None if promised => Err(SignInError::OtherIssuer),
+            Some(_) | None => Ok(()),
+        }
+    }
 }

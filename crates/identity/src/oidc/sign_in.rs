@@ -146,18 +146,11 @@ impl SignInFlow {
             self.context.clock.wall_seconds(),
             &self.used,
         )?;
-        let ours = self.context.settings.issuer.as_str();
-        let promised = self.context.provider.current().is_some_and(|metadata| {
-            metadata
-                .additional_metadata()
-                .authorization_response_iss_parameter_supported
-        });
-        match &returned.issuer {
-            _ if pending.issuer != ours => Err(SignInError::OtherIssuer),
-            Some(issuer) if issuer != ours => Err(SignInError::OtherIssuer),
-            None if promised => Err(SignInError::OtherIssuer),
-            Some(_) | None => Ok(pending),
+        if pending.issuer != self.context.settings.issuer.as_str() {
+            return Err(SignInError::OtherIssuer);
         }
+        self.context.check_issuer(returned.issuer.as_deref())?;
+        Ok(pending)
     }
 
     /// Exchanges the code and verifies the response.

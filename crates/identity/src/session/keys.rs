@@ -32,6 +32,10 @@ pub enum Purpose {
     Sessions,
     /// A form that was submitted without a live session.
     SavedForm,
+    /// The `state` of a person who gets an API token.
+    TokenState,
+    /// The code that this person copies.
+    TokenCode,
 }
 
 impl Purpose {
@@ -41,6 +45,8 @@ impl Purpose {
             Purpose::SignOutForm => b"ludgate sign-out form v1",
             Purpose::Sessions => b"ludgate sessions v1",
             Purpose::SavedForm => b"ludgate saved form v1",
+            Purpose::TokenState => b"ludgate token state v1",
+            Purpose::TokenCode => b"ludgate token code v1",
         }
     }
 }
@@ -292,7 +298,9 @@ impl DerivedKeys {
     /// purpose is authenticated, so its texts could not be mistaken for a `State`.
     fn for_purpose(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
-            Purpose::State | Purpose::SignOutForm => &self.state,
+            Purpose::State | Purpose::SignOutForm | Purpose::TokenState | Purpose::TokenCode => {
+                &self.state
+            }
             Purpose::Sessions => &self.sessions,
             Purpose::SavedForm => &self.saved_form,
         }
