@@ -1,6 +1,11 @@
 //! `ludgate template check`.
 
-use std::{fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{self, Write},
+    path::Path,
+};
 
 use serde_json::Value;
 
@@ -28,6 +33,7 @@ fn check(args: &TemplateCheckArgs) -> u8 {
         }
     };
     let mut code = DONE;
+    let mut names = BTreeSet::new();
     for file in &args.files {
         let shown = file.display();
         let documents = match documents(file) {
@@ -43,10 +49,17 @@ fn check(args: &TemplateCheckArgs) -> u8 {
             let problems = template::problems(document, &policy);
             for problem in &problems {
                 eprintln!("{shown}: {name}: {problem}");
-                code = BAD_CONFIGURATION;
             }
-            if problems.is_empty() {
-                println!("{shown}: {name}: valid");
+            let namespace = document["metadata"]["namespace"].as_str();
+            let is_new = names.insert((namespace.map(str::to_owned), name.to_owned()));
+            if !is_new {
+                eprintln!("{shown}: {name}: metadata.name: is the name of an earlier template");
+            }
+            if problems.is_empty() && is_new {
+                // A closed pipe is no error of the templates.
+                let _ = writeln!(io::stdout(), "{shown}: {name}: valid");
+            } else {
+                code = BAD_CONFIGURATION;
             }
         }
     }

@@ -189,6 +189,12 @@ fn every_shipped_template_is_valid_and_keeps_its_facts() {
         let container = &app["podTemplate"]["spec"]["containers"][0];
         assert_eq!(container["image"], facts.image);
         assert_eq!(app["httpPort"], facts.port, "{name}");
+        let port = json!([{ "name": "http", "containerPort": facts.port }]);
+        assert_eq!(container["ports"], port, "{name}");
+        let port = json!([{ "name": "http", "port": facts.port, "targetPort": "http" }]);
+        assert_eq!(app["svcTemplate"]["spec"]["ports"], port, "{name}");
+        let probe = &container["readinessProbe"]["tcpSocket"];
+        assert_eq!(probe, &json!({ "port": "http" }), "{name}");
         assert_eq!(app["rewrite"] == true, facts.rewrite, "{name}");
     }
 }
@@ -218,7 +224,7 @@ fn every_mistake_of_all_files_is_shown() {
     let lines: Vec<&str> = output.err.lines().collect();
     for wanted in [
         "two.yaml: first: spec.version: is not text; put it in quotes",
-        "two.yaml: second: kind: is not PhAppTemplate",
+        "two.yaml: second: kind: must be PhAppTemplate",
         "two.yaml: second: spec.template.spec.podTemplate.spec.containers[0].comand: unknown field",
         "empty.yaml: has no template",
         "absent.yaml: No such file",
@@ -226,6 +232,11 @@ fn every_mistake_of_all_files_is_shown() {
         assert!(lines.iter().any(|line| line.contains(wanted)), "{lines:?}");
     }
     assert!(lines.iter().any(|line| line.contains("broken.yaml: ")));
+    let (file, _) = shipped().swap_remove(0);
+    let twice = check(&[&file, &file]);
+    assert_eq!((twice.code, twice.out.lines().count()), (Some(2), 1));
+    let wanted = "code-server: metadata.name: is the name of an earlier template";
+    assert!(twice.err.contains(wanted), "{}", twice.err);
 }
 
 #[test]

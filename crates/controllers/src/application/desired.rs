@@ -17,7 +17,8 @@ const USAGE_ANNOTATION: &str = "primehub.io/usage";
 
 /// The objects of an app.
 pub struct DesiredObjects {
-    /// Who may send requests to its pods; none without a Service.
+    /// Who may send requests to its pods. Without a Service there are none, and its pods accept all
+    /// requests.
     pub policies: Vec<Value>,
     /// The Service, if the app has ports.
     pub service: Option<Value>,

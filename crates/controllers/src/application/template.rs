@@ -1,8 +1,9 @@
-//! The check of a `PhAppTemplate`, before an app is made of it: the rules of the custom resource,
-//! of Kubernetes' types, and of the controller, which a cluster would report one by one, and some
-//! only in an app's status.
+//! Validates a `PhAppTemplate` before it is applied: the custom resource's schema, Kubernetes'
+//! types, and the controller's rules. In a cluster some of these errors appear only in the status
+//! of an app.
 
 mod lost_fields;
+mod ports;
 mod references;
 mod sample;
 
@@ -27,7 +28,7 @@ const SERVICE: &str = "spec.template.spec.svcTemplate.spec";
 pub struct TemplateProblem {
     /// The field, such as `spec.defaultEnvs[0].name`.
     pub field: String,
-    /// The problem, as the rest of a sentence that begins with the field.
+    /// The problem, and what is allowed.
     pub what: String,
 }
 
@@ -55,11 +56,12 @@ pub fn problems(template: &Value, policy: &PodPolicy) -> Vec<TemplateProblem> {
     check.default_variables(&spec);
     let app = &spec.template.spec;
     check.app_fields(app);
+    check.parts(app);
     let pod = check.parse::<PodSpec>(&app["podTemplate"]["spec"], POD);
     let service = check.parse::<ServiceSpec>(&app["svcTemplate"]["spec"], SERVICE);
-    if let (Some(pod), Some(service)) = (pod, service) {
+    check.ports(app);
+    if let (Some(pod), Some(_)) = (pod, service) {
         check.containers(&pod);
-        check.http_port(app, &service);
         check.references(app);
         if let Err(error) = sample::render(app, policy) {
             check.report("spec.template.spec", error);
@@ -107,7 +109,7 @@ impl Check<'_> {
             ("kind", "PhAppTemplate"),
         ] {
             if self.template[field] != wanted {
-                self.report(field, format!("is not {wanted}"));
+                self.report(field, format!("must be {wanted}"));
             }
         }
         let name = self.template["metadata"]["name"]
@@ -123,7 +125,9 @@ impl Check<'_> {
         if !name.split('.').all(is_label) {
             self.report(
                 "metadata.name",
-                "has lower-case letters, digits, and inner dashes and dots only",
+                format!(
+                    "{name:?} is invalid; use lower-case letters, digits, and inner dashes and dots"
+                ),
             );
         } else if name.len() > MAX_TEMPLATE_NAME {
             let what = format!(
@@ -133,7 +137,8 @@ impl Check<'_> {
         }
     }
 
-    /// YAML reads an unquoted version as a number.
+    /// Checked before parsing, for a clearer message than serde's: YAML reads an unquoted version
+    /// as a number. Returns whether all are texts.
     fn texts(&mut self) -> bool {
         let spec = &self.template["spec"];
         let before = self.problems.len();
@@ -154,17 +159,17 @@ impl Check<'_> {
         self.problems.len() == before
     }
 
-    /// Consoles show both to everybody who makes an app.
+    /// Consoles put both into pages, where a `javascript:` URL would run as the user.
     fn links(&mut self, spec: &PhAppTemplateSpec) {
         let is_page = |url: &str| url.starts_with("https://") || url.starts_with("http://");
         if spec.doc_link.as_deref().is_some_and(|url| !is_page(url)) {
-            self.report("spec.docLink", "is no http or https URL");
+            self.report("spec.docLink", "must be an http or https URL");
         }
         let is_picture = |url: &str| is_page(url) || url.starts_with("data:image/");
         if spec.icon.as_deref().is_some_and(|url| !is_picture(url)) {
             self.report(
                 "spec.icon",
-                "is no picture's URL: http, https, or data:image/",
+                "must be a picture's URL: http, https or data:image/",
             );
         }
     }
@@ -174,14 +179,24 @@ impl Check<'_> {
         for (at, variable) in variables.iter().enumerate() {
             let name = variable.name.as_str();
             let field = format!("spec.defaultEnvs[{at}].name");
-            if !is_variable_name(name) {
-                self.report(field, format!("{name:?} is no name of a variable"));
-            } else if PRESET_NAMES.contains(&name) {
-                self.report(field, format!("{name} is set for every app"));
-            } else if variables[..at].iter().any(|other| other.name == name) {
+            if self.variable_name(field.clone(), name)
+                && variables[..at].iter().any(|other| other.name == name)
+            {
                 self.report(field, format!("{name} occurs twice"));
             }
         }
+    }
+
+    /// Whether an app's container can have a variable of this name.
+    fn variable_name(&mut self, field: String, name: &str) -> bool {
+        if !is_variable_name(name) {
+            self.report(field, format!("{name:?} is not a valid name of a variable"));
+        } else if PRESET_NAMES.contains(&name) {
+            self.report(field, format!("the controller sets {name} for every app"));
+        } else {
+            return true;
+        }
+        false
     }
 
     fn app_fields(&mut self, app: &Value) {
@@ -206,6 +221,16 @@ impl Check<'_> {
         }
     }
 
+    /// The custom resource keeps only the specs of both.
+    fn parts(&mut self, app: &Value) {
+        for part in ["podTemplate", "svcTemplate"] {
+            let path = format!("spec.template.spec.{part}");
+            for found in ports::dropped(&app[part], &path, &["spec"]) {
+                self.report(found.field, found.what);
+            }
+        }
+    }
+
     fn containers(&mut self, pod: &PodSpec) {
         for (field, count) in [
             ("containers", pod.containers.len()),
@@ -219,6 +244,14 @@ impl Check<'_> {
             }
         }
         for (at, container) in pod.containers.iter().enumerate() {
+            if container.name.is_empty() {
+                self.report(format!("{POD}.containers[{at}].name"), "is missing");
+            }
+            for (of, variable) in container.env.iter().flatten().enumerate() {
+                let name = variable.name.as_str();
+                let field = format!("{POD}.containers[{at}].env[{of}].name");
+                self.variable_name(field, name);
+            }
             if container.image.as_deref().unwrap_or_default().is_empty() {
                 self.report(format!("{POD}.containers[{at}].image"), "is missing");
             }
@@ -229,15 +262,9 @@ impl Check<'_> {
         }
     }
 
-    /// The gateway opens the port of the Service that `httpPort` names.
-    fn http_port(&mut self, app: &Value, service: &ServiceSpec) {
-        let Some(port) = app["httpPort"].as_i64() else {
-            return;
-        };
-        let ports = service.ports.as_deref().unwrap_or_default();
-        if !ports.iter().any(|other| i64::from(other.port) == port) {
-            let what = format!("{port} is no port of {SERVICE}, so the app has no page");
-            self.report("spec.template.spec.httpPort", what);
+    fn ports(&mut self, app: &Value) {
+        for found in ports::problems(app) {
+            self.report(found.field, found.what);
         }
     }
 
@@ -254,7 +281,7 @@ impl Check<'_> {
     }
 }
 
-/// Kubernetes' rule for the names of environment variables.
+/// The characters that every version of Kubernetes accepts in names of environment variables.
 pub fn is_variable_name(name: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     name.bytes().all(inner) && name.starts_with(|first: char| !first.is_ascii_digit())
@@ -315,7 +342,7 @@ mod tests {
     #[test]
     fn a_good_template_has_no_problems() {
         assert_eq!(lines(&template(json!({}))), [""; 0]);
-        // A database has no page, and a template may have no Service.
+        // An app without pages, such as a database, has no `httpPort`.
         let without_page = app(json!({ "httpPort": null }));
         assert_eq!(lines(&template(without_page)), [""; 0]);
     }
@@ -329,11 +356,11 @@ mod tests {
             ),
             (
                 json!({ "docLink": "javascript:alert(1)" }),
-                "spec.docLink: is no http or https URL",
+                "spec.docLink: must be an http or https URL",
             ),
             (
                 json!({ "icon": "data:text/html,x" }),
-                "spec.icon: is no picture's URL: http, https, or data:image/",
+                "spec.icon: must be a picture's URL: http, https or data:image/",
             ),
             (
                 json!({ "defaultEnv": [] }),
@@ -345,11 +372,11 @@ mod tests {
             ),
             (
                 json!({ "defaultEnvs": [{ "name": "STORE" }, { "name": "1A" }] }),
-                "spec.defaultEnvs[1].name: \"1A\" is no name of a variable",
+                "spec.defaultEnvs[1].name: \"1A\" is not a valid name of a variable",
             ),
             (
                 json!({ "defaultEnvs": [{ "name": "STORE" }, { "name": "PRIMEHUB_URL" }] }),
-                "spec.defaultEnvs[1].name: PRIMEHUB_URL is set for every app",
+                "spec.defaultEnvs[1].name: the controller sets PRIMEHUB_URL for every app",
             ),
             (
                 json!({ "defaultEnvs": [{ "name": "STORE" }, { "name": "STORE" }] }),
@@ -365,7 +392,7 @@ mod tests {
             ),
             (
                 app(json!({ "httpPort": 80 })),
-                "spec.template.spec.httpPort: 80 is no port of spec.template.spec.svcTemplate.spec, so the app has no page",
+                "spec.template.spec.httpPort: 80 is no port of spec.template.spec.svcTemplate.spec.ports, so the app has no page",
             ),
             (
                 app(json!({ "podTemplate": null })),
@@ -398,6 +425,14 @@ mod tests {
                 "spec.template.spec.podTemplate.spec.containers[0].resources: has no effect; the app's instance type applies",
             ),
             (
+                app(json!({ "podTemplate": { "metadata": { "labels": {} } } })),
+                "spec.template.spec.podTemplate.metadata: has no effect, only spec has",
+            ),
+            (
+                pod(json!({ "containers": [{ "image": "x" }] })),
+                "spec.template.spec.podTemplate.spec.containers[0].name: is missing",
+            ),
+            (
                 pod(json!({ "hostNetwork": true })),
                 "spec.template.spec: podTemplate: not allowed: hostNetwork",
             ),
@@ -421,7 +456,7 @@ mod tests {
     fn kind_and_name_are_checked() {
         let mut other = template(json!({}));
         other["kind"] = "PhApplication".into();
-        assert_eq!(lines(&other), ["kind: is not PhAppTemplate"]);
+        assert_eq!(lines(&other), ["kind: must be PhAppTemplate"]);
         let longest = "a".repeat(53);
         for (name, is_valid) in [
             ("label-studio-1.13.0", true),

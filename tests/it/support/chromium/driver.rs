@@ -29,7 +29,19 @@ pub struct Driver {
 }
 
 impl Driver {
+    /// It binds its port for IPv4 and then for IPv6, where another process may have it already: it
+    /// ends then, and is started again.
     pub async fn start() -> Driver {
+        for _ in 0..3 {
+            if let Some(driver) = Driver::try_start().await {
+                return driver;
+            }
+        }
+        panic!("chromedriver ended three times before it said its port");
+    }
+
+    /// `None`: it ended before it said its port.
+    async fn try_start() -> Option<Driver> {
         let folder = tempfile::tempdir().expect("a folder");
         // Not in a process group of its own: who ends the test, by Ctrl-C or after too long a time,
         // ends the group of the test, and with it the browser.
@@ -72,10 +84,8 @@ impl Driver {
         let port = timeout(DEADLINE, port)
             .await
             .expect("chromedriver starts in time");
-        driver
-            .address
-            .set_port(port.expect("chromedriver says its port before it ends"));
-        driver
+        driver.address.set_port(port.ok()?);
+        Some(driver)
     }
 
     pub fn folder(&self) -> &Path {

@@ -1,5 +1,5 @@
-//! Fields that a type does not have: they are there before an object is read as the type, and
-//! absent when it is written again.
+//! Unknown fields, found by a round trip: serde ignores them when it parses an object as a type, so
+//! they are absent when the object is serialised again.
 
 use serde_json::Value;
 

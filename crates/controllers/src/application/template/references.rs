@@ -1,5 +1,5 @@
-//! `$(NAME)` in commands and values of variables. Kubernetes replaces it only if the variable is
-//! defined, in a value also above it, and keeps the text otherwise.
+//! References `$(NAME)` in `command`, `args` and values of `env`. Kubernetes expands a reference
+//! only to a defined variable, and in `env` only to an earlier one. Otherwise the text stays.
 
 use serde_json::Value;
 
