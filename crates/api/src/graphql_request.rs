@@ -6,6 +6,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::form_urlencoded;
 
+/// Deepest nesting of brackets in a document. The parser recurses on each, and a deep one would
+/// overflow its stack.
+const MAX_NESTING: usize = 64;
+
 /// The fields of a request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,7 +48,12 @@ pub fn parse(content_type: &str, body: &[u8]) -> Result<Request, BadBody> {
         return Err(BadBody::ContentType);
     };
     let missing = || BadBody::Syntax("query: is required".to_owned());
-    let mut request = Request::new(fields.query.ok_or_else(missing)?);
+    let query = fields.query.ok_or_else(missing)?;
+    if is_too_deep(&query) {
+        let what = format!("query: is nested deeper than {MAX_NESTING} levels");
+        return Err(BadBody::Syntax(what));
+    }
+    let mut request = Request::new(query);
     request.operation_name = fields.operation_name.filter(|name| !name.is_empty());
     match fields.variables {
         None | Some(Value::Null) => Ok(request),
@@ -69,6 +78,51 @@ fn form(body: &[u8]) -> Result<Fields, BadBody> {
         }
     }
     Ok(fields)
+}
+
+/// Whether brackets outside of texts and comments are nested too deeply.
+fn is_too_deep(query: &str) -> bool {
+    let mut depth = 0usize;
+    let mut rest = query.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'{' | b'[' | b'(' => depth += 1,
+            b'}' | b']' | b')' => depth = depth.saturating_sub(1),
+            b'#' => rest = after_byte(rest, |byte| matches!(byte, b'\n' | b'\r')),
+            b'"' => rest = after_text(rest),
+            _ => {}
+        }
+        if depth > MAX_NESTING {
+            return true;
+        }
+    }
+    false
+}
+
+/// What follows a text (GraphQL, October 2021, section 2.9.4). `rest` begins after its first quote.
+fn after_text(rest: &[u8]) -> &[u8] {
+    let Some(mut block) = rest.strip_prefix(b"\"\"") else {
+        let mut is_escaped = false;
+        return after_byte(rest, |byte| {
+            let is_end = !is_escaped && byte == b'"';
+            is_escaped = !is_escaped && byte == b'\\';
+            is_end || byte == b'\n'
+        });
+    };
+    while !block.is_empty() {
+        if let Some(after) = block.strip_prefix(b"\"\"\"") {
+            return after;
+        }
+        block = block.strip_prefix(b"\\\"\"\"").unwrap_or(&block[1..]);
+    }
+    block
+}
+
+fn after_byte(rest: &[u8], is_end: impl FnMut(u8) -> bool) -> &[u8] {
+    let mut is_end = is_end;
+    let at = rest.iter().position(|byte| is_end(*byte));
+    at.map_or(&[], |at| &rest[at + 1..])
 }
 
 #[cfg(test)]
@@ -104,6 +158,32 @@ mod tests {
             ),
         ] {
             assert!(parse(kind, body.as_bytes()).is_ok(), "{body}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_the_parser_follows_it() {
+        let nested = |depth: usize| format!("{{ a(b: {}) }}", "[".repeat(depth));
+        for depth in [100, 100_000] {
+            assert!(is_too_deep(&nested(depth)), "{depth}");
+        }
+        let deepest = nested(MAX_NESTING - 2);
+        assert!(!is_too_deep(&deepest));
+        assert!(
+            async_graphql::parser::parse_query(deepest).is_err(),
+            "and the stack holds"
+        );
+        let many = "{ a } ".repeat(10_000);
+        assert!(!is_too_deep(&many));
+        let brackets = "[".repeat(100);
+        for text in [
+            format!("{{ a(b: \"{brackets}\") }}"),
+            format!("{{ a(b: \"\\\"{brackets}\") }}"),
+            format!("{{ a(b: \"\"\"x\" \\\"\"\" {brackets}\"\"\") }}"),
+            format!("# {brackets}\n{{ a }}"),
+        ] {
+            assert!(!is_too_deep(&text), "{text}");
+            assert!(is_too_deep(&format!("{text} {brackets}")), "{text}");
         }
     }
 
