@@ -1,4 +1,4 @@
-//! Events: the past of an object, as `kubectl describe` shows it.
+//! Publishes Kubernetes Events of the objects that a controller reconciles.
 
 use std::time::Duration;
 
@@ -8,59 +8,90 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use ludgate_cluster::deadline::with_deadline;
+use tokio::sync::mpsc;
 
-/// An event is worth no long wait: the status says the same.
+/// Deadline of one write. The status of the object says the same, so that an Event may be lost.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Events that wait to be written.
+const QUEUE: usize = 256;
 /// Limit of the API for `note`, in bytes.
 const MAX_NOTE: usize = 1024;
-/// The action that led to the event, as the API wants one.
+/// The API requires an action.
 const ACTION: &str = "Reconcile";
 
-/// Publishes events as one controller.
+/// Publishes Events as one controller, from a task of its own: a reconcile does not wait for it.
 #[derive(Clone)]
 pub struct EventPublisher {
-    client: Client,
-    reporter: Reporter,
+    queue: mpsc::Sender<KubernetesEvent>,
+}
+
+/// An Event of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KubernetesEvent {
+    /// The object.
+    pub object: ObjectReference,
+    /// Something is wrong.
+    pub is_warning: bool,
+    /// One word in PascalCase.
+    pub reason: String,
+    /// A sentence for people.
+    pub note: String,
+    /// An Event with the same reason within six minutes raises the count of the first one, which
+    /// keeps its note. So a pod that crashes again and again has one Event.
+    pub is_counted: bool,
 }
 
 impl EventPublisher {
-    /// `controller` names the reporter.
-    pub fn new(client: Client, controller: &str) -> EventPublisher {
-        EventPublisher {
-            client,
-            reporter: controller.into(),
-        }
+    /// `controller` names the reporter. The task ends with the last clone of the publisher.
+    pub fn start(client: Client, controller: &str) -> EventPublisher {
+        let (queue, received) = mpsc::channel(QUEUE);
+        tokio::spawn(publish_all(client, controller.into(), received));
+        EventPublisher { queue }
     }
 
-    /// Publishes an event of an object. A failure is logged only.
-    pub async fn publish(&self, object: &ObjectReference, event: EventContent<'_>) {
-        let event = Event {
-            type_: match event.is_warning {
-                true => EventType::Warning,
-                false => EventType::Normal,
-            },
-            reason: event.reason.to_owned(),
-            note: Some(truncated(event.note).to_owned()),
-            action: ACTION.to_owned(),
-            secondary: None,
+    /// Publishes an Event. A failure is logged only.
+    pub fn publish(&self, event: KubernetesEvent) {
+        if self.queue.try_send(event).is_err() {
+            tracing::warn!("an event is dropped: too many wait for the API server");
+        }
+    }
+}
+
+async fn publish_all(
+    client: Client,
+    reporter: Reporter,
+    mut received: mpsc::Receiver<KubernetesEvent>,
+) {
+    let counting = Recorder::new(client.clone(), reporter.clone());
+    while let Some(event) = received.recv().await {
+        let recorder = match event.is_counted {
+            true => counting.clone(),
+            false => Recorder::new(client.clone(), reporter.clone()),
         };
-        // A recorder that is kept counts a repeated reason as one event, with its first note.
-        let recorder = Recorder::new(self.client.clone(), self.reporter.clone());
-        if let Err(error) = with_deadline(DEADLINE, recorder.publish(&event, object)).await {
+        let mut object = event.object.clone();
+        // The recorder takes an object of another version for another object.
+        object.resource_version = None;
+        if let Err(error) = with_deadline(DEADLINE, recorder.publish(&event.into(), &object)).await
+        {
             let name = object.name.as_deref().unwrap_or_default();
             tracing::warn!(object = name, %error, "cannot publish an event");
         }
     }
 }
 
-/// What happened to an object.
-pub struct EventContent<'a> {
-    /// Something is wrong.
-    pub is_warning: bool,
-    /// One word in PascalCase.
-    pub reason: &'a str,
-    /// A sentence for people.
-    pub note: &'a str,
+impl From<KubernetesEvent> for Event {
+    fn from(event: KubernetesEvent) -> Event {
+        Event {
+            type_: match event.is_warning {
+                true => EventType::Warning,
+                false => EventType::Normal,
+            },
+            reason: event.reason,
+            note: Some(truncated(&event.note).to_owned()),
+            action: ACTION.to_owned(),
+            secondary: None,
+        }
+    }
 }
 
 fn truncated(note: &str) -> &str {

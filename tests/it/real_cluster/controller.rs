@@ -1,6 +1,6 @@
 //! The controller of apps with the shipped rights, in the process of the test.
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -20,6 +20,10 @@ use crate::support::{
     kube_namespace::{KubeNamespace, phapplications},
     message::PATIENCE,
 };
+
+/// Longest wait for pods: kubelet takes its time on a busy machine, and waits longer after each
+/// crash of a container.
+pub const POD_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A namespace with a controller.
 pub struct Controlled {
@@ -189,6 +193,6 @@ pub async fn until(
             last = Some(object);
         }
     };
-    let waited = tokio::time::timeout(PATIENCE, found).await;
+    let waited = tokio::time::timeout(POD_PATIENCE, found).await;
     waited.unwrap_or_else(|_| panic!("{} {name} is not as wanted: {last:?}", kind.kind))
 }

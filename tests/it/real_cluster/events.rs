@@ -1,36 +1,56 @@
-//! What happened to an app is told in Events.
+//! Events of apps.
+
+use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Event;
 use kube::{
     Api,
+    api::ListParams,
     runtime::{WatchStreamExt, watcher},
 };
 use serde_json::json;
 
-use super::controller::Controlled;
-use crate::support::message::PATIENCE;
+use super::controller::{Controlled, POD_PATIENCE};
+
+/// The Events of an app.
+fn of_app(app: &str) -> String {
+    format!("involvedObject.kind=PhApplication,involvedObject.name={app}")
+}
 
 impl Controlled {
-    /// Waits for an Event of an app, and returns its message.
-    async fn until_event(&self, app: &str, kind: &str, reason: &str) -> String {
-        let api: Api<Event> = Api::namespaced(self.namespace.client.clone(), &self.namespace.name);
-        let fields = format!("involvedObject.kind=PhApplication,involvedObject.name={app}");
-        let config = watcher::Config::default().fields(&fields);
-        let events = watcher(api, config).default_backoff().applied_objects();
+    fn events(&self) -> Api<Event> {
+        Api::namespaced(self.namespace.client.clone(), &self.namespace.name)
+    }
+
+    /// Waits for an Event of an app.
+    async fn until_event(&self, app: &str, is_wanted: impl Fn(&Event) -> bool) -> Event {
+        let config = watcher::Config::default().fields(&of_app(app));
+        let events = watcher(self.events(), config)
+            .default_backoff()
+            .applied_objects();
         pin_mut!(events);
         let found = async {
             loop {
                 let event = events.next().await.expect("a watch does not end");
-                let Ok(event) = event else { continue };
-                let found = (event.type_.as_deref(), event.reason.as_deref());
-                if found == (Some(kind), Some(reason)) {
-                    return event.message.unwrap_or_default();
+                if let Some(event) = event.ok().filter(|event| is_wanted(event)) {
+                    return event;
                 }
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, found).await;
-        waited.unwrap_or_else(|_| panic!("{app} has no event {kind} {reason}"))
+        let waited = tokio::time::timeout(POD_PATIENCE, found).await;
+        waited.unwrap_or_else(|_| panic!("{app} has no such event"))
+    }
+
+    /// Waits for an Event of an app, and returns its message.
+    async fn until_message(&self, app: &str, kind: &str, reason: &str) -> String {
+        let wanted = (Some(kind), Some(reason));
+        let event = self
+            .until_event(app, |event| {
+                (event.type_.as_deref(), event.reason.as_deref()) == wanted
+            })
+            .await;
+        event.message.unwrap_or_default()
     }
 }
 
@@ -42,12 +62,12 @@ async fn changes_of_a_phase_are_events() {
     }] } } });
     controlled.app("lab", node).await;
     assert_eq!(
-        controlled.until_event("lab", "Warning", "Error").await,
+        controlled.until_message("lab", "Warning", "Error").await,
         "podTemplate: not allowed: hostNetwork"
     );
     controlled.app("lab", json!({})).await;
     assert_eq!(
-        controlled.until_event("lab", "Normal", "Ready").await,
+        controlled.until_message("lab", "Normal", "Ready").await,
         "Deployment is ready"
     );
     let described = controlled
@@ -58,4 +78,25 @@ async fn changes_of_a_phase_are_events() {
         described.contains("podTemplate: not allowed: hostNetwork"),
         "{described}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_crashes_again_and_again_has_one_event_for_each_reason() {
+    let controlled = Controlled::start().await;
+    let crash = json!({ "podTemplate": { "spec": { "containers": [{
+        "name": "app", "image": "localhost/busybox:1", "command": ["sh", "-c", "exit 3"],
+    }] } } });
+    controlled.app("lab", crash).await;
+    controlled
+        .until_event("lab", |event| {
+            let count = event.series.as_ref().and_then(|series| series.count);
+            event.reason.as_deref() == Some("CrashLoopBackOff") && count >= Some(2)
+        })
+        .await;
+    let params = ListParams::default().fields(&of_app("lab"));
+    let listed = controlled.events().list(&params).await.expect("a list");
+    let mut reasons: Vec<_> = listed.iter().map(|event| event.reason.clone()).collect();
+    reasons.sort();
+    let once: BTreeSet<_> = reasons.iter().cloned().collect();
+    assert_eq!(reasons.len(), once.len(), "{reasons:?}");
 }

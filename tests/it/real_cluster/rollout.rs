@@ -10,10 +10,8 @@ use std::{
 
 use serde_json::json;
 
-use super::busybox::Busybox;
-use crate::support::{
-    kube_namespace::KubeNamespace, message::PATIENCE, until::holds_within, world::World,
-};
+use super::{busybox::Busybox, controller::POD_PATIENCE};
+use crate::support::{kube_namespace::KubeNamespace, until::holds_within, world::World};
 
 const PAGE: &str = "GET /apps/lab/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
 
@@ -86,7 +84,7 @@ async fn no_request_fails_while_the_pods_are_replaced() {
     let during = answered.load(Relaxed);
     assert!(during > 100, "{during} requests during the rollout");
     // The old pods answer until the gateway knows that they end.
-    let is_new = holds_within(PATIENCE, async || {
+    let is_new = holds_within(POD_PATIENCE, async || {
         world.exchange(PAGE).await.text() == "two\n"
     });
     assert!(is_new.await, "the old page is still there");

@@ -81,7 +81,7 @@ expect_right no create pods/exec
 account=ludgate-controller
 shipped controller
 expect 'controller.yaml' "$namespace" 'deployments.apps get list watch create patch
-events.events.k8s.io create
+events.events.k8s.io create patch
 instancetypes.primehub.io get list watch
 leases.coordination.k8s.io get create update
 networkpolicies.networking.k8s.io get list watch create patch delete

@@ -65,7 +65,7 @@ impl ApplicationController {
         let watches = Watches::new(client, namespace, &kinds, types, self.watch);
         let stores = watches.stores(namespace, &kinds);
         let apps = stores.apps.clone();
-        let events = EventPublisher::new(self.client.clone(), REPORTER);
+        let events = EventPublisher::start(self.client.clone(), REPORTER);
         let writer = Writer::new(self.client, FIELD_MANAGER);
         let context = Arc::new(ReconcileContext {
             stores,

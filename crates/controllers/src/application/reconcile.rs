@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Pod},
+    api::{
+        apps::v1::Deployment,
+        core::v1::{ObjectReference, Pod},
+    },
     apimachinery::pkg::apis::meta::v1::OwnerReference,
     jiff::Timestamp,
 };
@@ -30,7 +33,7 @@ use super::{
 use crate::{
     children::{Child, Children},
     error::{Backoffs, ReconcileError},
-    events::{EventContent, EventPublisher},
+    events::{EventPublisher, KubernetesEvent},
     metrics::ControllerMetrics,
 };
 
@@ -320,14 +323,24 @@ impl ReconcileContext {
         self.metrics.wrote();
         self.writer.apply_status(kind, place, &patch).await?;
         if (&status.phase, &status.message) != (&before.phase, &before.message) {
-            let event = EventContent {
-                is_warning: phase.phase == Phase::Error,
-                reason: phase.phase.as_str(),
-                note: &phase.message,
-            };
-            self.events.publish(&object.object_ref(kind), event).await;
+            self.events
+                .publish(phase_event(object.object_ref(kind), phase));
         }
         Ok(())
+    }
+}
+
+/// The Event of a phase that began. Only our own refusals differ in what they say; the rest repeats
+/// while a pod crashes.
+fn phase_event(object: ObjectReference, phase: PhaseMessage) -> KubernetesEvent {
+    let is_warning = phase.phase == Phase::Error;
+    let is_counted = !is_warning || phase.failure.is_some();
+    KubernetesEvent {
+        object,
+        is_warning,
+        reason: phase.failure.unwrap_or_else(|| phase.phase.as_str().into()),
+        note: phase.message,
+        is_counted,
     }
 }
 

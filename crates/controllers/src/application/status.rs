@@ -32,6 +32,8 @@ pub struct PhaseMessage {
     pub phase: Phase,
     /// The reason, for people.
     pub message: String,
+    /// The reason that Kubernetes gives for a failure, such as `CrashLoopBackOff`.
+    pub failure: Option<String>,
 }
 
 impl PhaseMessage {
@@ -39,6 +41,7 @@ impl PhaseMessage {
         PhaseMessage {
             phase,
             message: message.into(),
+            failure: None,
         }
     }
 
@@ -98,7 +101,7 @@ pub fn phase(app: &Application, rejection: Option<&str>, observed: Observed<'_>)
         return PhaseMessage::new(Phase::Starting, "Deployment is starting");
     };
     if let Some(failure) = failure(observed).filter(|_| observed.is_applied) {
-        return PhaseMessage::error(&failure);
+        return failure.into();
     }
     // A pod that is being deleted gets no requests any more.
     let is_over = |pod: &Pod| pod.metadata.deletion_timestamp.is_some();
@@ -145,16 +148,44 @@ impl Rollout {
     }
 }
 
+/// A failure that Kubernetes reports.
+struct Failure {
+    /// One word in PascalCase.
+    reason: String,
+    /// Details.
+    message: String,
+}
+
+impl Failure {
+    fn new(reason: &str, message: &str) -> Failure {
+        Failure {
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl From<Failure> for PhaseMessage {
+    fn from(failure: Failure) -> PhaseMessage {
+        let Failure { reason, message } = failure;
+        PhaseMessage {
+            phase: Phase::Error,
+            message: format!("{reason}: {message}"),
+            failure: Some(reason),
+        }
+    }
+}
+
 /// Why the current pods cannot run. Pods of earlier revisions and pods that end do not count: what
 /// was wrong with them may be mended.
-fn failure(observed: Observed<'_>) -> Option<String> {
+fn failure(observed: Observed<'_>) -> Option<Failure> {
     let conditions = observed.deployment?.status.as_ref()?.conditions.as_ref();
     let failed_create = conditions.into_iter().flatten().find(|condition| {
         condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")
     });
     if let Some(condition) = failed_create {
         let message = condition.message.as_deref().unwrap_or_default();
-        return Some(format!("FailedCreate: {message}"));
+        return Some(Failure::new("FailedCreate", message));
     }
     let current = observed.pods.iter().filter(|pod| is_current(pod, observed));
     current.filter_map(|pod| pod_failure(pod)).next()
@@ -166,14 +197,14 @@ fn is_current(pod: &Pod, observed: Observed<'_>) -> bool {
     pod.metadata.deletion_timestamp.is_none() && observed.replica_set.is_some_and(is_owner)
 }
 
-fn pod_failure(pod: &Pod) -> Option<String> {
+fn pod_failure(pod: &Pod) -> Option<Failure> {
     let status = pod.status.as_ref()?;
     let mut conditions = status.conditions.iter().flatten();
     let unschedulable =
         conditions.find(|condition| condition.reason.as_deref() == Some("Unschedulable"));
     if let Some(condition) = unschedulable {
         let message = condition.message.as_deref().unwrap_or_default();
-        return Some(format!("Unschedulable: {message}"));
+        return Some(Failure::new("Unschedulable", message));
     }
     let init = status.init_container_statuses.iter().flatten();
     let main = status.container_statuses.iter().flatten();
@@ -191,7 +222,7 @@ enum ContainerKind {
     Main,
 }
 
-fn container_failure(container: &ContainerStatus, kind: ContainerKind) -> Option<String> {
+fn container_failure(container: &ContainerStatus, kind: ContainerKind) -> Option<Failure> {
     let state = container.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
         let reason = waiting.reason.as_deref().unwrap_or("Waiting");
@@ -202,7 +233,7 @@ fn container_failure(container: &ContainerStatus, kind: ContainerKind) -> Option
             // A normal start has no message.
             _ => waiting.message.clone()?,
         };
-        return Some(format!("{reason}: {message}"));
+        return Some(Failure::new(reason, &message));
     }
     let terminated = state.terminated.as_ref()?;
     if kind == ContainerKind::Init && terminated.exit_code == 0 {
@@ -210,8 +241,11 @@ fn container_failure(container: &ContainerStatus, kind: ContainerKind) -> Option
     }
     let reason = terminated.reason.as_deref().unwrap_or("Terminated");
     match terminated.message.as_deref().unwrap_or_default() {
-        "" => Some(format!("{reason}: exit code {}", terminated.exit_code)),
-        message => Some(format!("{reason}: {message}")),
+        "" => {
+            let message = format!("exit code {}", terminated.exit_code);
+            Some(Failure::new(reason, &message))
+        }
+        message => Some(Failure::new(reason, message)),
     }
 }
 
