@@ -93,17 +93,17 @@ impl AppRecord {
     /// The phase. Until the controller has seen the last change, it is what that change leads to.
     pub fn phase(&self) -> &str {
         let written = self.status["phase"].as_str();
-        let wanted = match self.is_stopped() {
+        if let Some(phase) = written.filter(|_| self.is_observed) {
+            return phase;
+        }
+        let is = |phase: Phase| written == Some(phase.as_str());
+        let expected = match self.is_stopped() {
+            true if is(Phase::Stopped) => Phase::Stopped,
             true => Phase::Stopping,
+            false if is(Phase::Ready) || is(Phase::Updating) => Phase::Updating,
             false => Phase::Starting,
         };
-        let is_off = [Phase::Stopping.as_str(), Phase::Stopped.as_str()];
-        match written {
-            Some(phase) if self.is_observed || is_off.contains(&phase) == self.is_stopped() => {
-                phase
-            }
-            Some(_) | None => wanted.as_str(),
-        }
+        expected.as_str()
     }
 
     /// The message of the phase, if it is about the current spec.
@@ -216,7 +216,12 @@ mod tests {
             (
                 false,
                 json!({ "phase": "Error", "observedGeneration": 1 }),
-                "Error",
+                "Starting",
+            ),
+            (
+                false,
+                json!({ "phase": "Ready", "observedGeneration": 1 }),
+                "Updating",
             ),
             (false, json!({ "phase": "Error" }), "Error"),
         ] {

@@ -14,8 +14,12 @@ use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
 
 use crate::{
-    authentication::AuthenticationError, error::OperationError, graphql_request,
-    schema::CallContext, state::ApiState,
+    authentication::AuthenticationError,
+    error::OperationError,
+    graphql_request,
+    response_order::{root_keys, sort_root},
+    schema::CallContext,
+    state::ApiState,
 };
 
 /// Deadline of a call; clients give up after ten seconds.
@@ -64,7 +68,7 @@ async fn execute(server: &ApiState, headers: &HeaderMap, body: Body) -> Response
     };
     let kind = headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    let request = match graphql_request::parse(kind, &bytes) {
+    let mut request = match graphql_request::parse(kind, &bytes) {
         Ok(request) => request,
         Err(error) => {
             let status = match error {
@@ -74,8 +78,15 @@ async fn execute(server: &ApiState, headers: &HeaderMap, body: Body) -> Response
             return refuse(status, &error.to_string(), "REQUEST_BODY_INVALID");
         }
     };
+    let operation = request.operation_name.clone();
+    // A document that cannot be parsed has no keys; the execution says what is wrong with it.
+    let keys = match request.parsed_query() {
+        Ok(document) => root_keys(document, operation.as_deref()),
+        Err(_) => Vec::new(),
+    };
     let call = CallContext::new(person, server.operations.clone());
     let mut response = server.schema.execute(request.data(call)).await;
+    sort_root(&mut response.data, &keys);
     add_codes(&mut response);
     let (status, body) = match serde_json::to_vec(&response) {
         Ok(body) => (StatusCode::OK, body),

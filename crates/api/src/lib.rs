@@ -17,6 +17,7 @@ mod log_endpoint;
 pub mod operations;
 pub mod paging;
 pub mod platform;
+mod response_order;
 #[cfg(test)]
 mod samples;
 pub mod schema;

@@ -12,7 +12,7 @@ use tokio::{
     process::Command,
 };
 
-use super::controller::Controlled;
+use super::controller::{Controlled, POD_PATIENCE};
 use crate::support::{
     api::Api,
     message::PATIENCE,
@@ -117,7 +117,7 @@ fn without_what_differs(line: &str) -> String {
 }
 
 /// A template that serves its environment and logs a line each second.
-fn template() -> Value {
+pub fn template() -> Value {
     let script = "mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; httpd -p 5000 -h /tmp/www; for n in 1 2 3 4 5 6 7 8 9; do echo line $n; sleep 1; done; sleep 3600";
     let container = json!({
         "name": "app",
@@ -149,7 +149,7 @@ fn template() -> Value {
     })
 }
 
-const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nquota = { cpu = 2, memory = \"8GiB\" }\n\
+pub const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\nquota = { cpu = 2, memory = \"8GiB\" }\n\
      instance_types = [\"gpu-1\"]\n[groups.friends]\n\
      [instance_types.cpu-1]\ncpu = 0.1\nmemory = \"64MiB\"\n\
      [instance_types.gpu-1]\ncpu = 1\nmemory = \"2GiB\"\ngpu = 1\n";
@@ -258,7 +258,7 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, shown)
+    tokio::time::timeout(POD_PATIENCE, shown)
         .await
         .expect("the changed variable");
 

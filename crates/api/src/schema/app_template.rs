@@ -42,7 +42,7 @@ pub(super) fn default_variables(template: &Value) -> Vec<DefaultVariable> {
 }
 
 /// A kind of app that people can make.
-#[Object(name = "PhAppTemplate")]
+#[Object(name = "PhAppTemplate", serial)]
 impl AppTemplate {
     #[graphql(name = "id")]
     async fn id_field(&self) -> ID {

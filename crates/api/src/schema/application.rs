@@ -50,7 +50,7 @@ impl Application {
 }
 
 /// An app that was made by hand has no template, and what comes from it is null.
-#[Object(name = "PhApplication")]
+#[Object(name = "PhApplication", serial)]
 impl Application {
     async fn id(&self) -> ID {
         self.0.id.as_str().into()

@@ -22,14 +22,14 @@ struct PageInfo {
 
 /// An app and its place in the list.
 #[derive(SimpleObject)]
-#[graphql(name = "PhApplicationEdge")]
+#[graphql(name = "PhApplicationEdge", serial)]
 struct AppEdge {
     node: Application,
     cursor: String,
 }
 
 /// A part of the list of apps.
-#[Object(name = "PhApplicationsConnection")]
+#[Object(name = "PhApplicationsConnection", serial)]
 impl AppsConnection {
     async fn page_info(&self) -> PageInfo {
         let page = &self.0;

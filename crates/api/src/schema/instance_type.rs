@@ -29,7 +29,7 @@ pub(super) fn gibibytes(memory: Memory) -> f64 {
 }
 
 /// A size of pods, and the nodes that they may run on.
-#[Object(name = "InstanceType")]
+#[Object(name = "InstanceType", serial)]
 impl InstanceTypeNode {
     async fn id(&self) -> ID {
         self.offered.size.name.as_str().into()

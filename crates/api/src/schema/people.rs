@@ -17,7 +17,7 @@ use super::{
 pub(super) struct User(pub(super) Arc<Principal>);
 
 /// A person, as the identity provider describes them.
-#[Object]
+#[Object(serial)]
 impl User {
     async fn id(&self) -> ID {
         (&*self.0.subject).into()
@@ -137,7 +137,7 @@ impl GroupNode {
 }
 
 /// A group of the platform.
-#[Object(name = "Group")]
+#[Object(name = "Group", serial)]
 impl GroupNode {
     async fn id(&self) -> ID {
         GroupNode::id_of(&self.name).into()
