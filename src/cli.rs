@@ -1,7 +1,10 @@
 //! The command line, as clap reads it.
 
+pub mod apps;
+
 use std::{net::SocketAddr, path::PathBuf};
 
+use apps::AppsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Authenticating gateway for the web apps of a platform.
@@ -28,6 +31,13 @@ pub enum Command {
     /// Serve the API: apps by GraphQL, and logs of their pods.
     #[command(after_help = "Example: ludgate api --config /etc/ludgate/ludgate.toml")]
     Api(ApiArgs),
+    /// List, make and change apps of a site, and read their logs.
+    #[command(after_help = "Example: ludgate apps list")]
+    Apps {
+        /// The subcommand.
+        #[command(subcommand)]
+        command: AppsCommand,
+    },
     /// Check or print the configuration.
     #[command(after_help = "Example: ludgate config check ludgate.toml")]
     Config {

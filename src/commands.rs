@@ -1,6 +1,7 @@
 //! The commands. Each wires rooms together and returns an exit code.
 
 pub mod api;
+mod apps;
 pub mod config;
 pub mod controller;
 pub mod crd;
@@ -27,6 +28,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Gateway(args) => gateway::run(&args),
         Command::Controller(args) => controller::run(&args),
         Command::Api(args) => api::run(&args),
+        Command::Apps { command } => apps::run(&command),
         Command::Config { command } => config::run(&command),
         Command::Crd { command } => crd::run(&command),
         Command::Template { command } => template::run(&command),

@@ -34,6 +34,7 @@
 //! The modules below are in the order of their imports: each imports only from those above it.
 
 pub use ludgate_api as api;
+pub use ludgate_client as client;
 pub use ludgate_cluster as cluster;
 pub use ludgate_controllers as controllers;
 pub use ludgate_identity as identity;

@@ -8,6 +8,7 @@ pub mod backend;
 pub mod browser;
 pub mod chromium;
 pub mod cluster;
+pub mod command_line;
 pub mod console;
 pub mod http2;
 pub mod http2_app;

@@ -14,7 +14,7 @@ const STEPS: &[&[&str]] = &[
     // Packages of their own, under the names that the root package has for them.
     &["model"],
     &["ops", "cluster"],
-    &["controllers"],
+    &["controllers", "client"],
     &["session"],
     &["identity"],
     &["api"],

@@ -1,5 +1,7 @@
 //! The API writes PhApplications for people who may, and nothing else. No controller runs here.
 
+mod command_line;
+mod documents;
 mod through_gateway;
 mod tokens;
 
@@ -8,6 +10,8 @@ use serde_json::{Value, json};
 use crate::support::{
     api::{Api, PLATFORM},
     kube_namespace::{KubeNamespace, application, phapplications},
+    message::Message,
+    world::{World, free_port},
 };
 
 const CREATE: &str = "mutation Create($data: PhApplicationCreateInput!) { createPhApplication(data: $data) { id status stop } }";
@@ -71,7 +75,38 @@ async fn ids(api: &Api, person: &str, filter: Value) -> Vec<String> {
         .collect()
 }
 
+impl Message {
+    /// The code that a person copies from the page at the end of a token's grant.
+    fn copied_code(&self) -> String {
+        let text = self.text();
+        let code = text.split("<code>").nth(1);
+        let code = code.and_then(|rest| rest.split('<').next());
+        code.unwrap_or_else(|| panic!("no code in {text}"))
+            .to_owned()
+    }
+}
+
 impl KubeNamespace {
+    /// A gateway that serves the API itself, with the rights of both.
+    async fn world_with_api(&self) -> World {
+        self.grant("api.yaml").await;
+        let account = format!("--serviceaccount={}:ludgate", self.name);
+        let arguments = [
+            "create",
+            "rolebinding",
+            "both",
+            "--role=ludgate-api",
+            &account,
+        ];
+        self.kubectl(&arguments, "").await;
+        let own = format!(
+            "{}[api]\naddress = \"127.0.0.1:{}\"\n{PLATFORM}",
+            self.toml(),
+            free_port()
+        );
+        World::with(&own, |_| {}).await.ready().await
+    }
+
     /// The spec of an app, as it is stored.
     async fn stored(&self, id: &str) -> Value {
         let api = self.api(&phapplications());
@@ -243,79 +278,6 @@ async fn bad_input_has_one_clear_message_and_writes_nothing() {
     let change = json!({ "where": { "id": "lab" }, "data": { "instanceType": "nope" } });
     let (code, _) = api.error("alice", UPDATE, change).await;
     assert_eq!(code, "REQUEST_BODY_INVALID");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn odd_documents_are_refused_before_anything_runs() {
-    let namespace = namespace().await;
-    let api = Api::start(&namespace).await;
-    let aliases: String = (0..1000).map(|at| format!("a{at}: me {{ id }} ")).collect();
-    let deep = format!("{{ me {} id {} }}", "{ groups".repeat(30), "}".repeat(30));
-    let writes: String = (0..20)
-        .map(|at| format!("a{at}: stopPhApplication(where: {{ id: \"x\" }}) {{ id }} "))
-        .collect();
-    for query in [
-        format!("{{ {aliases} }}"),
-        deep,
-        format!("mutation {{ {writes} }}"),
-        "{ secrets { id } }".to_owned(),
-        "{ me { id ".to_owned(),
-        "{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }".to_owned(),
-        String::new(),
-    ] {
-        let answer = api.call("alice", &query, json!({})).await;
-        let code = &answer["errors"][0]["extensions"]["code"];
-        let start: String = query.chars().take(60).collect();
-        assert_eq!(code, "GRAPHQL_VALIDATION_FAILED", "{start}: {answer}");
-        assert!(answer["data"].is_null());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_form_is_answered_like_json_and_other_requests_have_a_json_error() {
-    let namespace = namespace().await;
-    let api = Api::start(&namespace).await;
-    let bearer = format!(
-        "Authorization: Bearer {}\r\n",
-        api.provider.access_token("alice")
-    );
-    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
-    let body = "variables=%7B%7D&query=%7B+me+%7B+username+isAdmin+effectiveGroups+%7B+name+displayName+projectQuotaCpu+%7D+%7D+%7D";
-    let start = "POST /api/graphql";
-    let answer = api.send(start, &format!("{bearer}{form}"), body).await;
-    let groups = json!([
-        { "name": "friends", "displayName": "friends", "projectQuotaCpu": null },
-        { "name": "phusers", "displayName": "PrimeHub users", "projectQuotaCpu": 2.0 },
-    ]);
-    let me = json!({ "username": "alice", "isAdmin": false, "effectiveGroups": groups });
-    assert_eq!(answer.json(), json!({ "data": { "me": me } }));
-    let json = "Content-Type: application/json\r\n";
-    let large = format!("{{\"query\":\"{}\"}}", " ".repeat(600 * 1024));
-    let forged = "Authorization: Bearer eyJhbGciOiJub25lIn0.e30.\r\n";
-    for (start, head, body, status) in [
-        ("POST /api/graphql", json.to_owned(), "{}", 401),
-        ("POST /api/graphql", format!("{forged}{json}"), "{}", 401),
-        (
-            "POST /api/graphql",
-            format!("{bearer}{bearer}{json}"),
-            "{}",
-            401,
-        ),
-        ("POST /api/graphql", bearer.clone(), "{}", 415),
-        ("POST /api/graphql", format!("{bearer}{json}"), "{", 400),
-        ("POST /api/graphql", format!("{bearer}{json}"), &large, 413),
-        ("GET /api/graphql", bearer.clone(), "", 405),
-        ("POST /api/nothing", bearer.clone(), "", 404),
-    ] {
-        let answer = api.send(start, &head, body).await;
-        assert_eq!(answer.status(), status, "{start} {head}");
-        let answer = answer.json();
-        assert!(answer["errors"][0]["message"].is_string(), "{answer}");
-        assert!(
-            answer["errors"][0]["extensions"]["code"].is_string(),
-            "{answer}"
-        );
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

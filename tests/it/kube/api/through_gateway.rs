@@ -3,11 +3,7 @@
 use serde_json::json;
 
 use super::{CREATE, namespace, new_app};
-use crate::support::{
-    api::{Api, PLATFORM},
-    backend::Backend,
-    world::{World, free_port},
-};
+use crate::support::{api::Api, backend::Backend, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_leads_to_the_api_and_passes_no_cookie_of_its_own() {
@@ -46,22 +42,7 @@ async fn the_gateway_leads_to_the_api_and_passes_no_cookie_of_its_own() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_can_serve_the_api_itself() {
     let namespace = namespace().await;
-    namespace.grant("api.yaml").await;
-    let account = format!("--serviceaccount={}:ludgate", namespace.name);
-    let arguments = [
-        "create",
-        "rolebinding",
-        "both",
-        "--role=ludgate-api",
-        &account,
-    ];
-    namespace.kubectl(&arguments, "").await;
-    let own = format!(
-        "{}[api]\naddress = \"127.0.0.1:{}\"\n{PLATFORM}",
-        namespace.toml(),
-        free_port()
-    );
-    let world = World::with(&own, |_| {}).await.ready().await;
+    let world = namespace.world_with_api().await;
     let token = world.provider.access_token("alice");
     let body = json!({ "query": CREATE, "variables": new_app("lab", "phusers") }).to_string();
     let request = format!(

@@ -3,10 +3,7 @@
 use serde_json::json;
 
 use super::namespace;
-use crate::support::{
-    api::{Api, PLATFORM},
-    world::{World, free_port},
-};
+use crate::support::api::Api;
 
 const ME: &str = "{\"query\":\"{ me { username } }\"}";
 
@@ -63,22 +60,7 @@ async fn a_revoked_token_works_for_half_a_minute_at_most() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_gets_a_token_in_the_browser_and_a_program_uses_it() {
     let namespace = namespace().await;
-    namespace.grant("api.yaml").await;
-    let account = format!("--serviceaccount={}:ludgate", namespace.name);
-    let arguments = [
-        "create",
-        "rolebinding",
-        "both",
-        "--role=ludgate-api",
-        &account,
-    ];
-    namespace.kubectl(&arguments, "").await;
-    let port = free_port();
-    let own = format!(
-        "{}[api]\naddress = \"127.0.0.1:{port}\"\n{PLATFORM}",
-        namespace.toml()
-    );
-    let world = World::with(&own, |_| {}).await.ready().await;
+    let world = namespace.world_with_api().await;
 
     // PrimeHub's client looks for the redirect with HEAD.
     let head = "HEAD /oidc/auth-flow/request HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n";
@@ -91,12 +73,7 @@ async fn a_person_gets_a_token_in_the_browser_and_a_program_uses_it() {
     assert!(location.contains("offline_access") && location.contains("prompt=consent"));
     let page = browser.sign_in_from(&start, "alice").await;
     assert_eq!(page.status(), 200, "{}", page.text());
-    let text = page.text();
-    let code = text
-        .split("<code>")
-        .nth(1)
-        .and_then(|rest| rest.split('<').next());
-    let code = code.expect("a code").to_owned();
+    let code = page.copied_code();
 
     let exchange = async |code: &str| {
         let body = format!("code={code}");
@@ -132,13 +109,7 @@ async fn a_person_gets_a_token_in_the_browser_and_a_program_uses_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_callback_of_another_browser_or_with_an_error_gives_no_code() {
     let namespace = namespace().await;
-    namespace.grant("api.yaml").await;
-    let port = free_port();
-    let own = format!(
-        "{}[api]\naddress = \"127.0.0.1:{port}\"\n{PLATFORM}",
-        namespace.toml()
-    );
-    let world = World::with(&own, |_| {}).await.ready().await;
+    let world = namespace.world_with_api().await;
     let mut mallory = world.browser();
     let start = mallory.open("/oidc/auth-flow/request").await;
     let mut alice = world.browser();

@@ -1,0 +1,11 @@
+//! A client of the API: the apps of a site, as the command line needs them.
+//!
+//! [`connection`] sends requests as one person; [`calls`] are the operations, [`hosted_app`] their
+//! types; [`saved_site`] remembers site and token in the person's home folder.
+
+pub mod calls;
+pub mod connection;
+pub mod error;
+pub mod hosted_app;
+pub mod saved_site;
+pub mod site_url;

@@ -1,0 +1,141 @@
+//! `ludgate apps`: apps of a site, for people in a terminal and for scripts.
+
+mod changes;
+mod output;
+mod session;
+mod watch;
+
+use std::io::{self, Write};
+
+use anyhow::{Context, bail};
+
+use super::exit_code::{DONE, FAILED};
+use crate::{
+    cli::apps::{AppsCommand, DeleteAppArgs, GetAppArgs, ListAppsArgs, LogsArgs, ShownArgs},
+    client::{calls::AppOperation, connection::SiteConnection, hosted_app::HostedApp},
+};
+use output::Output;
+use watch::WatchEnd;
+
+/// Runs the command, and returns the exit code.
+pub fn run(command: &AppsCommand) -> u8 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let ran = match runtime {
+        Ok(runtime) => runtime.block_on(execute(command)),
+        Err(error) => Err(error).context("cannot start the runtime"),
+    };
+    match ran {
+        Ok(code) => code,
+        // The reader of our output has left, such as `head`.
+        Err(error) if is_closed_pipe(&error) => DONE,
+        Err(error) => {
+            eprintln!("{error:#}");
+            FAILED
+        }
+    }
+}
+
+async fn execute(command: &AppsCommand) -> anyhow::Result<u8> {
+    match command {
+        AppsCommand::SignIn(args) => session::sign_in(args).await,
+        AppsCommand::SignOut => session::sign_out(),
+        AppsCommand::List(args) => list(args).await,
+        AppsCommand::Get(args) => {
+            let site = session::connect()?;
+            let app = site.app(&args.id).await?;
+            show(&site, app, args.shown).await
+        }
+        AppsCommand::Create(args) => {
+            let site = session::connect()?;
+            let new = changes::new_app(&site, args).await?;
+            let app = site.create(&new).await?;
+            show(&site, app, args.shown).await
+        }
+        AppsCommand::Update(args) => {
+            let site = session::connect()?;
+            let change = changes::change(&site, args).await?;
+            let app = site.update(&args.id, &change).await?;
+            show(&site, app, args.shown).await
+        }
+        AppsCommand::Start(args) => operate(args, AppOperation::Start).await,
+        AppsCommand::Stop(args) => operate(args, AppOperation::Stop).await,
+        AppsCommand::Delete(args) => delete(args).await,
+        AppsCommand::Logs(args) => print_log(args).await,
+        AppsCommand::Templates(args) => {
+            let templates = session::connect()?.templates().await?;
+            Output::new(args.json).templates(&templates)?;
+            Ok(DONE)
+        }
+        AppsCommand::Groups(args) => {
+            let groups = session::connect()?.groups().await?;
+            Output::new(args.json).groups(&groups)?;
+            Ok(DONE)
+        }
+    }
+}
+
+async fn list(args: &ListAppsArgs) -> anyhow::Result<u8> {
+    let site = session::connect()?;
+    let mut output = Output::new(args.output.json);
+    let apps = site.apps(&args.groups).await?;
+    if args.watch {
+        watch::follow_list(&site, &args.groups, apps, &mut output).await?;
+    } else {
+        output.apps(&apps)?;
+    }
+    Ok(DONE)
+}
+
+async fn operate(args: &GetAppArgs, operation: AppOperation) -> anyhow::Result<u8> {
+    let site = session::connect()?;
+    let app = site.operate(&args.id, operation).await?;
+    show(&site, app, args.shown).await
+}
+
+/// Prints an app, and with `--watch` its changes.
+async fn show(site: &SiteConnection, app: HostedApp, shown: ShownArgs) -> anyhow::Result<u8> {
+    let mut output = Output::new(shown.output.json);
+    if !shown.watch {
+        output.app(&app)?;
+        return Ok(DONE);
+    }
+    Ok(match watch::follow_app(site, app, &mut output).await? {
+        WatchEnd::Settled => DONE,
+        WatchEnd::Failed => FAILED,
+    })
+}
+
+async fn delete(args: &DeleteAppArgs) -> anyhow::Result<u8> {
+    let site = session::connect()?;
+    let app = site.operate(&args.id, AppOperation::Delete).await?;
+    Output::new(args.output.json).deleted(&app)?;
+    Ok(DONE)
+}
+
+async fn print_log(args: &LogsArgs) -> anyhow::Result<u8> {
+    let site = session::connect()?;
+    let app = site.app(&args.id).await?;
+    let pod = match (&args.pod, app.pods.last()) {
+        (Some(pod), _) => pod,
+        (None, Some(pod)) => &pod.name,
+        (None, None) => bail!(
+            "{} has no pod; it is {}",
+            app.id,
+            app.status.as_deref().unwrap_or("not known yet")
+        ),
+    };
+    let mut log = site.log(pod, args.follow, args.tail).await?;
+    let mut stdout = io::stdout().lock();
+    while let Some(bytes) = log.next().await.context("the log ended early")? {
+        stdout.write_all(&bytes)?;
+        stdout.flush()?;
+    }
+    Ok(DONE)
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<io::Error>();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
