@@ -1,11 +1,13 @@
 //! The command line, as clap reads it.
 
 pub mod apps;
+pub mod demo;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use apps::AppsCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use demo::DemoPart;
 
 /// Authenticating gateway for the web apps of a platform.
 #[derive(Debug, Parser)]
@@ -73,7 +75,11 @@ pub enum Command {
 
 /// `ludgate demo`
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct DemoArgs {
+    /// One part alone, as the Helm chart runs them.
+    #[command(subcommand)]
+    pub part: Option<DemoPart>,
     /// Address and port to listen on; loopback only.
     #[arg(long, default_value = "127.0.0.1:8080")]
     pub listen: SocketAddr,

@@ -9,7 +9,10 @@ pub mod provider;
 
 use std::{io, net::SocketAddr, path::Path, time::Duration};
 
+use tokio::net::TcpListener;
+
 use crate::{
+    identity::oidc::TOKEN_CALLBACK,
     model::clock::Clock,
     run::{self, Running, StartError, StartOptions},
     settings,
@@ -62,17 +65,9 @@ pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDe
     };
     let listen = SocketAddr::new(demo.listen.ip(), port);
     let site = format!("http://{listen}");
-    let client = RegisteredClient {
-        id: CLIENT_ID.into(),
-        // Random and never shown: the client and the provider are in this process.
-        secret: crate::session::cookie::NewId::random()
-            .map_err(io::Error::other)?
-            .as_str()
-            .into(),
-        redirect_uris: vec![format!("{site}/oauth2/callback")],
-        post_logout_redirect_uris: vec![format!("{site}/apps/")],
-        backchannel_logout_uri: None,
-    };
+    // Random and never shown: the client and the provider are in this process.
+    let secret = crate::session::cookie::NewId::random().map_err(io::Error::other)?;
+    let client = registered_client(&site, secret.as_str());
     let provider = DemoProvider::start(client.clone(), Clock::system()).await?;
     let mut text = format!(
         "[listen]\naddress = \"{listen}\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
@@ -99,6 +94,33 @@ pub async fn start(demo: DemoOptions, options: StartOptions) -> Result<RunningDe
         issuer,
         site,
     })
+}
+
+/// Starts the provider alone, for the gateway of a site.
+///
+/// # Errors
+/// When the port is not available, or no key can be made.
+pub async fn start_provider(
+    listen: SocketAddr,
+    site: &str,
+    secret: &str,
+) -> io::Result<DemoProvider> {
+    let listener = TcpListener::bind(listen).await?;
+    let client = registered_client(site.trim_end_matches('/'), secret);
+    DemoProvider::start_on(listener, client, Clock::system())
+}
+
+fn registered_client(site: &str, secret: &str) -> RegisteredClient {
+    RegisteredClient {
+        id: CLIENT_ID.into(),
+        secret: secret.into(),
+        redirect_uris: vec![
+            format!("{site}/oauth2/callback"),
+            format!("{site}{TOKEN_CALLBACK}"),
+        ],
+        post_logout_redirect_uris: vec![format!("{site}/apps/")],
+        backchannel_logout_uri: None,
+    }
 }
 
 /// Waits for the provider, so that the first click on "Sign in" works.

@@ -57,12 +57,17 @@ pub enum SampleApp {
 pub async fn start(sample: SampleApp, launcher: &str) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
+    start_on(listener, sample, launcher);
+    Ok(address)
+}
+
+/// Starts an app on a given listener.
+pub fn start_on(listener: TcpListener, sample: SampleApp, launcher: &str) {
     let app = App {
         program: Program::new(sample),
         launcher: launcher.into(),
     };
     tokio::spawn(serve(listener, app));
-    Ok(address)
 }
 
 /// A sample app that serves requests.

@@ -28,6 +28,18 @@
 {{- if and .config.sessionStoreSecret (not .config.sessionKeysSecret) }}
 {{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must decrypt records that another pod has sealed" }}
 {{- end }}
+{{- if and (or .controller.enabled .api.enabled) (not .config.kubernetes) }}
+{{- fail "controller.enabled and api.enabled need config.kubernetes: they are about PhApplications" }}
+{{- end }}
+{{- if and .api.enabled (not .config.issuer) }}
+{{- fail "api.enabled needs config.issuer: only people who are signed in make apps" }}
+{{- end }}
+{{- if and (or .controller.enabled .api.enabled) (not .config.groups) }}
+{{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group" }}
+{{- end }}
+{{- if and .demo.enabled (or .autoscaling.enabled (gt (int .replicaCount) 1)) }}
+{{- fail "demo.enabled needs one replica: its provider and its API are in the gateway's pod" }}
+{{- end }}
 {{- if and .metrics.serviceMonitor.enabled .networkPolicy.enabled (not .networkPolicy.adminFrom) }}
 {{- fail "metrics.serviceMonitor needs a peer in networkPolicy.adminFrom: without one, Prometheus cannot reach the admin port" }}
 {{- end }}

@@ -33,6 +33,9 @@ console = {{ toJson . }}
 {{- with .consoleCookies }}
 console_cookies = {{ toJson . }}
 {{- end }}
+{{- if and $.Values.api.enabled (not $.Values.demo.enabled) }}
+api = {{ printf "http://%s-api:8082" (include "ludgate.fullname" $) | toJson }}
+{{- end }}
 {{- if .issuer }}
 
 [identity]
@@ -90,9 +93,48 @@ logs = true
 {{- end }}
 {{- end }}
 {{- end }}
+{{- range $table, $entries := dict "groups" .groups "instance_types" .instanceTypes }}
+{{- range $name, $keys := $entries }}
+
+[{{ $table }}.{{ toJson $name }}]
+{{- range $key, $value := $keys }}
+{{ $key }} = {{ include "ludgate.tomlValue" $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if $.Values.api.enabled }}
+
+[api]
+address = {{ ternary "127.0.0.1:8082" "0.0.0.0:8082" $.Values.demo.enabled | toJson }}
+{{- end }}
+{{- if $.Values.controller.enabled }}
+
+[controller]
+lease = {{ printf "%s-controller" (include "ludgate.fullname" $) | toJson }}
+
+[controller.applications]
+{{- $applications := dict "folder_image" (include "ludgate.image" $) }}
+{{- if ne (list $.Release.Namespace | toJson) (include "ludgate.namespaces" $) }}
+{{- $release := printf "kubernetes.io/metadata.name=%s" $.Release.Namespace }}
+{{- $_ := set $applications "proxy_namespace_labels" (list $release) }}
+{{- end }}
+{{- range $key, $value := merge (deepCopy $.Values.controller.applications) $applications }}
+{{ $key }} = {{ include "ludgate.tomlValue" $value }}
+{{- end }}
+{{- end }}
 {{- with .extra }}
 
 {{ trim . }}
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* A value of TOML: a table becomes an inline table. */}}
+{{- define "ludgate.tomlValue" -}}
+{{- if kindIs "map" . }}
+{{- $entries := list }}
+{{- range $key, $value := . }}{{ $entries = append $entries (printf "%s = %s" $key (include "ludgate.tomlValue" $value)) }}{{ end }}
+{{- printf "{ %s }" (join ", " $entries) }}
+{{- else }}{{ toJson . }}
 {{- end }}
 {{- end }}

@@ -19,11 +19,19 @@ app.kubernetes.io/component: ludgate-gateway
 {{- end }}
 
 {{- define "ludgate.labels" -}}
+{{ include "ludgate.commonLabels" . }}
+{{ include "ludgate.selector" . }}
+{{- end }}
+
+{{- define "ludgate.commonLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: {{ include "ludgate.name" . }}
-{{ include "ludgate.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "ludgate.image" -}}
+{{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
 {{- end }}
 
 {{- define "ludgate.serviceAccount" -}}
@@ -54,5 +62,19 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "ludgate.clientSecret" -}}
 {{- if .Values.config.existingSecret }}{{ .Values.config.existingSecret }}
 {{- else if .Values.config.clientSecret }}{{ include "ludgate.fullname" . }}
+{{- end }}
+{{- end }}
+
+{{- /* Variables of the gateway and of the API. */}}
+{{- define "ludgate.env" -}}
+{{- if and .Values.config.issuer (not .Values.config.clientID) }}
+- name: LUDGATE_IDENTITY__CLIENT_ID
+  valueFrom:
+    secretKeyRef:
+      name: {{ .Values.config.existingSecret }}
+      key: client-id
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

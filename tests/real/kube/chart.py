@@ -105,6 +105,17 @@ def pick(objects, kind, name=None):
     return found[0] if len(found) == 1 else None
 
 
+def gateway_of(objects):
+    """The gateway's Deployment. Without labels of the chart there is only one."""
+    component = "app.kubernetes.io/component"
+    return next(one for one in objects if one["kind"] == "Deployment"
+                and one["metadata"].get("labels", {}).get(component, "ludgate-gateway") == "ludgate-gateway")
+
+
+def deployments(objects):
+    return [one for one in objects if one["kind"] == "Deployment"]
+
+
 def keys(where, value, required, allowed, what):
     check(required <= set(value) <= required | allowed, f"{what}: {where} has {sorted(value)}")
 
@@ -156,29 +167,32 @@ def accepted(objects, what, namespace=None):
 
 
 def labels_hold(objects, what):
-    """Selectors match the gateway's pods or its Service, and volume mounts have volumes."""
-    deployment = pick(objects, "Deployment")
-    pod = deployment["spec"]["template"]
-    selects = [("Deployment", deployment["spec"]["selector"]["matchLabels"])]
+    """Each selector matches the pods of one Deployment, and volume mounts have volumes."""
+    selects = []
     for one in objects:
         match one["kind"]:
+            case "Deployment" | "PodDisruptionBudget":
+                selects.append((one["kind"], one["spec"]["selector"]["matchLabels"]))
             case "Service":
                 selects.append(("Service", one["spec"]["selector"]))
-            case "PodDisruptionBudget":
-                selects.append((one["kind"], one["spec"]["selector"]["matchLabels"]))
             case "NetworkPolicy" if not one["metadata"]["name"].endswith("-apps"):
                 selects.append((one["kind"], one["spec"]["podSelector"]["matchLabels"]))
+                peers = [peer for rule in one["spec"].get("ingress", []) for peer in rule.get("from", [])]
+                selects += [("peer", peer["podSelector"]["matchLabels"]) for peer in peers if peer != PEER]
+    pods = [one["spec"]["template"] for one in deployments(objects)]
     for kind, labels in selects:
-        check(labels.items() <= pod["metadata"]["labels"].items(), f"{what}: {kind} selects no pod: {labels}")
+        selected = [pod for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
+        check(len(selected) == 1, f"{what}: {kind} selects {len(selected)} Deployments: {labels}")
     monitor = pick(objects, "ServiceMonitor")
     if monitor:
         wanted = monitor["spec"]["selector"]["matchLabels"].items()
         served = [one for one in objects if one["kind"] == "Service" and wanted <= one["metadata"]["labels"].items()
                   and any(port["name"] == monitor["spec"]["endpoints"][0]["port"] for port in one["spec"]["ports"])]
         check(len(served) == 1, f"{what}: the ServiceMonitor selects one Service")
-    for container in pod["spec"]["containers"]:
-        mounts = {mount["name"] for mount in container.get("volumeMounts", [])}
-        check(mounts <= {volume["name"] for volume in pod["spec"]["volumes"]}, f"{what}: a volume for each of {mounts}")
+    for pod in pods:
+        for container in pod["spec"]["containers"]:
+            mounts = {mount["name"] for mount in container.get("volumeMounts", [])}
+            check(mounts <= {volume["name"] for volume in pod["spec"]["volumes"]}, f"{what}: a volume for each of {mounts}")
 
 
 def restricted(pod, what):
@@ -223,11 +237,15 @@ def shipped(name):
 
 
 def roles_hold(objects, values, what):
-    """The Roles have the rules of config/rbac, and are bound to the pod's service account."""
-    logs = values["config"].get("logs", False)
-    for name, wanted in (("gateway", values["config"].get("kubernetes", True)), ("logs", logs)):
+    """The Roles have the rules of config/rbac, and are bound to the service account of the process that needs them."""
+    config, demo = values["config"], values.get("demo", {}).get("enabled", False)
+    namespaces = config.get("namespaces") or [config.get("namespace", NAMESPACE)]
+    account = gateway_of(objects)["spec"]["template"]["spec"]["serviceAccountName"]
+    for name, wanted, subject in (
+            ("gateway", config.get("kubernetes", True), account), ("logs", config.get("logs", False), account),
+            ("controller", demo or values.get("controller", {}).get("enabled", False), "hub-ludgate-controller"),
+            ("api", demo or values.get("api", {}).get("enabled", False), account if demo else "hub-ludgate-api")):
         roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"].endswith("-" + name)]
-        namespaces = values["config"].get("namespaces") or [values["config"].get("namespace", NAMESPACE)]
         check(sorted(role["metadata"]["namespace"] for role in roles) == (sorted(namespaces) if wanted else []),
               f"{what}: a Role {name} in each namespace")
         for role in roles:
@@ -235,9 +253,11 @@ def roles_hold(objects, values, what):
             bindings = [one for one in objects if one["kind"] == "RoleBinding"
                         and one["roleRef"]["name"] == role["metadata"]["name"]
                         and one["metadata"]["namespace"] == role["metadata"]["namespace"]]
-            account = pick(objects, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
             check([one["subjects"] for one in bindings] ==
-                  [[{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}]], f"{what}: binding of {name}")
+                  [[{"kind": "ServiceAccount", "name": subject, "namespace": NAMESPACE}]], f"{what}: binding of {name}")
+    used = {one["spec"]["template"]["spec"]["serviceAccountName"] for one in deployments(objects)}
+    made = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
+    check(made <= used, f"{what}: service accounts without a pod: {made - used}")
 
 
 def check_set(helm, chart, what, values, wanted):
@@ -247,13 +267,13 @@ def check_set(helm, chart, what, values, wanted):
     check(all(namespace for _, namespace, _ in names), f"{what}: every object has a namespace")
     text = pick(objects, "ConfigMap")["data"]["ludgate.toml"]
     check(tomllib.loads(text) == wanted, f"{what}: ludgate.toml is\n{text}")
-    deployment = pick(objects, "Deployment")
-    pod = deployment["spec"]["template"]["spec"]
+    pod = gateway_of(objects)["spec"]["template"]["spec"]
     environment = {one["name"]: one.get("value", "from-a-secret") for one in pod["containers"][0].get("env", [])}
     config_check(text, what, environment)
     accepted(objects, what)
     labels_hold(objects, what)
-    restricted(pod, what)
+    for one in deployments(objects):
+        restricted(one["spec"]["template"]["spec"], f"{what}: {one['metadata']['name']}")
     roles_hold(objects, values, what)
     check(pod["automountServiceAccountToken"] is values["config"].get("kubernetes", True), f"{what}: automountServiceAccountToken")
     return objects
@@ -265,18 +285,18 @@ def details(sets):
     kinds = sorted(one["kind"] for one in minimal)
     check(kinds == ["ConfigMap", "Deployment", "NetworkPolicy", "Role", "RoleBinding", "Service", "ServiceAccount"],
           f"minimal: {kinds}")
-    check(pick(minimal, "Deployment")["spec"]["replicas"] == 1, "minimal: one replica")
+    check(gateway_of(minimal)["spec"]["replicas"] == 1, "minimal: one replica")
     rules = pick(minimal, "NetworkPolicy")["spec"]["ingress"]
     check(rules == [{"ports": [{"port": "http"}]}], f"minimal: the http port is open to all, the admin port to no peer: {rules}")
 
     rules = pick(everything, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]
     check(rules == [{"ports": [{"port": port}], "from": [PEER]} for port in ("http", "admin")], f"everything: {rules}")
-    deployment = pick(everything, "Deployment")
+    deployment = gateway_of(everything)
     check("replicas" not in deployment["spec"], "everything: the autoscaler sets the replicas")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     check(labels["app.kubernetes.io/name"] == "primehub-console", "everything: podLabels change the name")
     check(labels["app.kubernetes.io/instance"] == "hub", "everything: podLabels do not change selector labels")
-    check(pick(minimal, "Deployment")["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == "ludgate",
+    check(gateway_of(minimal)["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/name"] == "ludgate",
           "minimal: the console's label only with podLabels")
     hosts = ["hub.example.com", "*.apps.example.net"]
     check([rule["host"] for rule in pick(everything, "Ingress")["spec"]["rules"]] == hosts, "everything: hosts")
@@ -297,7 +317,7 @@ def details(sets):
         check(from_where == (None if namespace == NAMESPACE else NAMESPACE), f"{what}: {from_where} to {namespace}")
         check(console == {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "primehub-console"}}}, what)
 
-    pod = pick(sets["client ID and secret in an existing Secret"], "Deployment")["spec"]["template"]["spec"]
+    pod = gateway_of(sets["client ID and secret in an existing Secret"])["spec"]["template"]["spec"]
     check(pod["containers"][0]["env"] == [{
         "name": "LUDGATE_IDENTITY__CLIENT_ID",
         "valueFrom": {"secretKeyRef": {"name": "hub-client", "key": "client-id"}}}], "the client ID is read from a Secret")
@@ -307,11 +327,26 @@ def details(sets):
     check(budget.get("minAvailable") == 0 and "maxUnavailable" not in budget, "minAvailable: 0 is a value")
     check(pick(sets["several replicas"], "Deployment", "gate")["spec"]["replicas"] == 3, "several replicas")
 
+    processes = sets["a controller and an API"]
+    arguments = {one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"][0]["args"][0]
+                 for one in deployments(processes)}
+    check(arguments == {"hub-ludgate": "gateway", "hub-ludgate-controller": "controller", "hub-ludgate-api": "api"},
+          f"three processes: {arguments}")
+    check(pick(processes, "Service", "hub-ludgate-api")["spec"]["ports"][0]["port"] == 8082, "the API's Service")
+    controller = pick(processes, "Deployment", "hub-ludgate-controller")["spec"]["template"]["spec"]
+    check([volume["name"] for volume in controller["volumes"]] == ["config"], "the controller has no secret")
+    demo = gateway_of(sets["demo"])["spec"]["template"]["spec"]["containers"]
+    check([one["name"] for one in demo] == ["ludgate", "provider"], "demo: the provider is in the gateway's pod")
+    listens = [one for one in demo[1]["args"] if one.startswith("--listen")]
+    check(listens == ["--listen=127.0.0.1:8081"], f"demo: the provider is on loopback: {listens}")
+    templates = sorted(one["metadata"]["name"] for one in sets["demo"] if one["kind"] == "PhAppTemplate")
+    check(templates == ["chat", "whoami"], f"demo: {templates}")
+
 
 def rolls(helm, chart):
     """The pods are replaced if and only if their configuration has changed."""
     def checksum(values):
-        pod = pick(render(helm, chart, values), "Deployment")["spec"]["template"]
+        pod = gateway_of(render(helm, chart, values))["spec"]["template"]
         return pod["metadata"]["annotations"]["checksum/config"]
 
     before = checksum(with_config(**SIGN_IN, clientSecret="a"))
@@ -346,7 +381,7 @@ def sidecar():
     for name in ("gateway.yaml", "logs.yaml"):
         accepted(shipped(name), name, NAMESPACE)
     labels_hold(objects, what)
-    deployment = pick(objects, "Deployment")
+    deployment = gateway_of(objects)
     pod = deployment["spec"]["template"]["spec"]
     restricted(pod, what)
     account = pick(shipped("gateway.yaml"), "ServiceAccount")["metadata"]["name"]

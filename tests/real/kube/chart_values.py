@@ -91,6 +91,34 @@ SETS = {
         merged(with_config(sessionKeysSecret="hub-keys", sessionStoreSecret="hub-store"), {"replicaCount": 3}),
         LISTEN | SITE | WATCHED | {"session": {
             "keys_file": "/etc/ludgate/session-keys/session-keys", "store_file": "/etc/ludgate/session-store/store"}}),
+    "a controller and an API": (
+        merged(with_config(
+            **SIGN_IN, groups={"phusers": {"volume": "project-phusers", "quota": {"cpu": 4, "memory": "8GiB"}}},
+            instanceTypes={"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}}, namespace=NAMESPACE + "-b"),
+               {"controller": {"enabled": True, "replicaCount": 2, "applications": {
+                   "allowed_pod_rights": ["host_namespaces"], "folder_image": "registry.example.com/folder:1"}},
+                "api": {"enabled": True, "resources": {"requests": {"cpu": "50m"}}},
+                "networkPolicy": {"adminFrom": [PEER]}}),
+        LISTEN | {"site": SITE["site"] | {"api": "http://hub-ludgate-api:8082"}} | {
+            "kubernetes": {"namespace": NAMESPACE + "-b"}, "identity": IDENTITY,
+            "groups": {"phusers": {"volume": "project-phusers", "quota": {"cpu": 4, "memory": "8GiB"}}},
+            "instance_types": {"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}},
+            "api": {"address": "0.0.0.0:8082"},
+            "controller": {"lease": "hub-ludgate-controller", "applications": {
+                "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"],
+                "proxy_namespace_labels": ["kubernetes.io/metadata.name=" + NAMESPACE]}}}),
+    "demo": (
+        {"image": {"repository": "registry.example.com/ludgate", "tag": "1"}, "config": {}, "demo": {"enabled": True}},
+        LISTEN | WATCHED | {
+            "site": {"url": "http://localhost:8080"},
+            "identity": {"issuer": "http://127.0.0.1:8081", "client_id": "ludgate-demo"} | SECRET_FILE,
+            "groups": {"phusers": {"display_name": "Research", "quota": {"cpu": 1, "memory": "1GiB"}},
+                       "friends": {"display_name": "Friends", "quota": {"cpu": 1, "memory": "1GiB"}}},
+            "instance_types": {"small": {"cpu": 0.1, "memory": "64MiB"},
+                               "large": {"cpu": 2, "memory": "2GiB"}},
+            "api": {"address": "127.0.0.1:8082"},
+            "controller": {"lease": "hub-ludgate-controller",
+                           "applications": {"folder_image": "registry.example.com/ludgate:1"}}}),
     "everything": (EVERYTHING, {
         "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"],
                    "proxy_protocol_from": ["192.0.2.0/24"]},
@@ -127,6 +155,10 @@ REFUSED = [
     (with_config(sessionStoreSecret="hub-store"), "config.sessionStoreSecret needs config.sessionKeysSecret"),
     (merged(MINIMAL, {"metrics": {"serviceMonitor": {"enabled": True}}}), "networkPolicy.adminFrom"),
     (merged(MINIMAL, {"gatewayApi": {"enabled": True}}), "gatewayApi.gatewayRef.name is needed"),
+    (merged(MINIMAL, {"api": {"enabled": True}}), "api.enabled needs config.issuer"),
+    (merged(MINIMAL, {"controller": {"enabled": True}}), "need config.groups"),
+    (merged(with_config(kubernetes=False), {"controller": {"enabled": True}}), "need config.kubernetes"),
+    (merged(MINIMAL, {"demo": {"enabled": True}, "replicaCount": 2, "allowSeparateSessions": True}), "needs one replica"),
     # Unknown keys, and a value of the wrong type.
     (with_config(clientId="ludgate"), "clientId"),
     (merged(MINIMAL, {"replicas": 2}), "replicas"),
