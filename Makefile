@@ -40,6 +40,7 @@ test-kube: ## tests with a real Kubernetes API server: catalogue, rights, chart 
 test-cluster: ## tests on a whole Kubernetes cluster, with real pods (Debian 12 with cgroup v1, as root)
 	tests/real/kube/install.sh cluster >/dev/null
 	tests/real/kube/python_client/install.sh >/dev/null
+	tests/real/kube/helm_library.sh >/dev/null
 	cargo build --bins --tests
 	tests/real/kube/cluster.sh tests/real/kube/cluster/suite.sh
 

@@ -20,7 +20,7 @@ pub enum AppsCommand {
         after_help = "Example: ludgate apps create mlflow-1 --template mlflow-2.20.3 --instance-type cpu-1 --watch"
     )]
     Create(CreateAppArgs),
-    /// Change an app. Its pods start anew where the change needs it.
+    /// Change an app. Its pods are replaced if the change affects them.
     #[command(after_help = "Example: ludgate apps update mlflow-1 --scope group")]
     Update(UpdateAppArgs),
     /// Start an app.
@@ -159,13 +159,13 @@ pub struct DeleteAppArgs {
 pub struct LogsArgs {
     /// The app.
     pub id: String,
-    /// Wait for further lines.
+    /// Print new lines as they are logged.
     #[arg(long)]
     pub follow: bool,
     /// Only so many lines from the end.
     #[arg(long)]
     pub tail: Option<u32>,
-    /// The pod, where the app has several.
+    /// The pod, if the app has several.
     #[arg(long)]
     pub pod: Option<String>,
 }

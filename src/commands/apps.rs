@@ -28,7 +28,7 @@ pub fn run(command: &AppsCommand) -> u8 {
     };
     match ran {
         Ok(code) => code,
-        // The reader of our output has left, such as `head`.
+        // The reader of standard output, such as `head`, has closed it.
         Err(error) if is_closed_pipe(&error) => DONE,
         Err(error) => {
             eprintln!("{error:#}");

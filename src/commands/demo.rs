@@ -112,7 +112,7 @@ fn serve_app(args: &DemoAppArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Starts a part, which runs until the process is told to stop.
+/// Starts a part, and keeps it running until a stop signal arrives.
 fn until_signal(start: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {

@@ -3,6 +3,7 @@
 
 mod applications;
 mod busybox;
+mod chart;
 mod command_line;
 mod controller;
 mod events;

@@ -14,7 +14,7 @@ config:
   site: { url: "http://localhost:8080" }
   issuer: "http://127.0.0.1:8081"
   clientID: ludgate-demo
-  # The demo's provider listens on loopback and asks nobody for a password, so this is no secret.
+  # The demo's provider listens on loopback and asks for no password, so this protects nothing.
   clientSecret: demo
   groups:
     phusers: { display_name: Research, quota: { cpu: 1, memory: 1GiB } }

@@ -79,7 +79,7 @@ async fn execute(server: &ApiState, headers: &HeaderMap, body: Body) -> Response
         }
     };
     let operation = request.operation_name.clone();
-    // A document that cannot be parsed has no keys; the execution says what is wrong with it.
+    // A document that cannot be parsed has no keys; `execute` reports its errors.
     let keys = match request.parsed_query() {
         Ok(document) => root_keys(document, operation.as_deref()),
         Err(_) => Vec::new(),

@@ -1,5 +1,5 @@
-//! The order of an answer's first level. Objects of the schema resolve their fields one after the
-//! other, but the root of a query resolves all at once, and what waits longer comes later.
+//! The order of an answer's first level. Objects of the schema resolve their fields in order, but
+//! the root of a query resolves all of them concurrently, and slow ones come last.
 
 use std::collections::HashSet;
 
@@ -37,7 +37,7 @@ pub(crate) fn sort_root(data: &mut Value, keys: &[Name]) {
 struct Walk<'d> {
     document: &'d ExecutableDocument,
     keys: Vec<Name>,
-    /// A document that was not validated yet may have a fragment within itself.
+    /// Visited, since a document that is not validated yet can have cyclic fragments.
     fragments: HashSet<&'d Name>,
 }
 

@@ -6,15 +6,15 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnector;
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
 use ludgate_model::secret::Secret;
 use ludgate_ops::{
-    http_client::chain,
-    tls_client::{self, NoCertificate},
+    http_client::{chain, connector},
+    tls_client::NoCertificate,
 };
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -42,15 +42,10 @@ impl SiteConnection {
     /// [`SiteConnection::exchange_code`] works.
     ///
     /// # Errors
-    /// Never at present: the system's CAs can be none.
+    /// When no TLS configuration can be made.
     pub fn new(site: SiteUrl, token: Option<Secret>) -> Result<SiteConnection, NoCertificate> {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*tls_client::client_config(None)?).clone())
-            .https_or_http()
-            .enable_http1()
-            .build();
         Ok(SiteConnection {
-            http: Client::builder(TokioExecutor::new()).build(connector),
+            http: Client::builder(TokioExecutor::new()).build(connector(None)?),
             site,
             token,
         })
@@ -192,7 +187,7 @@ impl SiteConnection {
         &self,
         request: http::Result<Request<Full<Bytes>>>,
     ) -> Result<Response<Incoming>, ClientError> {
-        // A token with line breaks is no header.
+        // A token with a line break cannot be a header.
         let request = request.map_err(|_| self.sign_in_needed())?;
         let sent = self.http.request(request).await;
         sent.map_err(|error| self.unreachable(chain(&error)))

@@ -27,7 +27,7 @@ pub enum ClientError {
     NoApi {
         /// The site.
         site: String,
-        /// What came.
+        /// What it sent instead.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Apps, templates and groups, as the API tells them.
+//! Apps, templates and groups: what the API sends and receives.
 
 use serde::{Deserialize, Serialize};
 

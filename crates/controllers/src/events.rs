@@ -10,7 +10,7 @@ use kube::{
 use ludgate_cluster::deadline::with_deadline;
 use tokio::sync::mpsc;
 
-/// Deadline of one write. The status of the object says the same, so that an Event may be lost.
+/// Deadline of one write. An Event may be lost, since the object's status says the same.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Events that wait to be written.
 const QUEUE: usize = 256;
@@ -49,7 +49,7 @@ impl EventPublisher {
         EventPublisher { queue }
     }
 
-    /// Publishes an Event. A failure is logged only.
+    /// Queues an Event. It is dropped, with a log line, if too many wait.
     pub fn publish(&self, event: KubernetesEvent) {
         if self.queue.try_send(event).is_err() {
             tracing::warn!("an event is dropped: too many wait for the API server");
@@ -69,7 +69,7 @@ async fn publish_all(
             false => Recorder::new(client.clone(), reporter.clone()),
         };
         let mut object = event.object.clone();
-        // The recorder takes an object of another version for another object.
+        // The recorder would count Events of each version of the object separately.
         object.resource_version = None;
         if let Err(error) = with_deadline(DEADLINE, recorder.publish(&event.into(), &object)).await
         {

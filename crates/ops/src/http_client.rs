@@ -86,15 +86,10 @@ impl HttpClient {
     /// # Errors
     /// When the CA file holds no certificate.
     pub fn new(ca: Option<&[u8]>, calls: CallCounter) -> Result<HttpClient, NoCertificate> {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config((*tls_client::client_config(ca)?).clone())
-            .https_or_http()
-            .enable_http1()
-            .build();
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(15))
-            .build(connector);
+            .build(connector(ca)?);
         Ok(HttpClient {
             client,
             permits: Semaphore::new(MAX_CALLS),
@@ -148,6 +143,18 @@ impl HttpClient {
             .map_err(CallError::Answer)?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     }
+}
+
+/// Connects by HTTP/1.1 with and without TLS, and trusts a CA file or the system's CAs.
+///
+/// # Errors
+/// When the CA file holds no certificate.
+pub fn connector(ca: Option<&[u8]>) -> Result<HttpsConnector<HttpConnector>, NoCertificate> {
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config((*tls_client::client_config(ca)?).clone())
+        .https_or_http()
+        .enable_http1()
+        .build())
 }
 
 /// An error with its causes, for the log.

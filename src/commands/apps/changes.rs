@@ -1,4 +1,4 @@
-//! What a new or a changed app is made of: the person's words, and what they leave out.
+//! The API's input for `create` and `update`, from the arguments and the template's defaults.
 
 use anyhow::bail;
 
@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-/// A new app. The group can be left out by a person who is in one.
+/// A new app. A person who is in one group need not name it.
 pub(super) async fn new_app(
     site: &SiteConnection,
     args: &CreateAppArgs,
@@ -39,7 +39,7 @@ pub(super) async fn new_app(
     })
 }
 
-/// A change of an app. Variables that are not named stay.
+/// A change of an app. Other variables stay as they are.
 pub(super) async fn change(
     site: &SiteConnection,
     args: &UpdateAppArgs,
@@ -88,7 +88,7 @@ async fn only_group(site: &SiteConnection) -> anyhow::Result<String> {
     }
 }
 
-/// The variables of a template with the person's values, then the person's others.
+/// The variables of the template, with given values or defaults, then the other given ones.
 fn with_defaults(
     template: &OfferedTemplate,
     given: &[(String, String)],

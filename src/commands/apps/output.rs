@@ -174,7 +174,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", cells.join(GAP).trim_end())
 }
 
-/// Without control characters: names come from other people, and a terminal obeys them.
+/// Replaces control characters: other people choose names, and a terminal would obey them.
 fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
     text.chars().map(shown).collect()

@@ -24,7 +24,7 @@ const SITE: &str = "LUDGATE_SITE";
 /// The token, in place of the one that was remembered.
 const TOKEN: &str = "LUDGATE_TOKEN";
 
-/// The connection that environment or sign-in describe.
+/// Connects to the site that the environment or the last sign-in names.
 pub(super) fn connect() -> anyhow::Result<SiteConnection> {
     let site = env::var(SITE).ok().filter(|text| !text.is_empty());
     let token = env::var(TOKEN).ok().filter(|text| !text.is_empty());

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::support::{
     api::{Api, PLATFORM},
     kube_namespace::{KubeNamespace, application, phapplications},
-    message::Message,
     world::{World, free_port},
 };
 
@@ -73,17 +72,6 @@ async fn ids(api: &Api, person: &str, filter: Value) -> Vec<String> {
         .map(|edge| &edge["node"]["id"]);
     ids.map(|id| id.as_str().expect("an id").to_owned())
         .collect()
-}
-
-impl Message {
-    /// The code that a person copies from the page at the end of a token's grant.
-    fn copied_code(&self) -> String {
-        let text = self.text();
-        let code = text.split("<code>").nth(1);
-        let code = code.and_then(|rest| rest.split('<').next());
-        code.unwrap_or_else(|| panic!("no code in {text}"))
-            .to_owned()
-    }
 }
 
 impl KubeNamespace {

@@ -4,9 +4,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::{
     controller::{Controlled, POD_PATIENCE},
-    python_client::{PLATFORM, template},
+    python_client::{PLATFORM, until_line},
 };
-use crate::support::{api::Api, command_line::Terminal, message::PATIENCE, world::free_port};
+use crate::support::command_line::Terminal;
 
 /// The last column of each row of a table that was watched.
 fn statuses(table: &str) -> Vec<&str> {
@@ -18,14 +18,7 @@ fn statuses(table: &str) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_watches_an_app_from_its_start_to_its_end() {
     let controlled = Controlled::with(PLATFORM).await;
-    let namespace = &controlled.namespace;
-    namespace
-        .kubectl(&["apply", "-f", "-"], &template().to_string())
-        .await;
-    namespace.grant("api.yaml").await;
-    let kubeconfig = namespace.kubeconfig_of("ludgate-api").await;
-    let site = format!("http://127.0.0.1:{}", free_port());
-    let api = Api::with(&namespace.name, &kubeconfig, &site, PLATFORM).await;
+    let (api, site) = controlled.api().await;
     let alice = Terminal::with_token(&site, &api.provider.access_token("alice"));
 
     let mut all = alice.spawn("list --watch --json");
@@ -42,18 +35,7 @@ async fn a_person_watches_an_app_from_its_start_to_its_end() {
     );
 
     let mut follow = alice.spawn("logs web --follow --tail 1000");
-    let lines = follow.stdout.take().expect("an output");
-    let mut lines = BufReader::new(lines).lines();
-    let last = async {
-        while let Some(line) = lines.next_line().await.expect("readable") {
-            if line == "line 9" {
-                return;
-            }
-        }
-        panic!("the log ended");
-    };
-    let seen = tokio::time::timeout(PATIENCE, last).await;
-    seen.expect("a line that was logged later");
+    until_line(&mut follow, "line 9").await;
     follow.kill().await.expect("it ends");
     assert_eq!(alice.run("logs web --tail 1").await.ok(), "line 9\n");
 

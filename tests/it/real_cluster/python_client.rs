@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    process::Command,
+    process::{Child, Command},
 };
 
 use super::controller::{Controlled, POD_PATIENCE};
@@ -116,8 +116,39 @@ fn without_what_differs(line: &str) -> String {
     line.trim_end().to_owned()
 }
 
+impl Controlled {
+    /// An API beside the controller, with a template `web`, and the URL of its site.
+    pub async fn api(&self) -> (Api, String) {
+        let namespace = &self.namespace;
+        namespace
+            .kubectl(&["apply", "-f", "-"], &template().to_string())
+            .await;
+        namespace.grant("api.yaml").await;
+        let kubeconfig = namespace.kubeconfig_of("ludgate-api").await;
+        let site = format!("http://127.0.0.1:{}", free_port());
+        let api = Api::with(&namespace.name, &kubeconfig, &site, PLATFORM).await;
+        (api, site)
+    }
+}
+
+/// Waits until a command prints a line.
+pub async fn until_line(child: &mut Child, wanted: &str) {
+    let lines = child.stdout.take().expect("an output");
+    let mut lines = BufReader::new(lines).lines();
+    let printed = async {
+        while let Some(line) = lines.next_line().await.expect("readable") {
+            if line == wanted {
+                return;
+            }
+        }
+        panic!("the output ended");
+    };
+    let printed = tokio::time::timeout(PATIENCE, printed).await;
+    printed.unwrap_or_else(|_| panic!("no line {wanted:?}"));
+}
+
 /// A template that serves its environment and logs a line each second.
-pub fn template() -> Value {
+fn template() -> Value {
     let script = "mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; httpd -p 5000 -h /tmp/www; for n in 1 2 3 4 5 6 7 8 9; do echo line $n; sleep 1; done; sleep 3600";
     let container = json!({
         "name": "app",
@@ -158,13 +189,7 @@ pub const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\
 async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
     let controlled = Controlled::with(PLATFORM).await;
     let namespace = &controlled.namespace;
-    namespace
-        .kubectl(&["apply", "-f", "-"], &template().to_string())
-        .await;
-    namespace.grant("api.yaml").await;
-    let kubeconfig = namespace.kubeconfig_of("ludgate-api").await;
-    let site = format!("http://127.0.0.1:{}", free_port());
-    let api = Api::with(&namespace.name, &kubeconfig, &site, PLATFORM).await;
+    let (api, site) = controlled.api().await;
     let token = api.provider.access_token("alice");
     let mut client = PythonClient::new(vec![
         (token.clone(), "TOKEN"),
@@ -228,19 +253,7 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
         .command("apps logs web-1 --follow --tail 1000")
         .spawn()
         .expect("it starts");
-    let lines = follow.stdout.take().expect("an output");
-    let mut lines = BufReader::new(lines).lines();
-    let last = async {
-        while let Some(line) = lines.next_line().await.expect("readable") {
-            if line == "line 9" {
-                return;
-            }
-        }
-        panic!("the log ended");
-    };
-    tokio::time::timeout(PATIENCE, last)
-        .await
-        .expect("a line that was logged later");
+    until_line(&mut follow, "line 9").await;
     follow.kill().await.expect("it ends");
     client.run("apps logs web-1 --tail 2", &Value::Null).await;
 

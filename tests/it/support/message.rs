@@ -60,6 +60,15 @@ impl Message {
         serde_json::from_slice(&self.body)
             .unwrap_or_else(|e| panic!("no JSON ({e}): {}", self.text()))
     }
+
+    /// The code that a person copies from the page at the end of a token's grant.
+    pub fn copied_code(&self) -> String {
+        let text = self.text();
+        let code = text.split("<code>").nth(1);
+        let code = code.and_then(|rest| rest.split('<').next());
+        code.unwrap_or_else(|| panic!("no code in {text}"))
+            .to_owned()
+    }
 }
 
 /// Reads messages from a stream, keeping what came too early.

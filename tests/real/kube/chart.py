@@ -1,8 +1,6 @@
 """The checks of tests/real/kube/chart.sh. Prints each failed check; the exit code is then 1."""
 
 import base64
-import ctypes
-import json
 import os
 import pathlib
 import shutil
@@ -13,6 +11,7 @@ import tomllib
 
 import yaml
 
+from helm import Helm
 from chart_values import MINIMAL, NAMESPACE, PEER, REFUSED, SETS, SIGN_IN, merged, with_config
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -29,52 +28,6 @@ def check(passed, what):
 
 def kubectl(*arguments, given=None):
     return subprocess.run(["kubectl", *arguments], input=given, capture_output=True, text=True)
-
-
-class Helm:
-    """The functions of Helm's library that the checks need."""
-
-    class Refused(Exception):
-        pass
-
-    def __init__(self, folder):
-        # Helm must not read or write the user's own configuration.
-        for part in ("CACHE", "CONFIG", "DATA"):
-            os.environ[f"HELM_{part}_HOME"] = str(folder / part.lower())
-        found = list(pathlib.Path(sys.prefix).glob("lib/*/site-packages/helm_sdkpy/_lib/*/libhelm_sdkpy.so"))
-        self.library = ctypes.CDLL(str(found[0]))
-        self.library.helm_sdkpy_last_error.restype = ctypes.c_char_p
-        self.library.helm_sdkpy_version_string.restype = ctypes.c_char_p
-        self.library.helm_sdkpy_free.argtypes = [ctypes.c_void_p]
-        self.handle = ctypes.c_ulonglong()
-        kubeconfig = os.environ["KUBECONFIG"].encode()
-        self._check(self.library.helm_sdkpy_config_create(
-            NAMESPACE.encode(), kubeconfig, None, b"{}", ctypes.byref(self.handle)))
-
-    def version(self):
-        return self.library.helm_sdkpy_version_string().decode()
-
-    def _check(self, code):
-        if code != 0:
-            raise Helm.Refused(self.library.helm_sdkpy_last_error().decode())
-
-    def _call(self, function, *arguments):
-        result = ctypes.c_void_p()
-        self._check(function(self.handle, *arguments, ctypes.byref(result)))
-        text = ctypes.string_at(result).decode()
-        self.library.helm_sdkpy_free(result)
-        return json.loads(text)
-
-    def install(self, release, chart, values):
-        options = json.dumps({"wait": False, "timeout_seconds": 60, "server_side_apply": "false"})
-        return self._call(self.library.helm_sdkpy_install, release.encode(), str(chart).encode(),
-                          json.dumps(values).encode(), b"", options.encode())
-
-    def uninstall(self, release):
-        self._call(self.library.helm_sdkpy_uninstall, release.encode(), 0, 60)
-
-    def lint(self, chart):
-        return self._call(self.library.helm_sdkpy_lint, str(chart).encode())
 
 
 def for_rendering(folder):
@@ -399,7 +352,7 @@ def sidecar():
 
 
 def run(folder):
-    helm = Helm(folder)
+    helm = Helm(folder, NAMESPACE)
     print(f"Helm library {helm.version()}")
     cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     about = yaml.safe_load((CHART / "Chart.yaml").read_text())

@@ -330,8 +330,8 @@ impl ReconcileContext {
     }
 }
 
-/// The Event of a phase that began. Only our own refusals differ in what they say; the rest repeats
-/// while a pod crashes.
+/// The Event of a new phase. Refusals of this controller have one reason and different notes, so
+/// they are not counted as one; other phases repeat while a pod crashes.
 fn phase_event(object: ObjectReference, phase: PhaseMessage) -> KubernetesEvent {
     let is_warning = phase.phase == Phase::Error;
     let is_counted = !is_warning || phase.failure.is_some();

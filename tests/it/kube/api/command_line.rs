@@ -15,13 +15,8 @@ async fn a_person_signs_in_in_a_browser_and_signs_out_again() {
     let world = namespace.world_with_api().await;
     let site = format!("http://{}", world.host);
     let terminal = Terminal::new();
-    assert!(
-        terminal
-            .run("list")
-            .await
-            .error()
-            .starts_with("sign in first: ")
-    );
+    let error = terminal.run("list").await.error();
+    assert!(error.starts_with("sign in first: "), "{error}");
 
     let signing_in = terminal.spawn(&format!("sign-in {site}/"));
     let mut browser = world.browser();
@@ -52,13 +47,8 @@ async fn a_person_signs_in_in_a_browser_and_signs_out_again() {
     assert!(error.starts_with("no token for https://other.example.com"));
 
     terminal.run("sign-out").await.ok();
-    assert!(
-        terminal
-            .run("list")
-            .await
-            .error()
-            .starts_with("sign in first: ")
-    );
+    let error = terminal.run("list").await.error();
+    assert!(error.starts_with("sign in first: "), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -143,8 +133,8 @@ async fn apps_are_made_changed_and_deleted_in_a_terminal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_api_is_said_in_one_line() {
     let port = free_port();
-    let nobody = Terminal::with_token(&format!("http://127.0.0.1:{port}"), "x");
-    let error = nobody.run("list").await.error();
+    let unreachable = Terminal::with_token(&format!("http://127.0.0.1:{port}"), "x");
+    let error = unreachable.run("list").await.error();
     let begin = format!("http://127.0.0.1:{port} cannot be reached: ");
     assert!(error.starts_with(&begin), "{error}");
     let world = World::new().await;

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Makes a container image of a program that is built already, `localhost/ludgate:1`, and loads it into the cluster:
+#
+#   ludgate_image.sh PROGRAM
+#
+# It has the program without its symbols, the libraries of this machine, and the user and entry point of the Dockerfile,
+# which make test-image builds.
+set -euo pipefail
+program=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+layer=$work/layer
+mkdir -p "$layer/usr/local/bin"
+strip -o "$layer/usr/local/bin/ludgate" "$program"
+ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+  mkdir -p "$layer$(dirname "$library")"
+  cp -L "$library" "$layer$library"
+done
+user=$(sed -n 's/^USER //p' "$here/../../../../Dockerfile")
+entry=$(sed -n 's/^ENTRYPOINT //p' "$here/../../../../Dockerfile")
+"$here/image.sh" "$work/image.tar" localhost/ludgate:1 "$layer" "{ \"User\": \"$user\", \"Entrypoint\": $entry }"
+ctr -n k8s.io images import "$work/image.tar" >/dev/null
