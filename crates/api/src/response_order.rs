@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use async_graphql::{
     Name, Value,
-    parser::types::{DocumentOperations, ExecutableDocument, Selection, SelectionSet},
+    parser::types::{DocumentOperations, ExecutableDocument, Selection},
 };
 
 /// The keys of the first level, in the order of the document (GraphQL, October 2021, section
@@ -14,52 +14,41 @@ pub(crate) fn root_keys(document: &ExecutableDocument, operation: Option<&str>) 
     let operation = match (&document.operations, operation) {
         (DocumentOperations::Single(operation), _) => Some(operation),
         (DocumentOperations::Multiple(all), Some(name)) => all.get(name),
-        (DocumentOperations::Multiple(_), None) => None,
+        // A document with one operation runs it, also if it has a name.
+        (DocumentOperations::Multiple(all), None) => all.values().next().filter(|_| all.len() == 1),
     };
-    let mut walk = Walk {
-        document,
-        keys: Vec::new(),
-        fragments: HashSet::new(),
-    };
-    if let Some(operation) = operation {
-        walk.add(&operation.node.selection_set.node);
+    let mut keys = Vec::new();
+    // The document is not validated yet, so fragments can be cyclic.
+    let mut visited = HashSet::new();
+    // No recursion: a long chain of fragments would overflow the stack.
+    let root = operation.map(|it| &it.node.selection_set.node);
+    let mut open: Vec<_> = root.into_iter().map(|set| set.items.iter()).collect();
+    while let Some(selections) = open.last_mut() {
+        match selections.next().map(|selection| &selection.node) {
+            None => {
+                open.pop();
+            }
+            Some(Selection::Field(field)) => keys.push(field.node.response_key().node.clone()),
+            Some(Selection::InlineFragment(inline)) => {
+                open.push(inline.node.selection_set.node.items.iter());
+            }
+            Some(Selection::FragmentSpread(spread)) => {
+                let name = &spread.node.fragment_name.node;
+                if let Some(fragment) = document.fragments.get(name)
+                    && visited.insert(name)
+                {
+                    open.push(fragment.node.selection_set.node.items.iter());
+                }
+            }
+        }
     }
-    walk.keys
+    keys
 }
 
 /// Sorts the first level of an answer.
 pub(crate) fn sort_root(data: &mut Value, keys: &[Name]) {
     if let Value::Object(fields) = data {
         fields.sort_by_cached_key(|key, _| keys.iter().position(|it| it == key));
-    }
-}
-
-struct Walk<'d> {
-    document: &'d ExecutableDocument,
-    keys: Vec<Name>,
-    /// Visited, since a document that is not validated yet can have cyclic fragments.
-    fragments: HashSet<&'d Name>,
-}
-
-impl<'d> Walk<'d> {
-    fn add(&mut self, set: &'d SelectionSet) {
-        for selection in &set.items {
-            match &selection.node {
-                Selection::Field(field) => self.keys.push(field.node.response_key().node.clone()),
-                Selection::InlineFragment(inline) => self.add(&inline.node.selection_set.node),
-                Selection::FragmentSpread(spread) => {
-                    self.add_fragment(&spread.node.fragment_name.node)
-                }
-            }
-        }
-    }
-
-    fn add_fragment(&mut self, name: &'d Name) {
-        if let Some(fragment) = self.document.fragments.get(name)
-            && self.fragments.insert(name)
-        {
-            self.add(&fragment.node.selection_set.node);
-        }
     }
 }
 
@@ -88,9 +77,20 @@ mod tests {
                 None,
             ),
             ("query Q { d b c a } query R { a b c d }", Some("Q")),
+            ("query Q { d b c a }", None),
             ("{ d ...F a } fragment F on Query { b ...F c }", None),
         ] {
             assert_eq!(sorted(document, operation), wanted, "{document}");
         }
+    }
+
+    #[test]
+    fn a_long_chain_of_fragments_needs_no_deep_stack() {
+        let chain: String = (0..20_000)
+            .map(|at| format!("fragment f{at} on Q{{...f{}}}", at + 1))
+            .collect();
+        let document = format!("{{...f0}}{chain}fragment f20000 on Q{{a}}");
+        let document = parse_query(document).expect("a document");
+        assert_eq!(root_keys(&document, None), [Name::new("a")]);
     }
 }

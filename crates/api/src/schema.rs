@@ -1,7 +1,7 @@
 //! The GraphQL schema: PrimeHub's types and operations, as far as its clients use them.
 //!
-//! Objects are `serial`, so that the fields of an answer have the order of the document (GraphQL,
-//! October 2021, section 7.2.2). Otherwise fields that wait for a list come last.
+//! Objects below the root are `serial`, so that the fields of an answer have the order of the
+//! document (GraphQL, October 2021, section 7.2.2). `response_order` sorts the root.
 
 mod app_template;
 mod application;

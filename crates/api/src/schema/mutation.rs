@@ -12,7 +12,7 @@ use super::{
 pub struct Mutation;
 
 /// Changes of apps.
-#[Object(serial)]
+#[Object]
 impl Mutation {
     #[graphql(complexity = "50 + child_complexity")]
     async fn create_ph_application(

@@ -20,7 +20,7 @@ use crate::{
 pub struct Query;
 
 /// Reads of apps, templates, and the person who calls.
-#[Object(serial)]
+#[Object]
 impl Query {
     /// The person who calls.
     async fn me(&self, context: &Context<'_>) -> Result<Option<User>> {
