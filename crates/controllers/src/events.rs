@@ -1,6 +1,6 @@
 //! Publishes Kubernetes Events of the objects that a controller reconciles.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{
@@ -8,12 +8,14 @@ use kube::{
     runtime::events::{Event, EventType, Recorder, Reporter},
 };
 use ludgate_cluster::deadline::with_deadline;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 /// Deadline of one write. An Event may be lost, since the object's status says the same.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Events that wait to be written.
 const QUEUE: usize = 256;
+/// Objects whose repeated Events are counted; beyond that counting begins again.
+const MAX_COUNTING: usize = 4096;
 /// Limit of the API for `note`, in bytes.
 const MAX_NOTE: usize = 1024;
 /// The API requires an action.
@@ -36,9 +38,10 @@ pub struct KubernetesEvent {
     pub reason: String,
     /// A sentence for people.
     pub note: String,
-    /// An Event with the same reason within six minutes raises the count of the first one, which
-    /// keeps its note. So a pod that crashes again and again has one Event.
-    pub is_counted: bool,
+    /// The version of the object's spec that this is about. Repeated Events with one reason about
+    /// one version raise the count of the first one, which keeps its note. So a pod that crashes
+    /// repeatedly has one Event per reason. `None`: not counted.
+    pub generation: Option<i64>,
 }
 
 impl EventPublisher {
@@ -51,8 +54,12 @@ impl EventPublisher {
 
     /// Queues an Event. It is dropped, with a log line, if too many wait.
     pub fn publish(&self, event: KubernetesEvent) {
-        if self.queue.try_send(event).is_err() {
-            tracing::warn!("an event is dropped: too many wait for the API server");
+        match self.queue.try_send(event) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => {
+                tracing::warn!("an event is dropped: too many wait for the API server");
+            }
+            Err(TrySendError::Closed(_)) => tracing::error!("the task of events has ended"),
         }
     }
 }
@@ -62,11 +69,22 @@ async fn publish_all(
     reporter: Reporter,
     mut received: mpsc::Receiver<KubernetesEvent>,
 ) {
-    let counting = Recorder::new(client.clone(), reporter.clone());
+    let new_recorder = || Recorder::new(client.clone(), reporter.clone());
+    // By uid, with the generation that is counted. A recorder forgets an Event after six minutes.
+    let mut counting: HashMap<String, (i64, Recorder)> = HashMap::new();
     while let Some(event) = received.recv().await {
-        let recorder = match event.is_counted {
-            true => counting.clone(),
-            false => Recorder::new(client.clone(), reporter.clone()),
+        let uid = event.object.uid.clone().unwrap_or_default();
+        let recorder = match event.generation {
+            None => new_recorder(),
+            Some(generation) => {
+                if counting.len() >= MAX_COUNTING {
+                    counting.clear();
+                }
+                counting.retain(|known, (of, _)| *known != uid || *of == generation);
+                let entry = counting.entry(uid);
+                let (_, recorder) = entry.or_insert_with(|| (generation, new_recorder()));
+                recorder.clone()
+            }
         };
         let mut object = event.object.clone();
         // The recorder would count Events of each version of the object separately.

@@ -324,15 +324,15 @@ impl ReconcileContext {
         self.writer.apply_status(kind, place, &patch).await?;
         if (&status.phase, &status.message) != (&before.phase, &before.message) {
             self.events
-                .publish(phase_event(object.object_ref(kind), phase));
+                .publish(phase_event(object.object_ref(kind), generation, phase));
         }
         Ok(())
     }
 }
 
-/// The Event of a new phase. Refusals of this controller have one reason and different notes, so
-/// they are not counted as one; other phases repeat while a pod crashes.
-fn phase_event(object: ObjectReference, phase: PhaseMessage) -> KubernetesEvent {
+/// The Event of a new phase. Refusals of this controller share one reason and differ in their
+/// notes, so they are not counted as one.
+fn phase_event(object: ObjectReference, generation: i64, phase: PhaseMessage) -> KubernetesEvent {
     let is_warning = phase.phase == Phase::Error;
     let is_counted = !is_warning || phase.failure.is_some();
     KubernetesEvent {
@@ -340,7 +340,7 @@ fn phase_event(object: ObjectReference, phase: PhaseMessage) -> KubernetesEvent 
         is_warning,
         reason: phase.failure.unwrap_or_else(|| phase.phase.as_str().into()),
         note: phase.message,
-        is_counted,
+        generation: is_counted.then_some(generation),
     }
 }
 
