@@ -66,7 +66,8 @@ pub(super) fn api(file: &ConfigFile<'_>, folder: &Path) -> Option<ApiSettings> {
     }
     let identity = resolve_identity::identity(&file.section("identity"), folder);
     let site = resolve_site::site(file, ForwardSettings::default().response_head);
-    let (_, keys) = resolve_session::session(&file.section("session"), folder);
+    // Only a gateway needs the sessions themselves, and their store.
+    let keys = resolve_session::keys(&file.section("session"), folder);
     let service = service(file, site.as_ref());
     let admin = resolve_process::admin(&file.section("admin"), folder);
     let log = resolve_process::log(&file.section("log"));

@@ -68,6 +68,11 @@ pub fn session(
     if settings.idle > settings.lifetime {
         section.wrong("idle", "must not be longer than session.lifetime", None);
     }
+    (settings, keys(section, folder))
+}
+
+/// The sealing keys. `None` only together with an error.
+pub fn keys(section: &ConfigSection<'_>, folder: &Path) -> Option<KeyRing> {
     let keys = match section.text("keys_file") {
         None => Ok(KeyRing::random()),
         Some(file) => match KeyRing::from_file(&folder.join(&file)) {
@@ -75,15 +80,13 @@ pub fn session(
             Err(RenewError::Keys(error)) => Err(error),
             Err(RenewError::File(error)) => {
                 section.wrong("keys_file", format!("{file} cannot be read: {error}"), None);
-                return (settings, None);
+                return None;
             }
         },
     };
     let suggestion = || Some("make one with: openssl rand -base64 32".to_owned());
-    let keys = keys
-        .map_err(|error| section.wrong("keys_file", error.to_string(), suggestion()))
-        .ok();
-    (settings, keys)
+    keys.map_err(|error| section.wrong("keys_file", error.to_string(), suggestion()))
+        .ok()
 }
 
 fn store(section: &ConfigSection<'_>, folder: &Path) -> Option<connection::RedisSettings> {

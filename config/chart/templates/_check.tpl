@@ -29,13 +29,19 @@
 {{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must decrypt records that another pod has sealed" }}
 {{- end }}
 {{- if and (or .controller.enabled .api.enabled) (not .config.kubernetes) }}
-{{- fail "controller.enabled and api.enabled need config.kubernetes: they are about PhApplications" }}
+{{- fail "controller.enabled and api.enabled need config.kubernetes: they work on PhApplications" }}
 {{- end }}
 {{- if and .api.enabled (not .config.issuer) }}
-{{- fail "api.enabled needs config.issuer: only people who are signed in make apps" }}
+{{- fail "api.enabled needs config.issuer: people must sign in to make apps" }}
 {{- end }}
 {{- if and (or .controller.enabled .api.enabled) (not .config.groups) }}
 {{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group" }}
+{{- end }}
+{{- if and .api.enabled (not .demo.enabled) (gt (int .api.replicaCount) 1) (not .config.sessionKeysSecret) }}
+{{- fail "api.replicaCount above 1 needs config.sessionKeysSecret: each pod must open what another has sealed" }}
+{{- end }}
+{{- if and .demo.enabled (or .ingress.enabled .gatewayApi.enabled (ne .service.type "ClusterIP")) }}
+{{- fail "demo.enabled needs no ingress.enabled, no gatewayApi.enabled and service.type ClusterIP: anyone can sign in as anyone" }}
 {{- end }}
 {{- if and .demo.enabled (or .autoscaling.enabled (gt (int .replicaCount) 1)) }}
 {{- fail "demo.enabled needs one replica: its provider and its API are in the gateway's pod" }}

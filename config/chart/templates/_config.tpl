@@ -113,7 +113,9 @@ address = {{ ternary "127.0.0.1:8082" "0.0.0.0:8082" $.Values.demo.enabled | toJ
 lease = {{ printf "%s-controller" (include "ludgate.fullname" $) | toJson }}
 
 [controller.applications]
-{{- $applications := dict "folder_image" (include "ludgate.image" $) }}
+{{- /* Only the gateway reaches apps, and not the other processes of the chart. */}}
+{{- $gateway := printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=ludgate-gateway" $.Release.Name }}
+{{- $applications := dict "folder_image" (include "ludgate.image" $) "proxy_pod_labels" (list $gateway) }}
 {{- if ne (list $.Release.Namespace | toJson) (include "ludgate.namespaces" $) }}
 {{- $release := printf "kubernetes.io/metadata.name=%s" $.Release.Namespace }}
 {{- $_ := set $applications "proxy_namespace_labels" (list $release) }}

@@ -1,7 +1,11 @@
-{{- /* With demo.enabled, values that are not set have those of the demo. Each file with such values begins with this. */}}
+{{- /* With demo.enabled, controller and API are on, and empty values of `config` have those of the demo. Each file with
+       such values begins with this. */}}
 {{- define "ludgate.prepare" -}}
 {{- if .Values.demo.enabled }}
 {{- $demo := include "ludgate.demoValues" . | fromYaml }}
+{{- range list "groups" "instanceTypes" }}
+{{- if index $.Values.config . }}{{ $_ := unset $demo.config . }}{{ end }}
+{{- end }}
 {{- range list "config" "controller" "api" }}
 {{- $_ := merge (index $.Values .) (index $demo .) }}
 {{- end }}

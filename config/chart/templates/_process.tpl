@@ -1,5 +1,5 @@
 {{- /* The Deployment and ServiceAccount of a process beside the gateway. Takes root, component (its subcommand), values,
-       and `ports`, a list of container ports. `secrets` mounts the files of the gateway. */}}
+       and `ports`, a list of container ports. With `secrets` it signs people in, so it has the files for that. */}}
 {{- define "ludgate.process" -}}
 {{- $root := .root }}
 {{- $name := printf "%s-%s" (include "ludgate.fullname" $root) .component }}
@@ -33,7 +33,7 @@ spec:
       labels:
         {{- toYaml $labels | nindent 8 }}
       annotations:
-        # The configuration is read at start, so a change needs new pods.
+        # Most of the configuration is read at start, so a change replaces the pods.
         checksum/config: {{ include "ludgate.config" $root | sha256sum }}
     spec:
       serviceAccountName: {{ $name }}
@@ -57,7 +57,7 @@ spec:
           image: {{ include "ludgate.image" $root | quote }}
           imagePullPolicy: {{ .image.pullPolicy }}
           args: [{{ $.component }}, --config, /etc/ludgate/config/ludgate.toml]
-          {{- with include "ludgate.env" $root }}
+          {{- with ternary (include "ludgate.env" $root) "" $.secrets }}
           env:
             {{- . | nindent 12 }}
           {{- end }}

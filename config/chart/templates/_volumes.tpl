@@ -1,4 +1,4 @@
-{{- /* The files of the gateway and of the API. */}}
+{{- /* The files of the gateway and of the API. Only the gateway has the address of Redis. */}}
 {{- define "ludgate.mounts" -}}
 {{ include "ludgate.configMounts" . }}
 {{- if include "ludgate.clientSecret" . }}
@@ -9,11 +9,6 @@
 {{- if .Values.config.sessionKeysSecret }}
 - name: session-keys
   mountPath: /etc/ludgate/session-keys
-  readOnly: true
-{{- end }}
-{{- if .Values.config.sessionStoreSecret }}
-- name: session-store
-  mountPath: /etc/ludgate/session-store
   readOnly: true
 {{- end }}
 {{- end }}
@@ -33,13 +28,6 @@
   secret:
     secretName: {{ . }}
     items: [{ key: session-keys, path: session-keys }]
-    defaultMode: 0440
-{{- end }}
-{{- with .Values.config.sessionStoreSecret }}
-- name: session-store
-  secret:
-    secretName: {{ . }}
-    items: [{ key: store, path: store }]
     defaultMode: 0440
 {{- end }}
 {{- end }}

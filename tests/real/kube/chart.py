@@ -288,6 +288,20 @@ def details(sets):
     check(pick(processes, "Service", "hub-ludgate-api")["spec"]["ports"][0]["port"] == 8082, "the API's Service")
     controller = pick(processes, "Deployment", "hub-ludgate-controller")["spec"]["template"]["spec"]
     check([volume["name"] for volume in controller["volumes"]] == ["config"], "the controller has no secret")
+    check("env" not in controller["containers"][0], "the controller has no variables of the gateway")
+    api = pick(processes, "Deployment", "hub-ludgate-api")["spec"]["template"]["spec"]
+    check([volume["name"] for volume in api["volumes"]] == ["config", "client", "session-keys"],
+          "the API has the files of sign-in, and not the address of Redis")
+    component = "app.kubernetes.io/component"
+    for name, rules in (("api", ["http", "admin"]), ("controller", ["admin"])):
+        policy = pick(processes, "NetworkPolicy", f"hub-ludgate-{name}")["spec"]
+        check(policy["podSelector"]["matchLabels"][component] == f"ludgate-{name}", f"{name}: its policy")
+        ports = [rule["ports"][0]["port"] for rule in policy["ingress"]]
+        check(ports == rules, f"{name}: its policy admits {ports}")
+    service = pick(processes, "Service", "hub-ludgate-api")["spec"]["selector"]
+    check(service[component] == "ludgate-api", "the API's Service selects the API")
+    (peer,) = pick(processes, "NetworkPolicy", "hub-ludgate-api")["spec"]["ingress"][0]["from"]
+    check(peer["podSelector"]["matchLabels"][component] == "ludgate-gateway", "only the gateway calls the API")
     demo = gateway_of(sets["demo"])["spec"]["template"]["spec"]["containers"]
     check([one["name"] for one in demo] == ["ludgate", "provider"], "demo: the provider is in the gateway's pod")
     listens = [one for one in demo[1]["args"] if one.startswith("--listen")]

@@ -62,6 +62,8 @@ EVERYTHING = merged(with_config(
 })
 
 LISTEN = {"listen": {"address": "0.0.0.0:8080"}, "admin": {"address": "0.0.0.0:9090"}}
+# The controller's policies admit these pods to apps, whatever the name of the chart.
+GATEWAY_LABELS = "app.kubernetes.io/instance=hub,app.kubernetes.io/component=ludgate-gateway"
 SITE = {"site": {"url": "https://hub.example.com"}}
 IDENTITY = {"issuer": "https://id.example.com/realms/hub", "client_id": "ludgate"}
 SECRET_FILE = {"client_secret_file": "/etc/ludgate/client/client-secret"}
@@ -94,18 +96,22 @@ SETS = {
     "a controller and an API": (
         merged(with_config(
             **SIGN_IN, groups={"phusers": {"volume": "project-phusers", "quota": {"cpu": 4, "memory": "8GiB"}}},
-            instanceTypes={"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}}, namespace=NAMESPACE + "-b"),
+            instanceTypes={"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}}, namespace=NAMESPACE + "-b",
+            existingSecret="hub-client", sessionKeysSecret="hub-keys", sessionStoreSecret="hub-store"),
                {"controller": {"enabled": True, "replicaCount": 2, "applications": {
                    "allowed_pod_rights": ["host_namespaces"], "folder_image": "registry.example.com/folder:1"}},
                 "api": {"enabled": True, "resources": {"requests": {"cpu": "50m"}}},
-                "networkPolicy": {"adminFrom": [PEER]}}),
+                "networkPolicy": {"adminFrom": [PEER]}, "extraEnv": [{"name": "A", "value": "b"}]}),
         LISTEN | {"site": SITE["site"] | {"api": "http://hub-ludgate-api:8082"}} | {
-            "kubernetes": {"namespace": NAMESPACE + "-b"}, "identity": IDENTITY,
+            "kubernetes": {"namespace": NAMESPACE + "-b"}, "identity": IDENTITY | SECRET_FILE,
+            "session": {"keys_file": "/etc/ludgate/session-keys/session-keys",
+                        "store_file": "/etc/ludgate/session-store/store"},
             "groups": {"phusers": {"volume": "project-phusers", "quota": {"cpu": 4, "memory": "8GiB"}}},
             "instance_types": {"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}},
             "api": {"address": "0.0.0.0:8082"},
             "controller": {"lease": "hub-ludgate-controller", "applications": {
                 "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"],
+                "proxy_pod_labels": [GATEWAY_LABELS],
                 "proxy_namespace_labels": ["kubernetes.io/metadata.name=" + NAMESPACE]}}}),
     "demo": (
         {"image": {"repository": "registry.example.com/ludgate", "tag": "1"}, "config": {}, "demo": {"enabled": True}},
@@ -118,7 +124,8 @@ SETS = {
                                "large": {"cpu": 2, "memory": "2GiB"}},
             "api": {"address": "127.0.0.1:8082"},
             "controller": {"lease": "hub-ludgate-controller",
-                           "applications": {"folder_image": "registry.example.com/ludgate:1"}}}),
+                           "applications": {"folder_image": "registry.example.com/ludgate:1",
+                                            "proxy_pod_labels": [GATEWAY_LABELS]}}}),
     "everything": (EVERYTHING, {
         "listen": {"address": "0.0.0.0:8080", "trusted_proxies": ["10.0.0.0/8"],
                    "proxy_protocol_from": ["192.0.2.0/24"]},
@@ -159,6 +166,9 @@ REFUSED = [
     (merged(MINIMAL, {"controller": {"enabled": True}}), "need config.groups"),
     (merged(with_config(kubernetes=False), {"controller": {"enabled": True}}), "need config.kubernetes"),
     (merged(MINIMAL, {"demo": {"enabled": True}, "replicaCount": 2, "allowSeparateSessions": True}), "needs one replica"),
+    (merged(with_config(**SIGN_IN, groups={"a": {}}), {"api": {"enabled": True, "replicaCount": 2}}),
+     "needs config.sessionKeysSecret"),
+    (merged(MINIMAL, {"demo": {"enabled": True}, "ingress": {"enabled": True}}), "demo.enabled needs no ingress.enabled"),
     # Unknown keys, and a value of the wrong type.
     (with_config(clientId="ludgate"), "clientId"),
     (merged(MINIMAL, {"replicas": 2}), "replicas"),
