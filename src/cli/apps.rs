@@ -83,7 +83,7 @@ pub struct GetAppArgs {
 /// How an app is shown.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct ShownArgs {
-    /// Print each change until the app is ready or stopped, or has an error.
+    /// Print each change until the command has its effect, or the app has an error.
     #[arg(long)]
     pub watch: bool,
     /// How it is printed.
@@ -162,7 +162,7 @@ pub struct LogsArgs {
     /// Print new lines as they are logged.
     #[arg(long)]
     pub follow: bool,
-    /// Only so many lines from the end.
+    /// Only this many lines from the end.
     #[arg(long)]
     pub tail: Option<u32>,
     /// The pod, if the app has several.

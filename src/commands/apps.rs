@@ -13,12 +13,14 @@ use super::exit_code::{DONE, FAILED};
 use crate::{
     cli::apps::{AppsCommand, DeleteAppArgs, GetAppArgs, ListAppsArgs, LogsArgs, ShownArgs},
     client::{calls::AppOperation, connection::SiteConnection, hosted_app::HostedApp},
+    ops::core_dumps,
 };
-use output::Output;
-use watch::WatchEnd;
+use output::{Output, printable};
+use watch::{WatchEnd, WatchGoal};
 
 /// Runs the command, and returns the exit code.
 pub fn run(command: &AppsCommand) -> u8 {
+    core_dumps::disable();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -31,7 +33,7 @@ pub fn run(command: &AppsCommand) -> u8 {
         // The reader of standard output, such as `head`, has closed it.
         Err(error) if is_closed_pipe(&error) => DONE,
         Err(error) => {
-            eprintln!("{error:#}");
+            eprintln!("{}", printable(&format!("{error:#}")));
             FAILED
         }
     }
@@ -45,19 +47,19 @@ async fn execute(command: &AppsCommand) -> anyhow::Result<u8> {
         AppsCommand::Get(args) => {
             let site = session::connect()?;
             let app = site.app(&args.id).await?;
-            show(&site, app, args.shown).await
+            show(&site, app, WatchGoal::Settled, args.shown).await
         }
         AppsCommand::Create(args) => {
             let site = session::connect()?;
             let new = changes::new_app(&site, args).await?;
             let app = site.create(&new).await?;
-            show(&site, app, args.shown).await
+            show(&site, app, WatchGoal::Ready, args.shown).await
         }
         AppsCommand::Update(args) => {
             let site = session::connect()?;
             let change = changes::change(&site, args).await?;
             let app = site.update(&args.id, &change).await?;
-            show(&site, app, args.shown).await
+            show(&site, app, WatchGoal::Ready, args.shown).await
         }
         AppsCommand::Start(args) => operate(args, AppOperation::Start).await,
         AppsCommand::Stop(args) => operate(args, AppOperation::Stop).await,
@@ -78,10 +80,10 @@ async fn execute(command: &AppsCommand) -> anyhow::Result<u8> {
 
 async fn list(args: &ListAppsArgs) -> anyhow::Result<u8> {
     let site = session::connect()?;
-    let mut output = Output::new(args.output.json);
+    let output = Output::new(args.output.json);
     let apps = site.apps(&args.groups).await?;
     if args.watch {
-        watch::follow_list(&site, &args.groups, apps, &mut output).await?;
+        watch::follow_list(&site, &args.groups, apps, &output).await?;
     } else {
         output.apps(&apps)?;
     }
@@ -91,18 +93,27 @@ async fn list(args: &ListAppsArgs) -> anyhow::Result<u8> {
 async fn operate(args: &GetAppArgs, operation: AppOperation) -> anyhow::Result<u8> {
     let site = session::connect()?;
     let app = site.operate(&args.id, operation).await?;
-    show(&site, app, args.shown).await
+    let goal = match operation {
+        AppOperation::Start => WatchGoal::Ready,
+        AppOperation::Stop | AppOperation::Delete => WatchGoal::Stopped,
+    };
+    show(&site, app, goal, args.shown).await
 }
 
 /// Prints an app, and with `--watch` its changes.
-async fn show(site: &SiteConnection, app: HostedApp, shown: ShownArgs) -> anyhow::Result<u8> {
-    let mut output = Output::new(shown.output.json);
+async fn show(
+    site: &SiteConnection,
+    app: HostedApp,
+    goal: WatchGoal,
+    shown: ShownArgs,
+) -> anyhow::Result<u8> {
+    let output = Output::new(shown.output.json);
     if !shown.watch {
         output.app(&app)?;
         return Ok(DONE);
     }
-    Ok(match watch::follow_app(site, app, &mut output).await? {
-        WatchEnd::Settled => DONE,
+    Ok(match watch::follow_app(site, app, goal, &output).await? {
+        WatchEnd::Reached => DONE,
         WatchEnd::Failed => FAILED,
     })
 }
@@ -117,13 +128,14 @@ async fn delete(args: &DeleteAppArgs) -> anyhow::Result<u8> {
 async fn print_log(args: &LogsArgs) -> anyhow::Result<u8> {
     let site = session::connect()?;
     let app = site.app(&args.id).await?;
-    let pod = match (&args.pod, app.pods.last()) {
+    // The API lists running pods before those that end, and the newest first.
+    let pod = match (&args.pod, app.pods.first()) {
         (Some(pod), _) => pod,
         (None, Some(pod)) => &pod.name,
         (None, None) => bail!(
-            "{} has no pod; it is {}",
+            "{} has no pod; its status is {}",
             app.id,
-            app.status.as_deref().unwrap_or("not known yet")
+            app.status.as_deref().unwrap_or_default()
         ),
     };
     let mut log = site.log(pod, args.follow, args.tail).await?;

@@ -19,32 +19,7 @@ pub const API_ADDRESS: &str = "127.0.0.1:8082";
 
 /// Parses an origin: scheme, host and port only.
 pub fn origin(text: &str) -> Result<WebOrigin, String> {
-    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL: {error}"))?;
-    let secure = match url.scheme() {
-        "https" => true,
-        "http" => false,
-        _ => return Err("must begin with https:// or http://".into()),
-    };
-    let host = url.host_str().unwrap_or_default();
-    let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
-    if !plain
-        || !url.username().is_empty()
-        || url.password().is_some()
-        || text.ends_with(['?', '#'])
-    {
-        return Err("must be an origin only: no path, no user, no query".into());
-    }
-    if !secure && !is_loopback_host(host) {
-        return Err(
-            "plain http is accepted on loopback only; use https (TLS may end before Ludgate)"
-                .into(),
-        );
-    }
-    Ok(WebOrigin::new(
-        secure,
-        host,
-        url.port_or_known_default().unwrap_or_default(),
-    ))
+    WebOrigin::parse(text).map_err(|error| error.to_string())
 }
 
 /// Whether secrets may be sent to a URL: https, or http on loopback.

@@ -1,6 +1,6 @@
 //! The operations of the API.
 
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::{
@@ -25,6 +25,26 @@ pub enum AppOperation {
     Delete,
 }
 
+/// A page of apps.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Page {
+    page_info: PageEnd,
+    edges: Vec<Edge>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageEnd {
+    has_next_page: bool,
+    end_cursor: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Edge {
+    node: HostedApp,
+}
+
 impl SiteConnection {
     /// The apps that the person may see, sorted by name.
     ///
@@ -43,14 +63,16 @@ impl SiteConnection {
         loop {
             let variables = json!({ "where": filter, "first": PAGE, "after": after });
             let mut data = self.query(&document, variables).await?;
-            let page = &mut data["phApplicationsConnection"];
-            for edge in page["edges"].as_array_mut().into_iter().flatten() {
-                apps.push(self.parse(edge["node"].take())?);
+            let page: Page = self.parse(data["phApplicationsConnection"].take())?;
+            apps.extend(page.edges.into_iter().map(|edge| edge.node));
+            match page
+                .page_info
+                .end_cursor
+                .filter(|_| page.page_info.has_next_page)
+            {
+                Some(cursor) => after = Value::String(cursor),
+                None => return Ok(apps),
             }
-            if page["pageInfo"]["hasNextPage"] != true {
-                return Ok(apps);
-            }
-            after = page["pageInfo"]["endCursor"].take();
         }
     }
 

@@ -11,7 +11,7 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use ludgate_model::secret::Secret;
+use ludgate_model::{secret::Secret, site::WebOrigin};
 use ludgate_ops::{
     http_client::{chain, connector},
     tls_client::NoCertificate,
@@ -19,7 +19,7 @@ use ludgate_ops::{
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
-use crate::{error::ClientError, site_url::SiteUrl};
+use crate::error::ClientError;
 
 /// Deadline of a call. The API answers within ten seconds.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -33,7 +33,7 @@ const USER_AGENT: HeaderValue =
 /// A site, and the person who calls.
 pub struct SiteConnection {
     http: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    site: SiteUrl,
+    site: WebOrigin,
     token: Option<Secret>,
 }
 
@@ -43,7 +43,7 @@ impl SiteConnection {
     ///
     /// # Errors
     /// When no TLS configuration can be made.
-    pub fn new(site: SiteUrl, token: Option<Secret>) -> Result<SiteConnection, NoCertificate> {
+    pub fn new(site: WebOrigin, token: Option<Secret>) -> Result<SiteConnection, NoCertificate> {
         Ok(SiteConnection {
             http: Client::builder(TokioExecutor::new()).build(connector(None)?),
             site,
@@ -52,7 +52,7 @@ impl SiteConnection {
     }
 
     /// The site.
-    pub fn site(&self) -> &SiteUrl {
+    pub fn site(&self) -> &WebOrigin {
         &self.site
     }
 
@@ -67,14 +67,11 @@ impl SiteConnection {
             .header(header::CONTENT_TYPE, "application/json")
             .body(Full::from(body.to_string()));
         let (status, bytes) = self.whole(request).await?;
-        let mut answer: Value = match serde_json::from_slice(&bytes) {
-            Ok(answer) => answer,
-            Err(_) if status == StatusCode::UNAUTHORIZED => return Err(self.sign_in_needed()),
-            Err(_) => return Err(self.no_api(format!("HTTP status {status} without JSON"))),
-        };
         if status == StatusCode::UNAUTHORIZED {
             return Err(self.sign_in_needed());
         }
+        let no_json = |_| self.wrong_status(status);
+        let mut answer: Value = serde_json::from_slice(&bytes).map_err(no_json)?;
         if let Some(error) = answer["errors"].get(0) {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             return Err(ClientError::Refused {
@@ -85,7 +82,7 @@ impl SiteConnection {
         let data = answer["data"].take();
         match data.is_object() {
             true => Ok(data),
-            false => Err(self.no_api(format!("HTTP status {status} without data"))),
+            false => Err(self.wrong_status(status)),
         }
     }
 
@@ -149,7 +146,7 @@ impl SiteConnection {
             StatusCode::SERVICE_UNAVAILABLE => {
                 return Err(refused("the sign-in service is not available; try again"));
             }
-            _ => return Err(self.no_api(format!("HTTP status {status}"))),
+            _ => return Err(self.wrong_status(status)),
         }
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
         match answer["api-token"].as_str() {
@@ -220,6 +217,17 @@ impl SiteConnection {
 
     fn sign_in_needed(&self) -> ClientError {
         ClientError::SignInNeeded(self.site.to_string())
+    }
+
+    /// An answer that is not the API's. While the API restarts, it comes from the gateway.
+    fn wrong_status(&self, status: StatusCode) -> ClientError {
+        let text = format!("HTTP status {status}");
+        match status {
+            StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => self.unreachable(text),
+            _ => self.no_api(text),
+        }
     }
 
     /// The answer does not come from the API.

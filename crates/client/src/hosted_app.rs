@@ -106,8 +106,8 @@ pub struct OfferedTemplate {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfferedVariable {
-    /// The name.
-    pub name: String,
+    /// The name. A faulty template lacks it.
+    pub name: Option<String>,
     /// The value unless the person gives another one.
     pub default_value: Option<String>,
     /// The app starts without it.

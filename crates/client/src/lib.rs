@@ -8,4 +8,3 @@ pub mod connection;
 pub mod error;
 pub mod hosted_app;
 pub mod saved_site;
-pub mod site_url;

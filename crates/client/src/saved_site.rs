@@ -1,22 +1,19 @@
 //! Site and token between commands, in a file that only its owner can read.
 
 use std::{
-    env, fs,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
-use ludgate_model::secret::Secret;
+use ludgate_model::{secret::Secret, site::WebOrigin};
+use ludgate_ops::private_file;
 use serde::{Deserialize, Serialize};
-
-use crate::site_url::SiteUrl;
 
 /// What is remembered.
 #[derive(Clone, Debug)]
 pub struct SavedSite {
     /// The site.
-    pub site: SiteUrl,
+    pub site: WebOrigin,
     /// The person's token.
     pub token: Secret,
 }
@@ -52,7 +49,7 @@ impl SavedSite {
             Err(error) => return Err(error),
         };
         let file: SavedFile = serde_json::from_str(&text)?;
-        let site = SiteUrl::parse(&file.site)
+        let site = WebOrigin::parse(&file.site)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         Ok(Some(SavedSite {
             site,
@@ -71,14 +68,7 @@ impl SavedSite {
             site: self.site.to_string(),
             token: self.token.expose().to_owned(),
         };
-        // Another process reads the old file or the new one, never a part.
-        let new = path.with_extension(format!("new-{}", std::process::id()));
-        let written = write_private(&new, &serde_json::to_vec(&file)?);
-        written
-            .and_then(|()| fs::rename(&new, path))
-            .inspect_err(|_| {
-                let _ = fs::remove_file(&new);
-            })
+        private_file::replace(path, &serde_json::to_vec(&file)?)
     }
 }
 
@@ -94,16 +84,6 @@ pub fn forget(path: &Path) -> io::Result<bool> {
     }
 }
 
-fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -116,7 +96,7 @@ mod tests {
         let path = folder.path().join("deep").join("site.json");
         assert!(SavedSite::load(&path).expect("no file").is_none());
         for token in ["first", "second"] {
-            let site = SiteUrl::parse("https://hub.example.com").expect("a site");
+            let site = WebOrigin::parse("https://hub.example.com").expect("a site");
             let token = Secret::new(token);
             SavedSite { site, token }.save(&path).expect("written");
         }
@@ -124,7 +104,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         let saved = SavedSite::load(&path).expect("readable").expect("a file");
         assert_eq!(saved.token.expose(), "second");
-        assert_eq!(saved.site.as_str(), "https://hub.example.com");
+        assert_eq!(saved.site.text.as_ref(), "https://hub.example.com");
         let files = fs::read_dir(path.parent().expect("a folder")).expect("a folder");
         assert_eq!(files.count(), 1, "no other file is left");
         assert!(forget(&path).expect("removed"));

@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use aws_lc_rs::digest;
 use http::HeaderValue;
+use url::Url;
 
 use super::{
     app::App,
@@ -46,6 +47,34 @@ impl WebOrigin {
         }
     }
 
+    /// Parses scheme, host and port. Plain http is for loopback only, since secrets are sent there.
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    pub fn parse(text: &str) -> Result<WebOrigin, OriginError> {
+        let no_url = |error| OriginError::NoUrl(text.to_owned(), error);
+        let url = Url::parse(text).map_err(no_url)?;
+        let secure = match url.scheme() {
+            "https" => true,
+            "http" => false,
+            _ => return Err(OriginError::Scheme),
+        };
+        let host = url.host_str().unwrap_or_default();
+        let plain = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        if !plain
+            || !url.username().is_empty()
+            || url.password().is_some()
+            || text.ends_with(['?', '#'])
+        {
+            return Err(OriginError::NotOnly);
+        }
+        if !secure && !is_loopback_host(host) {
+            return Err(OriginError::Insecure);
+        }
+        let port = url.port_or_known_default().unwrap_or_default();
+        Ok(WebOrigin::new(secure, host, port))
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
@@ -55,6 +84,23 @@ impl WebOrigin {
     pub fn default_port(&self) -> u16 {
         if self.secure { 443 } else { 80 }
     }
+}
+
+/// Why a text is no origin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OriginError {
+    /// It cannot be parsed.
+    #[error("{0:?} is no URL: {1}")]
+    NoUrl(String, url::ParseError),
+    /// Neither https nor http.
+    #[error("must begin with https:// or http://")]
+    Scheme,
+    /// It has a path, a user or a query.
+    #[error("must be an origin only: no path, no user, no query")]
+    NotOnly,
+    /// http to another machine.
+    #[error("plain http is accepted on loopback only; use https (TLS may end before Ludgate)")]
+    Insecure,
 }
 
 /// Whether a host in a URL is this machine, so that plain http does not cross a network.

@@ -12,6 +12,7 @@ pub mod line_sink;
 pub mod logging;
 pub mod metrics;
 pub mod optional_gauge;
+pub mod private_file;
 pub mod process;
 pub mod readiness;
 pub mod request_metrics;

@@ -67,7 +67,7 @@ pub(super) async fn change(
         && change.scope.is_none()
         && change.env.is_none();
     match is_empty {
-        true => bail!("nothing is to be changed; see ludgate apps update --help"),
+        true => bail!("nothing to change; see ludgate apps update --help"),
         false => Ok(change),
     }
 }
@@ -95,11 +95,14 @@ fn with_defaults(
 ) -> anyhow::Result<Vec<AppVariable>> {
     let mut env = Vec::new();
     for offered in &template.default_envs {
-        let is_given = given.iter().any(|(name, _)| *name == offered.name);
+        let Some(wanted) = &offered.name else {
+            continue;
+        };
+        let is_given = given.iter().any(|(name, _)| name == wanted);
         match &offered.default_value {
-            Some(value) => set(&mut env, &offered.name, value),
+            Some(value) => set(&mut env, wanted, value),
             None if is_given || offered.optional == Some(true) => {}
-            None => bail!("the template needs --env {}=…", offered.name),
+            None => bail!("the template needs --env {wanted}=…"),
         }
     }
     for (name, value) in given {

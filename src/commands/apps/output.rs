@@ -4,7 +4,11 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::client::hosted_app::{HostedApp, OfferedSize, OfferedTemplate, OwnGroup};
+use crate::{
+    client::hosted_app::{HostedApp, OfferedSize, OfferedTemplate, OwnGroup},
+    cluster::crd::application::Phase,
+    model::text::is_directional,
+};
 
 const APP_COLUMNS: [&str; 7] = [
     "ID",
@@ -36,7 +40,7 @@ impl Output {
 
     pub(super) fn templates(&self, templates: &[OfferedTemplate]) -> io::Result<()> {
         self.table(templates, &["ID", "NAME", "VERSION", "VARIABLES"], |it| {
-            let names = it.default_envs.iter().map(|it| it.name.as_str());
+            let names = it.default_envs.iter().filter_map(|it| it.name.as_deref());
             let names: Vec<&str> = names.collect();
             vec![
                 it.id.clone(),
@@ -69,7 +73,7 @@ impl Output {
     }
 
     /// Begins a table whose rows come one by one.
-    pub(super) fn start_table(&mut self) -> io::Result<()> {
+    pub(super) fn start_table(&self) -> io::Result<()> {
         match self.is_json {
             true => Ok(()),
             false => print(&line(&APP_COLUMNS.map(str::to_owned), &WATCH_WIDTHS)),
@@ -77,16 +81,20 @@ impl Output {
     }
 
     /// A row of such a table, with the message of an error; in JSON one line.
-    pub(super) fn row(&mut self, app: &HostedApp) -> io::Result<()> {
+    pub(super) fn row(&self, app: &HostedApp) -> io::Result<()> {
         if self.is_json {
             let object = serde_json::to_string(app)?;
             return print(&format!("{object}\n"));
         }
-        let mut row = app_row(app);
-        if app.status.as_deref() == Some("Error") {
-            row.push(text(&app.message));
+        print(&line(&watched_row(app), &WATCH_WIDTHS))
+    }
+
+    /// Whether a row is different after a change.
+    pub(super) fn shows_change(&self, before: &HostedApp, after: &HostedApp) -> bool {
+        match self.is_json {
+            true => before != after,
+            false => watched_row(before) != watched_row(after),
         }
-        print(&line(&row, &WATCH_WIDTHS))
     }
 
     fn table<T: Serialize>(
@@ -114,6 +122,14 @@ fn app_row(app: &HostedApp) -> Vec<String> {
         text(&app.scope),
         text(&app.status),
     ]
+}
+
+fn watched_row(app: &HostedApp) -> Vec<String> {
+    let mut row = app_row(app);
+    if app.status.as_deref() == Some(Phase::Error.as_str()) {
+        row.push(text(&app.message));
+    }
+    row
 }
 
 fn details(app: &HostedApp) -> String {
@@ -174,9 +190,17 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", cells.join(GAP).trim_end())
 }
 
-/// Replaces control characters: other people choose names, and a terminal would obey them.
-fn printable(text: &str) -> String {
-    let shown = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+/// Replaces control characters and those that change the direction: other people choose names, and
+/// a terminal would obey them.
+pub(super) fn printable(text: &str) -> String {
+    let is_shown = |c: char| !c.is_control() && !is_directional(c);
+    let shown = |c: char| {
+        if is_shown(c) {
+            c
+        } else {
+            char::REPLACEMENT_CHARACTER
+        }
+    };
     text.chars().map(shown).collect()
 }
 
@@ -203,7 +227,7 @@ mod tests {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
         let rows = [
             row(["ID", "NAME"]),
-            row(["größe", "\u{1b}[2Jhello\n"]),
+            row(["größe", "\u{1b}[2Jhello\u{202e}"]),
             row(["a", ""]),
         ];
         assert_eq!(

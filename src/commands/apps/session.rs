@@ -8,15 +8,15 @@ use std::{
 
 use anyhow::{Context, bail};
 
+use super::output::printable;
 use crate::{
     cli::apps::SignInArgs,
     client::{
         connection::SiteConnection,
         saved_site::{self, SavedSite},
-        site_url::SiteUrl,
     },
     commands::exit_code::DONE,
-    model::secret::Secret,
+    model::{secret::Secret, site::WebOrigin},
 };
 
 /// Names the site, in place of the one that was signed in to.
@@ -26,29 +26,39 @@ const TOKEN: &str = "LUDGATE_TOKEN";
 
 /// Connects to the site that the environment or the last sign-in names.
 pub(super) fn connect() -> anyhow::Result<SiteConnection> {
-    let site = env::var(SITE).ok().filter(|text| !text.is_empty());
-    let token = env::var(TOKEN).ok().filter(|text| !text.is_empty());
-    let saved = SavedSite::load(&path()?)
-        .with_context(|| format!("cannot read {}; sign in again", path_text()))?;
-    let site = match (site, &saved) {
-        (Some(site), _) => SiteUrl::parse(&site).with_context(|| format!("{SITE}={site}"))?,
-        (None, Some(saved)) => saved.site.clone(),
-        (None, None) => bail!(
-            "sign in first: ludgate apps sign-in https://hub.example.com; or set {SITE} and {TOKEN}"
-        ),
+    let variable = |name| env::var(name).ok().filter(|text| !text.is_empty());
+    let site = match variable(SITE) {
+        Some(text) => Some(WebOrigin::parse(&text).with_context(|| format!("{SITE}={text}"))?),
+        None => None,
     };
-    let token = match (token, saved) {
-        (Some(token), _) => Secret::new(token),
+    let (site, token) = match (site, variable(TOKEN)) {
+        (Some(site), Some(token)) => (site, Secret::new(token)),
         // A token goes to its own site only.
-        (None, Some(saved)) if saved.site == site => saved.token,
-        (None, _) => bail!("no token for {site}: ludgate apps sign-in {site}; or set {TOKEN}"),
+        (None, Some(_)) => bail!("set {SITE} too: the site that {TOKEN} is for"),
+        (site, None) => saved(site)?,
     };
     Ok(SiteConnection::new(site, Some(token))?)
 }
 
+/// The last sign-in, which must be at this site if one is named.
+fn saved(site: Option<WebOrigin>) -> anyhow::Result<(WebOrigin, Secret)> {
+    let saved = SavedSite::load(&path()?)
+        .with_context(|| format!("cannot read {}; sign in again", path_text()))?;
+    match (site, saved) {
+        (None, Some(saved)) => Ok((saved.site, saved.token)),
+        (Some(site), Some(saved)) if saved.site == site => Ok((site, saved.token)),
+        (Some(site), _) => {
+            bail!("no token for {site}: ludgate apps sign-in {site}; or set {TOKEN}")
+        }
+        (None, None) => bail!(
+            "sign in first: ludgate apps sign-in https://hub.example.com; or set {SITE} and {TOKEN}"
+        ),
+    }
+}
+
 /// Signs in to a site.
 pub(super) async fn sign_in(args: &SignInArgs) -> anyhow::Result<u8> {
-    let site = SiteUrl::parse(&args.site)?;
+    let site = WebOrigin::parse(args.site.trim())?;
     let token = if args.token_stdin {
         Secret::new(read_line()?)
     } else {
@@ -61,18 +71,26 @@ pub(super) async fn sign_in(args: &SignInArgs) -> anyhow::Result<u8> {
             .exchange_code(&code)
             .await?
     };
-    let username = SiteConnection::new(site.clone(), Some(token.clone()))?
-        .username()
-        .await?;
-    let saved = SavedSite {
-        site: site.clone(),
-        token,
+    let saved = SavedSite { site, token };
+    let name = match username(&saved).await {
+        Err(error) if args.token_stdin => return Err(error),
+        // A code works once, so its token is kept in any case.
+        name => name,
     };
     saved
         .save(&path()?)
         .with_context(|| format!("cannot write {}", path_text()))?;
-    eprintln!("Signed in to {site} as {username}.");
+    match name {
+        Ok(name) => eprintln!("Signed in to {} as {}.", saved.site, printable(&name)),
+        Err(error) => eprintln!("Signed in to {}; {error}", saved.site),
+    }
     Ok(DONE)
+}
+
+async fn username(saved: &SavedSite) -> anyhow::Result<String> {
+    let token = Some(saved.token.clone());
+    let site = SiteConnection::new(saved.site.clone(), token)?;
+    Ok(site.username().await?)
 }
 
 /// Forgets the token.

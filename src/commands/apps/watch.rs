@@ -4,45 +4,75 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::output::Output;
-use crate::client::{connection::SiteConnection, error::ClientError, hosted_app::HostedApp};
+use super::output::{Output, printable};
+use crate::{
+    client::{connection::SiteConnection, error::ClientError, hosted_app::HostedApp},
+    cluster::crd::application::Phase,
+};
 
 /// Pause between calls.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// What a command waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WatchGoal {
+    /// The app runs.
+    Ready,
+    /// The app has no pod.
+    Stopped,
+    /// Either.
+    Settled,
+}
+
 /// How watching an app ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchEnd {
-    /// It is ready, or stopped.
-    Settled,
-    /// It has an error.
+    /// As it should.
+    Reached,
+    /// With an error, or otherwise.
     Failed,
 }
 
-/// Prints an app and each change until it is ready or stopped, or has an error.
+impl WatchGoal {
+    /// Whether a phase is the end of the wait. A stop goes on after the phase Ready, which can be
+    /// an old one.
+    fn end(self, phase: Option<&str>) -> Option<WatchEnd> {
+        let is = |wanted: Phase| phase == Some(wanted.as_str());
+        match self {
+            _ if is(Phase::Error) => Some(WatchEnd::Failed),
+            WatchGoal::Ready | WatchGoal::Settled if is(Phase::Ready) => Some(WatchEnd::Reached),
+            WatchGoal::Stopped | WatchGoal::Settled if is(Phase::Stopped) => {
+                Some(WatchEnd::Reached)
+            }
+            WatchGoal::Ready if is(Phase::Stopped) => Some(WatchEnd::Failed),
+            WatchGoal::Ready | WatchGoal::Stopped | WatchGoal::Settled => None,
+        }
+    }
+}
+
+/// Prints an app and each change until it is as the command wants it, or has an error.
 pub(super) async fn follow_app(
     site: &SiteConnection,
     mut app: HostedApp,
-    output: &mut Output,
+    goal: WatchGoal,
+    output: &Output,
 ) -> anyhow::Result<WatchEnd> {
     output.start_table()?;
     output.row(&app)?;
     let mut ticks = ticks();
     loop {
-        match app.status.as_deref() {
-            Some("Ready" | "Stopped") => return Ok(WatchEnd::Settled),
-            Some("Error") => return Ok(WatchEnd::Failed),
-            _ => {}
+        if let Some(end) = goal.end(app.status.as_deref()) {
+            return Ok(end);
         }
         ticks.tick().await;
         let next = match retried(site.app(&app.id).await)? {
             Some(next) => next,
             None => continue,
         };
-        if next != app {
+        if output.shows_change(&app, &next) {
             output.row(&next)?;
-            app = next;
         }
+        app = next;
     }
 }
 
@@ -51,7 +81,7 @@ pub(super) async fn follow_list(
     site: &SiteConnection,
     groups: &[String],
     mut apps: Vec<HostedApp>,
-    output: &mut Output,
+    output: &Output,
 ) -> anyhow::Result<()> {
     output.start_table()?;
     for app in &apps {
@@ -63,8 +93,11 @@ pub(super) async fn follow_list(
         let Some(next) = retried(site.apps(groups).await)? else {
             continue;
         };
-        for app in next.iter().filter(|app| !apps.contains(app)) {
-            output.row(app)?;
+        for app in &next {
+            let before = apps.iter().find(|it| it.id == app.id);
+            if before.is_none_or(|before| output.shows_change(before, app)) {
+                output.row(app)?;
+            }
         }
         let is_gone = |app: &&HostedApp| !next.iter().any(|it| it.id == app.id);
         for app in apps.iter().filter(is_gone) {
@@ -82,11 +115,11 @@ fn retried<T>(called: Result<T, ClientError>) -> Result<Option<T>, ClientError> 
     match called {
         Ok(answer) => Ok(Some(answer)),
         Err(error @ ClientError::Unreachable { .. }) => {
-            eprintln!("{error}; trying again");
+            eprintln!("{}; trying again", printable(&error.to_string()));
             Ok(None)
         }
         Err(ClientError::Refused { code, message }) if code == "API_UNAVAILABLE" => {
-            eprintln!("{message}; trying again");
+            eprintln!("{}; trying again", printable(&message));
             Ok(None)
         }
         Err(error) => Err(error),
@@ -98,4 +131,27 @@ fn ticks() -> tokio::time::Interval {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.reset();
     ticks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_ends_well_only_with_the_phase_that_it_asked_for() {
+        let (reached, failed) = (Some(WatchEnd::Reached), Some(WatchEnd::Failed));
+        for (phase, ready, stopped, settled) in [
+            ("Starting", None, None, None),
+            ("Updating", None, None, None),
+            ("Stopping", None, None, None),
+            ("Ready", reached, None, reached),
+            ("Stopped", failed, reached, reached),
+            ("Error", failed, failed, failed),
+        ] {
+            let end = |goal: WatchGoal| goal.end(Some(phase));
+            let ends = [WatchGoal::Ready, WatchGoal::Stopped, WatchGoal::Settled].map(end);
+            assert_eq!(ends, [ready, stopped, settled], "{phase}");
+        }
+        assert_eq!(WatchGoal::Settled.end(None), None);
+    }
 }

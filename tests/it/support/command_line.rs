@@ -66,6 +66,10 @@ impl Terminal {
         self.variables.push((name, value.to_owned()));
     }
 
+    pub fn unset(&mut self, name: &str) {
+        self.variables.retain(|(known, _)| *known != name);
+    }
+
     /// Starts `ludgate apps` with these arguments.
     pub fn spawn(&self, arguments: &str) -> Child {
         Command::new(program())

@@ -4,14 +4,7 @@
 //! The file holds tokens, so it is sealed with the configured keys, and only its owner can read it.
 //! Sessions age while no process runs.
 
-use std::{
-    collections::HashMap,
-    fs,
-    io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::HashMap, fs, io, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +16,7 @@ use super::{
     store::SessionStore,
     stored::{StoredAppSession, StoredSignIn},
 };
+use crate::ops::private_file;
 
 /// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 4 << 30;
@@ -70,19 +64,7 @@ impl<'f> HandoffFile<'f> {
             .keys
             .seal(Purpose::Sessions, &plain)
             .map_err(io::Error::other)?;
-        let temporary = self.path.with_extension("new");
-        // A file that another user has prepared could have other permissions, or be a link.
-        let _ = fs::remove_file(&temporary);
-        let created = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary);
-        created.and_then(|mut file| {
-            file.write_all(sealed.as_bytes())?;
-            file.sync_all()
-        })?;
-        fs::rename(&temporary, self.path)?;
+        private_file::replace(self.path, sealed.as_bytes())?;
         Ok(records.sign_ins.len())
     }
 

@@ -14,7 +14,7 @@ async fn a_person_signs_in_in_a_browser_and_signs_out_again() {
     let namespace = namespace().await;
     let world = namespace.world_with_api().await;
     let site = format!("http://{}", world.host);
-    let terminal = Terminal::new();
+    let mut terminal = Terminal::new();
     let error = terminal.run("list").await.error();
     assert!(error.starts_with("sign in first: "), "{error}");
 
@@ -45,6 +45,10 @@ async fn a_person_signs_in_in_a_browser_and_signs_out_again() {
     elsewhere.set("LUDGATE_SITE", "https://other.example.com");
     let error = elsewhere.run("list").await.error();
     assert!(error.starts_with("no token for https://other.example.com"));
+    terminal.set("LUDGATE_TOKEN", "of-another-site");
+    let error = terminal.run("list").await.error();
+    assert!(error.starts_with("set LUDGATE_SITE too"), "{error}");
+    terminal.unset("LUDGATE_TOKEN");
 
     terminal.run("sign-out").await.ok();
     let error = terminal.run("list").await.error();
@@ -116,7 +120,7 @@ async fn apps_are_made_changed_and_deleted_in_a_terminal() {
     );
     assert_eq!(
         alice.run("logs lab").await.error(),
-        "lab has no pod; it is Stopping"
+        "lab has no pod; its status is Stopping"
     );
     assert_eq!(alice.run("delete lab").await.ok(), "lab is deleted\n");
     let not_found = "phapplications.primehub.io \"lab\" not found";
@@ -144,5 +148,8 @@ async fn what_is_no_api_is_said_in_one_line() {
     assert!(error.starts_with(&begin), "{error}");
     let clear = Terminal::with_token("http://hub.example.com", "x");
     let error = clear.run("list").await.error();
-    assert!(error.contains("the site must be https"), "{error}");
+    assert!(
+        error.contains("plain http is accepted on loopback only"),
+        "{error}"
+    );
 }
