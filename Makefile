@@ -18,7 +18,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: ## gateway, sign-in service and sample apps in one process; Ctrl-C stops it
-	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about four minutes on two cores, most of them for libraries.'
+	@[ -x target/quick/ludgate ] || echo 'Building Ludgate: the first time takes about five minutes on two cores, most of them for libraries.'
 	cargo run --profile quick --no-default-features -- demo
 
 # Two release builds and a training of a minute. The image has this program, and benches/scale measures it.
