@@ -2,6 +2,8 @@
 //! apps whose addresses are not of this machine: `make test-kube` runs these, `make test` does not.
 
 mod api;
+mod faults;
+mod killed;
 mod leader;
 mod logs;
 mod many;

@@ -5,7 +5,6 @@ mod applications;
 mod busybox;
 mod chart;
 mod command_line;
-mod controller;
 mod events;
 mod python_client;
 mod rollout;

@@ -2,6 +2,7 @@
 //! by hand.
 
 pub mod api;
+pub mod api_faults;
 pub mod api_relay;
 pub mod arvados;
 pub mod backend;
@@ -10,6 +11,7 @@ pub mod chromium;
 pub mod cluster;
 pub mod command_line;
 pub mod console;
+pub mod controller;
 pub mod http2;
 pub mod http2_app;
 pub mod kube_namespace;

@@ -5,8 +5,8 @@ use kube::{Api, ResourceExt, api::ApiResource};
 use ludgate::model::app::AppState;
 use serde_json::{Value, json};
 
-use super::controller::{Controlled, until};
 use crate::support::{
+    controller::{Controlled, until},
     kube_namespace::{application, phapplications},
     message::PATIENCE,
     until::holds_within,

@@ -8,10 +8,10 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::controller::POD_PATIENCE;
 use crate::support::{
     browser::Browser,
     command_line::{Terminal, finish},
+    controller::POD_PATIENCE,
     kube_namespace::KubeNamespace,
     process::program,
 };

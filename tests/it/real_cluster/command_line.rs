@@ -2,11 +2,11 @@
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::{
+use super::python_client::{PLATFORM, until_line};
+use crate::support::{
+    command_line::Terminal,
     controller::{Controlled, POD_PATIENCE},
-    python_client::{PLATFORM, until_line},
 };
-use crate::support::command_line::Terminal;
 
 /// The last column of each row of a table that was watched.
 fn statuses(table: &str) -> Vec<&str> {

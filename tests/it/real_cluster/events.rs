@@ -11,7 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
-use super::controller::{Controlled, POD_PATIENCE};
+use crate::support::controller::{Controlled, POD_PATIENCE};
 
 /// The Events of an app.
 fn of_app(app: &str) -> String {

@@ -12,9 +12,9 @@ use tokio::{
     process::{Child, Command},
 };
 
-use super::controller::{Controlled, POD_PATIENCE};
 use crate::support::{
     api::Api,
+    controller::{Controlled, POD_PATIENCE},
     message::PATIENCE,
     world::{World, free_port},
 };

@@ -10,8 +10,10 @@ use std::{
 
 use serde_json::json;
 
-use super::{busybox::Busybox, controller::POD_PATIENCE};
-use crate::support::{kube_namespace::KubeNamespace, until::holds_within, world::World};
+use super::busybox::Busybox;
+use crate::support::{
+    controller::POD_PATIENCE, kube_namespace::KubeNamespace, until::holds_within, world::World,
+};
 
 const PAGE: &str = "GET /apps/lab/ HTTP/1.1\r\nHost: HOST\r\n\r\n";
 

@@ -164,6 +164,12 @@ pub fn application(name: &str, scope: &str, more: Value) -> Value {
 
 /// Runs kubectl as an admin and returns its output.
 pub async fn kubectl(arguments: &[&str], input: &str) -> String {
+    let output = try_kubectl(arguments, input).await;
+    output.unwrap_or_else(|said| panic!("kubectl {arguments:?}: {said}"))
+}
+
+/// The same; if it fails, what it said.
+pub async fn try_kubectl(arguments: &[&str], input: &str) -> Result<String, String> {
     let mut child = Command::new("kubectl")
         .args(arguments)
         .stdin(Stdio::piped())
@@ -175,7 +181,10 @@ pub async fn kubectl(arguments: &[&str], input: &str) -> String {
     stdin.write_all(input.as_bytes()).await.expect("written");
     drop(stdin);
     let output = child.wait_with_output().await.expect("kubectl ran");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "kubectl {arguments:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let printed = match output.status.success() {
+        true => Ok(output.stdout),
+        false => Err(output.stderr),
+    };
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    printed.map(text).map_err(text)
 }

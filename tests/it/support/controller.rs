@@ -1,6 +1,10 @@
 //! The controller of apps with the shipped rights, in the process of the test.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
@@ -15,8 +19,12 @@ use ludgate::{
     settings,
 };
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 
-use crate::support::{
+use super::{
     kube_namespace::{KubeNamespace, phapplications},
     message::PATIENCE,
 };
@@ -33,8 +41,56 @@ pub struct Controlled {
     folder: tempfile::TempDir,
 }
 
+/// A namespace and a configuration for a controller that has not started yet.
+pub struct Prepared {
+    pub namespace: KubeNamespace,
+    /// Of the controller's account.
+    pub kubeconfig: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Prepared {
+    pub async fn new() -> Prepared {
+        Prepared::with(PLATFORM).await
+    }
+
+    /// `platform` is more TOML: groups and instance types.
+    pub async fn with(platform: &str) -> Prepared {
+        let namespace = KubeNamespace::new().await;
+        namespace.grant("controller.yaml").await;
+        let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
+        let prepared = Prepared {
+            folder: tempfile::tempdir().expect("a folder"),
+            namespace,
+            kubeconfig,
+        };
+        let text = config(&prepared.namespace.name, &prepared.kubeconfig, platform);
+        std::fs::write(prepared.config(), text).expect("written");
+        prepared
+    }
+
+    /// The path of the configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("ludgate.toml")
+    }
+
+    /// Starts the controller in the process of the test.
+    pub async fn start(self) -> Controlled {
+        let read = settings::load_controller(&self.config()).expect("valid");
+        let settings = read.applications.clone();
+        let running = start_controllers(read, "test".to_owned()).await;
+        Controlled {
+            namespace: self.namespace,
+            running: running.expect("started"),
+            settings,
+            folder: self.folder,
+        }
+    }
+}
+
 /// A group without a volume, and a size of which a node has room for some.
-const PLATFORM: &str = "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n";
+pub const PLATFORM: &str =
+    "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n";
 
 impl Controlled {
     pub async fn start() -> Controlled {
@@ -43,24 +99,7 @@ impl Controlled {
 
     /// `platform` is more TOML: groups and instance types.
     pub async fn with(platform: &str) -> Controlled {
-        let namespace = KubeNamespace::new().await;
-        namespace.grant("controller.yaml").await;
-        let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("ludgate.toml");
-        let text = config(&namespace.name, &kubeconfig, platform);
-        std::fs::write(&file, text).expect("written");
-        let read = settings::load_controller(&file).expect("valid");
-        let settings = read.applications.clone();
-        let running = start_controllers(read, "test".to_owned())
-            .await
-            .expect("started");
-        Controlled {
-            namespace,
-            running,
-            settings,
-            folder,
-        }
+        Prepared::with(platform).await.start().await
     }
 
     /// Replaces the controller by a new process, which lists everything again.
@@ -83,6 +122,11 @@ impl Controlled {
         }
     }
 
+    /// The path of the configuration.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("ludgate.toml")
+    }
+
     /// The value of a counter of the controller, named with its further labels.
     pub fn count(&self, name: &str, labels: &str) -> f64 {
         let metrics = self.running.process.registry.render();
@@ -90,6 +134,16 @@ impl Controlled {
             format!("ludgate_controller_{name}_total{{controller=\"applications\"{labels}}} ");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
         line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
+    }
+
+    /// Whether it holds the lease, as its readiness probe says.
+    pub async fn leads(&self) -> bool {
+        let mut stream = TcpStream::connect(self.running.admin).await.expect("open");
+        let request = b"GET /readyz?verbose HTTP/1.0\r\n\r\n";
+        stream.write_all(request).await.expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("an answer");
+        answer.contains("leading: yes")
     }
 
     /// How many reconciles have succeeded.

@@ -1,0 +1,115 @@
+//! The API server refuses writes of the controller, loses its connections or is away: every app
+//! gets what it should have, and nothing twice.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use serde_json::json;
+
+use crate::support::{
+    api_faults::{ApiFaults, Fault},
+    api_relay::ApiRelay,
+    controller::{Controlled, POD_PATIENCE, Prepared},
+    until::holds_within,
+};
+
+/// Two policies, the Service, the Deployment and the status.
+const WRITES: usize = 5;
+const FAULTS: [Fault; 8] = [
+    Fault::Status(409),
+    Fault::Status(410),
+    Fault::Status(429),
+    Fault::Status(500),
+    Fault::Status(503),
+    Fault::Status(504),
+    Fault::CutBefore,
+    Fault::CutAfter,
+];
+
+/// The app whose write `at` has a fault.
+fn app(fault: usize, at: usize) -> String {
+    format!("f{fault}-{at}")
+}
+
+fn cases() -> impl Iterator<Item = (usize, usize)> {
+    (0..FAULTS.len()).flat_map(|fault| (0..WRITES).map(move |at| (fault, at)))
+}
+
+/// Asserts that an app has one of each child, as the controller made it at first.
+async fn assert_made_once(controlled: &Controlled, app: &str) {
+    let label = format!("primehub.io/phapplication=app-{app}");
+    let names = controlled
+        .namespace
+        .kubectl(
+            &["get", "deploy,svc,netpol", "-l", &label, "-o", "name"],
+            "",
+        )
+        .await;
+    let wanted = [
+        format!("deployment.apps/app-{app}"),
+        format!("service/app-{app}"),
+        format!("networkpolicy.networking.k8s.io/app-{app}-group"),
+        format!("networkpolicy.networking.k8s.io/app-{app}-proxy"),
+    ];
+    assert_eq!(names.lines().collect::<Vec<_>>(), wanted);
+    let api: Api<Deployment> = Api::namespaced(
+        controlled.namespace.client.clone(),
+        &controlled.namespace.name,
+    );
+    let deployment = api.get(&format!("app-{app}")).await.expect("a Deployment");
+    assert_eq!(
+        deployment.metadata.generation,
+        Some(1),
+        "{app}: written twice"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_fails_in_any_way_is_done_later_and_once() {
+    let prepared = Prepared::new().await;
+    let faults = ApiFaults::insert(&prepared.kubeconfig, |app, count| {
+        let (fault, at) = app.strip_prefix('f')?.split_once('-')?;
+        (at == count.to_string()).then(|| FAULTS[fault.parse::<usize>().expect("a number")])
+    })
+    .await;
+    let controlled = prepared.start().await;
+    for (fault, at) in cases() {
+        controlled.app(&app(fault, at), json!({})).await;
+    }
+    for (fault, at) in cases() {
+        let app = app(fault, at);
+        controlled.until_phase(&app, "Starting").await;
+        assert_made_once(&controlled, &app).await;
+        // The one that failed, again; and those of its reconcile that had not come yet.
+        let writes = faults.writes(&app);
+        assert!(
+            writes > at && writes <= 2 * WRITES + 1,
+            "{:?} of write {at}: {writes} writes",
+            FAULTS[fault]
+        );
+    }
+    let failed = controlled.count("reconciles", ",result=\"transient_error\"");
+    assert!(failed > 0.0, "the faults were met");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_long_outage_the_controller_catches_up() {
+    let prepared = Prepared::new().await;
+    let relay = ApiRelay::insert(&prepared.kubeconfig).await;
+    let controlled = prepared.start().await;
+    controlled.app("before", json!({})).await;
+    controlled.until_phase("before", "Starting").await;
+
+    relay.open.send_replace(false);
+    controlled.app("during", json!({})).await;
+    controlled.app("before", json!({ "stop": true })).await;
+    // Longer than the lease lasts: another process could lead now.
+    let stopped = holds_within(POD_PATIENCE, async || !controlled.leads().await).await;
+    assert!(stopped, "a controller that cannot renew its lease stops");
+    assert!(controlled.count("watch_errors", "") > 0.0);
+    relay.open.send_replace(true);
+
+    controlled.until_phase("during", "Starting").await;
+    // No controller of Deployments runs here, which would say that no pod is left.
+    controlled.until_phase("before", "Stopping").await;
+    assert_made_once(&controlled, "during").await;
+}

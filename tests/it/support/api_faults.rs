@@ -1,0 +1,177 @@
+//! A proxy in front of the API server that disturbs chosen writes of a controller.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{Arc, Mutex},
+};
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use kube::{Client, Config, client::Body, config::Kubeconfig};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch};
+
+/// What happens to a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The server refuses it with this status.
+    Status(u16),
+    /// The connection is cut before the server gets the write.
+    CutBefore,
+    /// The server does it, and the connection is cut before its answer arrives.
+    CutAfter,
+    /// The same two, and the proxy says so and keeps the connection open: the writer can be killed.
+    HangBefore,
+    HangAfter,
+}
+
+/// Chooses the fault of a write by the app that it is for, and by how many writes for this app
+/// came before it.
+type Plan = Box<dyn Fn(&str, usize) -> Option<Fault> + Send + Sync>;
+
+/// A proxy with a plan of faults.
+#[derive(Clone)]
+pub struct ApiFaults {
+    state: Arc<State>,
+}
+
+struct State {
+    client: Client,
+    plan: Mutex<Plan>,
+    /// Writes by app.
+    writes: Mutex<HashMap<String, usize>>,
+    hanging: watch::Sender<usize>,
+}
+
+impl ApiFaults {
+    /// Puts the proxy between the users of a kubeconfig and their server.
+    pub async fn insert(
+        kubeconfig: &Path,
+        plan: impl Fn(&str, usize) -> Option<Fault> + Send + Sync + 'static,
+    ) -> ApiFaults {
+        let read = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(read, &Default::default()).await;
+        let state = Arc::new(State {
+            client: Client::try_from(config.expect("a configuration")).expect("a client"),
+            plan: Mutex::new(Box::new(plan)),
+            writes: Mutex::default(),
+            hanging: watch::Sender::new(0),
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let serving = state.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let state = serving.clone();
+                let service = service_fn(move |request| state.clone().pass(request));
+                let connection =
+                    http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(connection);
+            }
+        });
+        let text = std::fs::read_to_string(kubeconfig).expect("a kubeconfig");
+        let mut config: Value = serde_json::from_str(&text).expect("JSON");
+        config["clusters"][0]["cluster"] = json!({ "server": format!("http://{address}") });
+        std::fs::write(kubeconfig, config.to_string()).expect("written");
+        ApiFaults { state }
+    }
+
+    /// Replaces the plan.
+    pub fn plan(&self, plan: impl Fn(&str, usize) -> Option<Fault> + Send + Sync + 'static) {
+        *self.state.plan.lock().expect("no panic") = Box::new(plan);
+    }
+
+    /// How many writes for an app have come.
+    pub fn writes(&self, app: &str) -> usize {
+        let writes = self.state.writes.lock().expect("no panic");
+        writes.get(app).copied().unwrap_or(0)
+    }
+
+    /// How many writes have come to hang.
+    pub fn hanging(&self) -> watch::Receiver<usize> {
+        self.state.hanging.subscribe()
+    }
+}
+
+type Reply = Response<Body>;
+
+impl State {
+    async fn pass(self: Arc<Self>, request: Request<Incoming>) -> Result<Reply, Cut> {
+        let fault = self.fault(&request);
+        match fault {
+            Some(Fault::Status(code)) => return Ok(refusal(code)),
+            Some(Fault::CutBefore) => return Err(Cut),
+            Some(Fault::HangBefore) => self.hang().await,
+            Some(Fault::CutAfter | Fault::HangAfter) | None => {}
+        }
+        let (mut head, body) = request.into_parts();
+        let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
+        // The client adds its own.
+        head.headers.remove(http::header::HOST);
+        head.headers.remove(http::header::AUTHORIZATION);
+        let request = Request::from_parts(head, Body::from(body.to_vec()));
+        let response = self.client.send(request).await.map_err(|_| Cut)?;
+        match fault {
+            Some(Fault::CutAfter) => Err(Cut),
+            Some(Fault::HangAfter) => {
+                self.hang().await;
+                Err(Cut)
+            }
+            Some(Fault::Status(_) | Fault::CutBefore | Fault::HangBefore) | None => Ok(response),
+        }
+    }
+
+    /// The fault of a request, if it writes an app's child or status.
+    fn fault(&self, request: &Request<Incoming>) -> Option<Fault> {
+        if request.method() == Method::GET {
+            return None;
+        }
+        let app = app_of(request.uri().path())?;
+        let count = {
+            let mut writes = self.writes.lock().expect("no panic");
+            let count = writes.entry(app.clone()).or_default();
+            *count += 1;
+            *count - 1
+        };
+        (self.plan.lock().expect("no panic"))(&app, count)
+    }
+
+    async fn hang(&self) {
+        self.hanging.send_modify(|count| *count += 1);
+        std::future::pending().await
+    }
+}
+
+/// The app of `…/phapplications/<app>/status` or of `…/app-<app>[-group|-proxy]`.
+fn app_of(path: &str) -> Option<String> {
+    let mut parts = path.split('/').rev();
+    let last = parts.next()?;
+    if last == "status" {
+        return parts.next().map(str::to_owned);
+    }
+    let child = last.strip_prefix("app-")?;
+    let app = child
+        .strip_suffix("-group")
+        .or(child.strip_suffix("-proxy"));
+    Some(app.unwrap_or(child).to_owned())
+}
+
+fn refusal(code: u16) -> Reply {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": "Injected", "message": "the test refuses this",
+    });
+    let body = Body::from(status.to_string().into_bytes());
+    let response = Response::builder()
+        .status(code)
+        .header("Content-Type", "application/json");
+    response.body(body).expect("a response")
+}
+
+/// The connection is to be cut.
+#[derive(Debug, thiserror::Error)]
+#[error("cut")]
+struct Cut;
