@@ -32,7 +32,7 @@ use std::path::Path;
 
 pub use error::{ConfigError, ConfigErrors};
 pub use resolve_api::{ApiService, ApiSettings};
-pub use resolve_controller::ControllerSettings;
+pub use resolve_controller::{ControllerSettings, WebhookSettings};
 pub use resolved::Settings;
 
 /// Reads a configuration file and the environment, for a gateway.

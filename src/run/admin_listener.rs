@@ -1,6 +1,6 @@
-//! The admin listener of a process beside the gateway.
+//! The listeners of a process beside the gateway.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
 use tokio::net::TcpListener;
 
@@ -15,11 +15,17 @@ pub(super) fn serve_admin(
     server: AdminServer,
     address: SocketAddr,
 ) -> Result<SocketAddr, StartError> {
-    let mut sockets = listener::bind(address, 1, false, &mut ActivatedSockets::default())?.list;
-    let Some(socket) = sockets.pop() else {
-        return Ok(address);
-    };
-    let bound = socket.local_addr()?;
-    tokio::spawn(server.serve(TcpListener::from_std(socket)?));
+    let listener = open(address)?;
+    let bound = listener.local_addr()?;
+    tokio::spawn(server.serve(listener));
     Ok(bound)
+}
+
+/// Opens a listener that no data thread serves.
+pub(super) fn open(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let mut sockets = listener::bind(address, 1, false, &mut ActivatedSockets::default())?.list;
+    let socket = sockets
+        .pop()
+        .ok_or_else(|| io::Error::other("no socket was opened"))?;
+    Ok(TcpListener::from_std(socket)?)
 }

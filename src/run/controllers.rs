@@ -3,20 +3,27 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use kube::{api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
+use kube::{Client, api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
 use tokio::sync::watch;
 
-use super::{admin_listener::serve_admin, error::StartError};
+use super::{
+    admin_listener::{self, serve_admin},
+    error::StartError,
+};
 use crate::{
     cluster::Cluster,
     controllers::{
         application::{controller::ApplicationController, settings::ApplicationSettings},
         leader::LeaderElector,
         metrics::{ControllerMetrics, ReconcileMetrics},
+        webhook::{
+            certificate_store::{CertificateStore, ServedCertificate},
+            server::WebhookServer,
+        },
     },
     model::clock::Clock,
     ops::process::Process,
-    settings::ControllerSettings,
+    settings::{ControllerSettings, WebhookSettings},
 };
 
 /// Pause before the cluster is asked again.
@@ -28,6 +35,8 @@ pub struct RunningControllers {
     pub process: Process,
     /// The address of the admin listener.
     pub admin: SocketAddr,
+    /// The address of the webhook, if it is on.
+    pub webhook: Option<SocketAddr>,
     /// Where the settings of the controller of apps are replaced.
     pub applications: watch::Sender<Arc<ApplicationSettings>>,
 }
@@ -53,6 +62,15 @@ pub async fn start_controllers(
         .status("leading", leading);
     let admin = serve_admin(server, settings.admin.address)?;
     let (sender, applications) = watch::channel(Arc::new(settings.applications));
+    let webhook = settings.webhook.map(|webhook| {
+        start_webhook(
+            &process,
+            cluster.client().clone(),
+            webhook,
+            applications.clone(),
+        )
+    });
+    let webhook = webhook.transpose()?;
     let home = cluster.settings().namespaces.first().cloned();
     let home = home.unwrap_or_default();
     let elector = LeaderElector::new(cluster.client().clone(), &home, &settings.lease, identity);
@@ -70,8 +88,28 @@ pub async fn start_controllers(
     Ok(RunningControllers {
         process,
         admin,
+        webhook,
         applications: sender,
     })
+}
+
+/// Serves the admission webhook, in every replica. The process is ready when it has a certificate.
+/// Returns the address.
+fn start_webhook(
+    process: &Process,
+    client: Client,
+    settings: WebhookSettings,
+    applications: watch::Receiver<Arc<ApplicationSettings>>,
+) -> Result<SocketAddr, StartError> {
+    let listener = admin_listener::open(settings.address)?;
+    let address = listener.local_addr()?;
+    let certificate = Arc::new(ServedCertificate::default());
+    let store = CertificateStore::new(client, settings.certificate, certificate.clone());
+    let latch = process.ready.latch("webhook certificate");
+    tokio::spawn(store.run(|| latch.release()));
+    tokio::spawn(WebhookServer::new(certificate, applications).serve(listener));
+    tracing::info!(%address, "serving the webhook");
+    Ok(address)
 }
 
 /// What the leader does.

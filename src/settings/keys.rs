@@ -80,7 +80,12 @@ pub const PUBLISHED_PORT: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 3] = [PUBLISHED_PORT, controller::APPLICATIONS, controller::QUOTA];
+pub const INNER: [Section; 4] = [
+    PUBLISHED_PORT,
+    controller::APPLICATIONS,
+    controller::WEBHOOK,
+    controller::QUOTA,
+];
 
 /// The keys of [`INNER`] tables.
 pub fn inner() -> impl Iterator<Item = &'static Key> {

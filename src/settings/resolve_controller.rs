@@ -1,10 +1,10 @@
 //! `[controller]`: the controllers of a process, and what they know besides objects.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve_groups, resolve_kubernetes, resolve_process,
+    resolve_groups, resolve_kubernetes, resolve_listen, resolve_process,
     section::ConfigSection,
     values::{labels, labels_of_all, origin},
 };
@@ -13,6 +13,7 @@ use crate::{
     controllers::{
         application::{quantity::Memory, settings::ApplicationSettings},
         pod_policy::{PodPolicy, PodRight},
+        webhook::certificate_store::CertificateSettings,
     },
     ops::{admin::AdminSettings, logging::LogSettings},
 };
@@ -35,10 +36,21 @@ pub struct ControllerSettings {
     pub lease: String,
     /// The controller of apps.
     pub applications: ApplicationSettings,
+    /// The admission webhook, if it is on.
+    pub webhook: Option<WebhookSettings>,
     /// The admin listener.
     pub admin: AdminSettings,
     /// The log level.
     pub log: LogSettings,
+}
+
+/// The admission webhook.
+#[derive(Clone, Debug)]
+pub struct WebhookSettings {
+    /// Its listener.
+    pub address: SocketAddr,
+    /// The objects with its certificate.
+    pub certificate: CertificateSettings,
 }
 
 /// Resolves the tables of the process. `None` only together with an error.
@@ -58,12 +70,26 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         );
     }
     let lease = section.text("lease");
+    let cluster = kubernetes.flatten().map(|kubernetes| kubernetes.cluster);
+    let home = cluster
+        .as_ref()
+        .and_then(|it| it.namespaces.first().cloned());
+    let webhook = match section.has("webhook") {
+        true => section
+            .inner("webhook", "controller.webhook", |inner| {
+                webhook(&inner, home)
+            })
+            .flatten()
+            .map(Some),
+        false => Some(None),
+    };
     let admin = resolve_process::admin(&file.section("admin"), folder);
     let log = resolve_process::log(&file.section("log"));
     Some(ControllerSettings {
-        cluster: kubernetes??.cluster,
+        cluster: cluster?,
         lease: lease.unwrap_or_else(|| "ludgate-controller".to_owned()),
         applications: applications??,
+        webhook: webhook?,
         admin: admin?,
         log,
     })
@@ -98,6 +124,27 @@ pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>
         groups: groups?,
         instance_types: instance_types?,
     }))
+}
+
+/// `[controller.webhook]`. `None` only together with an error, here or in `[kubernetes]`.
+fn webhook(section: &ConfigSection<'_>, home: Option<String>) -> Option<WebhookSettings> {
+    let address = resolve_listen::address(section, "0.0.0.0:8443");
+    let names = section.texts("names");
+    match &names {
+        None if !section.has("names") => section.missing("names"),
+        Some(names) if names.is_empty() => section.wrong("names", "has no name", None),
+        Some(_) | None => {}
+    }
+    let text = |name, default: &str| section.text(name).unwrap_or_else(|| default.to_owned());
+    Some(WebhookSettings {
+        address: address?,
+        certificate: CertificateSettings {
+            secret: text("secret", "ludgate-webhook"),
+            configuration: text("configuration", "ludgate"),
+            names: names.filter(|names| !names.is_empty())?,
+            namespace: home?,
+        },
+    })
 }
 
 /// The keys of `[controller.applications]`.

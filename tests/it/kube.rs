@@ -14,3 +14,4 @@ mod reachable;
 mod revoked;
 mod states;
 mod templates;
+mod webhook;

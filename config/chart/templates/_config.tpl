@@ -111,6 +111,15 @@ address = {{ ternary "127.0.0.1:8082" "0.0.0.0:8082" $.Values.demo.enabled | toJ
 
 [controller]
 lease = {{ printf "%s-controller" (include "ludgate.fullname" $) | toJson }}
+{{- if $.Values.controller.webhook.enabled }}
+
+[controller.webhook]
+address = "0.0.0.0:8443"
+{{- $webhook := printf "%s-webhook" (include "ludgate.fullname" $) }}
+names = {{ list (printf "%s.%s.svc" $webhook $.Release.Namespace) | toJson }}
+secret = {{ toJson $webhook }}
+configuration = {{ printf "%s-%s" $webhook $.Release.Namespace | toJson }}
+{{- end }}
 
 [controller.applications]
 {{- /* Only the gateway reaches apps, and not the other processes of the chart. */}}

@@ -14,8 +14,10 @@ pub mod quantity;
 pub mod quota;
 pub mod reconcile;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
+mod service_ports;
 pub mod settings;
 pub mod status;
 pub mod stores;
 pub mod template;
+pub mod validate;

@@ -11,3 +11,4 @@ pub mod leader;
 pub mod metrics;
 pub mod pod_policy;
 pub mod watched;
+pub mod webhook;

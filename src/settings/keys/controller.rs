@@ -16,6 +16,13 @@ pub const APPLICATIONS: Section = Section {
     is_optional: true,
 };
 
+/// The admission webhook.
+pub const WEBHOOK: Section = Section {
+    name: "controller.webhook",
+    purpose: "An admission webhook, so that `kubectl apply` of an invalid object fails at once. config/webhook.yaml has the objects that it needs.",
+    is_optional: true,
+};
+
 /// Groups by name.
 pub const GROUPS: Section = Section {
     name: "groups",
@@ -54,6 +61,14 @@ pub const KEYS: &[Key] = &[
         "\"ludgate-controller\"",
         "\"ludgate-controller\"",
         "Name of the Lease that elects one of several controllers, in the first namespace of [kubernetes].",
+    ),
+    key(
+        "controller",
+        "webhook",
+        Kind::Table,
+        "",
+        "{ address = \"0.0.0.0:8443\", names = [\"ludgate-webhook.hub.svc\"] }",
+        "Serve the admission webhook. Absent: none.",
     ),
     key(
         "groups",
@@ -187,6 +202,38 @@ pub const INNER_KEYS: &[Key] = &[
         "[]",
         "[\"host_path\"]",
         "What apps' pods may ask for besides the usual: host_namespaces, host_path, privileged, capabilities, service_account, secrets, volumes, scheduling, security_profiles.",
+    ),
+    key(
+        "controller.webhook",
+        "address",
+        Kind::Text,
+        "\"0.0.0.0:8443\"",
+        "\"0.0.0.0:8443\"",
+        "Address and port of its HTTPS listener, which the API server calls.",
+    ),
+    key(
+        "controller.webhook",
+        "names",
+        Kind::Texts,
+        "",
+        "[\"ludgate-webhook.hub.svc\"]",
+        "DNS names and IP addresses in its certificate: <service>.<namespace>.svc for a Service, or the host of clientConfig.url. Required.",
+    ),
+    key(
+        "controller.webhook",
+        "secret",
+        Kind::Text,
+        "\"ludgate-webhook\"",
+        "\"ludgate-webhook\"",
+        "The Secret with its certificate, in the first namespace of [kubernetes]. It must exist, and may be empty.",
+    ),
+    key(
+        "controller.webhook",
+        "configuration",
+        Kind::Text,
+        "\"ludgate\"",
+        "\"ludgate\"",
+        "Name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration whose caBundle is kept current.",
     ),
     key(
         "groups.quota",

@@ -113,6 +113,16 @@ SETS = {
                 "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"],
                 "proxy_pod_labels": [GATEWAY_LABELS],
                 "proxy_namespace_labels": ["kubernetes.io/metadata.name=" + NAMESPACE]}}}),
+    "a controller with a webhook": (
+        merged(MINIMAL, {"controller": {"enabled": True, "webhook": {"enabled": True}}},
+               with_config(groups={"phusers": {}})),
+        LISTEN | SITE | WATCHED | {
+            "groups": {"phusers": {}},
+            "controller": {"lease": "hub-ludgate-controller", "webhook": {
+                "address": "0.0.0.0:8443", "names": [f"hub-ludgate-webhook.{NAMESPACE}.svc"],
+                "secret": "hub-ludgate-webhook", "configuration": f"hub-ludgate-webhook-{NAMESPACE}"},
+                "applications": {"folder_image": "registry.example.com/ludgate:0.1.0",
+                                 "proxy_pod_labels": [GATEWAY_LABELS]}}}),
     "demo": (
         {"image": {"repository": "registry.example.com/ludgate", "tag": "1"}, "config": {}, "demo": {"enabled": True}},
         LISTEN | WATCHED | {

@@ -98,6 +98,22 @@ for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'crea
   expect_right no $right
 done
 
+# The webhook's own objects, by their names, and nothing else.
+shipped webhook
+granted=$(rights ludgate-controller "$namespace" | grep -E 'secrets|webhookconfigurations' || true)
+if [[ $granted != 'mutatingwebhookconfigurations.admissionregistration.k8s.io get patch
+secrets get patch
+validatingwebhookconfigurations.admissionregistration.k8s.io get patch' ]]; then
+  failed=1
+  printf 'NOT as expected: webhook.yaml:\n%s\n' "$granted"
+fi
+for right in 'get secrets' 'patch secrets' 'list secrets' 'patch validatingwebhookconfigurations.admissionregistration.k8s.io' \
+  'delete validatingwebhookconfigurations.admissionregistration.k8s.io'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-controller-webhook >/dev/null
+
 account=ludgate-api
 shipped api
 expect 'api.yaml' "$namespace" 'instancetypes.primehub.io list

@@ -7,7 +7,7 @@ use super::{
     app::STRATEGY_ANNOTATION,
     group_names,
     inputs::{INPUTS_ANNOTATION, RenderContext},
-    pod,
+    pod, service_ports,
 };
 
 /// Label of an app's objects with its group.
@@ -50,7 +50,7 @@ pub fn objects(context: RenderContext<'_>) -> Result<DesiredObjects, String> {
         ));
     }
     let deployment = deployment(context, pod)?;
-    let ports = service_ports(&context.app.spec.svc_template.spec)?;
+    let ports = service_ports::with_defaults(&context.app.spec.svc_template.spec)?;
     let has_ports = !ports.is_empty();
     let policies = has_ports.then(|| network_policies(context, &ports));
     Ok(DesiredObjects {
@@ -116,36 +116,11 @@ fn strategy(context: RenderContext<'_>) -> Result<Value, String> {
     }
 }
 
-/// The ports of a service template, with Kubernetes' defaults: server-side apply needs the
-/// protocol, and the policies need the pod's port.
-fn service_ports(template: &Value) -> Result<Vec<Value>, String> {
-    let ports = &template["ports"];
-    if ports.is_null() {
-        return Ok(Vec::new());
+fn service(context: RenderContext<'_>, mut ports: Vec<Value>) -> Value {
+    // Of the node, where two apps cannot have the same one.
+    for port in ports.iter_mut().filter_map(Value::as_object_mut) {
+        port.remove("nodePort");
     }
-    let Value::Array(ports) = ports else {
-        return Err("svcTemplate.spec.ports is no list".into());
-    };
-    let with_defaults = |port: &Value| {
-        let Some(number) = port["port"].as_u64() else {
-            return Err("svcTemplate.spec.ports has an entry without a port".to_owned());
-        };
-        let mut port = port.clone();
-        if port["targetPort"].is_null() {
-            port["targetPort"] = number.into();
-        }
-        if port["protocol"].is_null() {
-            port["protocol"] = "TCP".into();
-        }
-        if let Value::Object(port) = &mut port {
-            port.remove("nodePort");
-        }
-        Ok(port)
-    };
-    ports.iter().map(with_defaults).collect()
-}
-
-fn service(context: RenderContext<'_>, ports: Vec<Value>) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -197,33 +172,13 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{
-        application::{
-            app::Application,
-            inputs::PinnedInputs,
-            instance_type::InstanceType,
-            quantity::Memory,
-            samples,
-            settings::{ApplicationSettings, Group},
-        },
-        pod_policy::PodPolicy,
+    use crate::application::{
+        app::Application,
+        inputs::PinnedInputs,
+        instance_type::InstanceType,
+        samples::{self, settings},
+        settings::{ApplicationSettings, Group},
     };
-
-    fn settings() -> ApplicationSettings {
-        let proxy = [("app.kubernetes.io/name".to_owned(), "ludgate".to_owned())];
-        ApplicationSettings {
-            site_url: "https://hub.example.com".into(),
-            apps_prefix: "/apps".into(),
-            image_prefix: None,
-            folder_image: Some("ludgate:1".into()),
-            ephemeral_size: Memory(5 << 30),
-            proxies: vec![BTreeMap::from(proxy)],
-            proxy_namespaces: Vec::new(),
-            pods: PodPolicy::default(),
-            groups: BTreeMap::new(),
-            instance_types: BTreeMap::new(),
-        }
-    }
 
     fn app(more: Value) -> Application {
         let container = json!({

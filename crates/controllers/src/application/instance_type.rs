@@ -42,6 +42,20 @@ pub struct Gpu {
 }
 
 impl InstanceType {
+    /// Some size, to make the objects of an app that no cluster gets.
+    pub fn sample() -> InstanceType {
+        InstanceType {
+            name: "sample".into(),
+            cpu_limit: MilliCpu(1000),
+            cpu_request: None,
+            memory_limit: Memory(1 << 30),
+            memory_request: None,
+            gpu: None,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+        }
+    }
+
     /// Reads the spec of an `InstanceType`.
     ///
     /// # Errors

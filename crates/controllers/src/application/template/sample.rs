@@ -10,7 +10,7 @@ use crate::{
         desired,
         inputs::{PinnedInputs, RenderContext},
         instance_type::InstanceType,
-        quantity::{Memory, MilliCpu},
+        quantity::Memory,
         settings::ApplicationSettings,
     },
     pod_policy::PodPolicy,
@@ -74,16 +74,7 @@ fn settings(policy: &PodPolicy) -> ApplicationSettings {
 fn inputs() -> PinnedInputs {
     PinnedInputs {
         generation: 1,
-        instance_type: InstanceType {
-            name: "sample".into(),
-            cpu_limit: MilliCpu(1000),
-            cpu_request: None,
-            memory_limit: Memory(1 << 30),
-            memory_request: None,
-            gpu: None,
-            node_selector: BTreeMap::new(),
-            tolerations: Vec::new(),
-        },
+        instance_type: InstanceType::sample(),
         volume: None,
         folder_image: None,
     }

@@ -1,0 +1,138 @@
+//! Serves the webhook: HTTPS, one path for each kind of review.
+//!
+//! The API server is the only client, but pods can reach the port too. So connections, bodies and
+//! times are limited. A review answers with public rules only, so no client certificate is asked
+//! for.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    certificate_store::ServedCertificate,
+    review::{AdmissionRules, ReviewKind, review},
+};
+use crate::application::settings::ApplicationSettings;
+
+/// The object twice, each up to etcd's limit of 1.5 MiB, in JSON that may be longer.
+const MAX_BODY: usize = 8 << 20;
+/// Deadline of a TLS handshake, of a request head, and of a body.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Connections at the same time. The API server keeps a few.
+const MAX_CONNECTIONS: usize = 128;
+/// Pause after a failed accept, such as without file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The webhook's server.
+pub struct WebhookServer {
+    acceptor: TlsAcceptor,
+    applications: watch::Receiver<Arc<ApplicationSettings>>,
+}
+
+impl WebhookServer {
+    /// Serves the certificate of the last look at the Secret, and decides by the settings in
+    /// force.
+    pub fn new(
+        certificate: Arc<ServedCertificate>,
+        applications: watch::Receiver<Arc<ApplicationSettings>>,
+    ) -> WebhookServer {
+        let config = ServerConfig::builder()
+            .with_no_client_auth()
+            .with_cert_resolver(certificate);
+        WebhookServer {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            applications,
+        }
+    }
+
+    /// Serves the listener until it is dropped.
+    pub async fn serve(self, listener: TcpListener) {
+        let server = Arc::new(self);
+        let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let Ok(slot) = slots.clone().acquire_owned().await else {
+                return;
+            };
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let server = server.clone();
+            tokio::spawn(async move {
+                server.serve_connection(stream).await;
+                drop(slot);
+            });
+        }
+    }
+
+    async fn serve_connection(self: Arc<Self>, stream: TcpStream) {
+        let Ok(Ok(stream)) = timeout(DEADLINE, self.acceptor.accept(stream)).await else {
+            return;
+        };
+        let service = service_fn(move |request| {
+            let server = self.clone();
+            async move { Ok::<_, Infallible>(server.respond(request).await) }
+        });
+        let _ = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(DEADLINE)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    }
+
+    async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let kind = match request.uri().path() {
+            "/validate" => ReviewKind::Validate,
+            "/default" => ReviewKind::Default,
+            _ => {
+                return text(
+                    StatusCode::NOT_FOUND,
+                    "the paths are /validate and /default\n",
+                );
+            }
+        };
+        if request.method() != Method::POST {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "POST only\n");
+        }
+        let body = Limited::new(request.into_body(), MAX_BODY).collect();
+        let Ok(Ok(body)) = timeout(DEADLINE, body).await else {
+            return text(
+                StatusCode::BAD_REQUEST,
+                "the body is too long or too late\n",
+            );
+        };
+        let rules = AdmissionRules {
+            applications: self.applications.borrow().clone(),
+        };
+        let reviewed = review(kind, &body.to_bytes(), &rules);
+        match reviewed.and_then(|review| serde_json::to_vec(&review)) {
+            Ok(body) => {
+                let mut response = Response::new(Full::new(body.into()));
+                let json = header::HeaderValue::from_static("application/json");
+                response.headers_mut().insert(header::CONTENT_TYPE, json);
+                response
+            }
+            Err(error) => text(
+                StatusCode::BAD_REQUEST,
+                format!("no AdmissionReview of admission.k8s.io/v1: {error}\n"),
+            ),
+        }
+    }
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    response
+}
