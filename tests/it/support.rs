@@ -7,6 +7,7 @@ pub mod api_relay;
 pub mod arvados;
 pub mod backend;
 pub mod browser;
+pub mod changes;
 pub mod chromium;
 pub mod cluster;
 pub mod command_line;

@@ -20,4 +20,5 @@ pub mod settings;
 pub mod status;
 pub mod stores;
 pub mod template;
+pub mod unpublished;
 pub mod validate;

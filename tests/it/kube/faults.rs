@@ -8,7 +8,8 @@ use serde_json::json;
 use crate::support::{
     api_faults::{ApiFaults, Fault},
     api_relay::ApiRelay,
-    controller::{Controlled, POD_PATIENCE, Prepared},
+    changes::POD_PATIENCE,
+    controller::{Controlled, Prepared},
     until::holds_within,
 };
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::{
     api_faults::{ApiFaults, Fault},
-    controller::{Prepared, until},
+    changes::Changes,
+    controller::{Prepared, is_current},
     kube_namespace::phapplications,
     process::{Running, program},
 };
@@ -58,13 +59,8 @@ async fn live(prepared: &Prepared, app: &str) -> i64 {
     let kind = phapplications();
     for (more, phase) in steps() {
         prepared.namespace.app(app, "public", more).await;
-        let api = prepared.namespace.api(&kind);
-        let generation = api.get(app).await.expect("the app").metadata.generation;
-        let is_seen = |object: &kube::api::DynamicObject| {
-            let status = &object.data["status"];
-            status["phase"] == phase && status["observedGeneration"].as_i64() == generation
-        };
-        until(api, &kind, app, is_seen).await;
+        let mut changes = Changes::named(prepared.namespace.api(&kind), app);
+        changes.until(|app| is_current(app, phase)).await;
     }
     let kind = ApiResource::erase::<k8s_openapi::api::apps::v1::Deployment>(&());
     let api = prepared.namespace.api(&kind);

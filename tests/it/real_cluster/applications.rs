@@ -1,35 +1,23 @@
 //! A PhApplication becomes pods that people can open, and its status says what became of it.
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
-use kube::{Api, ResourceExt, api::ApiResource};
+use k8s_openapi::api::{
+    apps::v1::{Deployment, ReplicaSet},
+    core::v1::Service,
+};
+use kube::{Api, ResourceExt, api::ListParams};
 use ludgate::model::app::AppState;
 use serde_json::{Value, json};
 
 use crate::support::{
-    controller::{Controlled, until},
+    changes::POD_PATIENCE,
+    controller::{Controlled, page, pod, until_page},
     kube_namespace::{application, phapplications},
     message::PATIENCE,
     until::holds_within,
-    world::World,
 };
 
 /// A quota with room for one app.
 const ONE_APP: &str = "[groups.phusers]\nquota = { cpu = 0.1 }\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n";
-
-async fn gateway(controlled: &Controlled, app: &str) -> World {
-    let world = World::with(&controlled.namespace.toml(), |_| {})
-        .await
-        .ready()
-        .await;
-    world.until_running(app).await;
-    world
-}
-
-async fn page(world: &World, app: &str) -> (u16, String) {
-    let request = format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\n\r\n");
-    let answer = world.exchange(&request).await;
-    (answer.status(), answer.text())
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_app_starts_serves_stops_starts_again_and_is_deleted() {
@@ -39,21 +27,15 @@ async fn an_app_starts_serves_stops_starts_again_and_is_deleted() {
         controlled.until_phase("lab", "Ready").await,
         "Deployment is ready"
     );
-    let world = gateway(&controlled, "lab").await;
-    let (status, environment) = page(&world, "lab").await;
-    assert_eq!(status, 200, "{environment}");
-    for line in [
+    let world = controlled.gateway("lab").await;
+    let environment = [
         "PRIMEHUB_APP_ID=lab",
         "PRIMEHUB_APP_ROOT=/phapplications/lab",
         "PRIMEHUB_APP_BASE_URL=/apps/lab",
         "PRIMEHUB_URL=https://hub.example.com",
         "PRIMEHUB_GROUP=phusers",
-    ] {
-        assert!(
-            environment.lines().any(|found| found == line),
-            "{line}\n{environment}"
-        );
-    }
+    ];
+    until_page(&world, "lab", &environment).await;
 
     controlled.app("lab", json!({ "stop": true })).await;
     assert_eq!(
@@ -94,10 +76,9 @@ async fn an_app_starts_serves_stops_starts_again_and_is_deleted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_wrong_with_a_pod_is_said_in_the_status() {
     let controlled = Controlled::start().await;
-    let pod = |container: Value| {
-        let mut container = container;
+    let pod = |mut container: Value| {
         container["name"] = "app".into();
-        json!({ "podTemplate": { "spec": { "containers": [container] } } })
+        pod(json!([container]))
     };
     let image = pod(json!({ "image": "localhost/missing:1" }));
     controlled.app("image", image).await;
@@ -133,7 +114,7 @@ async fn what_is_wrong_with_a_pod_is_said_in_the_status() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_app_recovers_when_its_group_appears_and_stops_when_it_is_gone() {
+async fn an_app_recovers_when_its_group_and_its_instance_type_appear() {
     let controlled = Controlled::with("").await;
     controlled.app("lab", json!({})).await;
     assert_eq!(
@@ -147,9 +128,6 @@ async fn an_app_recovers_when_its_group_appears_and_stops_when_it_is_gone() {
     let platform = controlled.parsed(ONE_APP);
     controlled.change(|settings| *settings = platform);
     controlled.until_phase("lab", "Ready").await;
-    controlled.change(|settings| settings.groups.clear());
-    controlled.app("lab", json!({ "stop": true })).await;
-    controlled.until_phase("lab", "Stopped").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -170,94 +148,73 @@ async fn of_two_apps_with_room_for_one_the_second_runs_after_the_first() {
     controlled.until_phase(second, "Ready").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_unchanged_app_is_not_written_and_a_changed_child_is_mended() {
-    let controlled = Controlled::start().await;
-    controlled.app("lab", json!({})).await;
-    controlled.until_phase("lab", "Ready").await;
-    let deployments = controlled.deployments();
-    let before = deployments.get("app-lab").await.expect("made");
-    let app = controlled
-        .namespace
-        .api(&phapplications())
-        .get("lab")
-        .await
-        .expect("an app");
-    let (reconciles, writes) = (controlled.reconciles(), controlled.count("writes", ""));
-    let are_repeated = holds_within(PATIENCE, async || {
-        controlled.change(|_| {});
-        controlled.reconciles() >= reconciles + 20.0
-    });
-    assert!(are_repeated.await, "no reconciles");
-    assert_eq!(controlled.count("writes", ""), writes);
-    // Objects of a list have no kind, those of events have one.
-    let controlled = controlled.restart().await;
-    let are_repeated = holds_within(PATIENCE, async || {
-        controlled.change(|_| {});
-        controlled.reconciles() >= 20.0
-    });
-    assert!(are_repeated.await, "no reconciles");
-    assert_eq!(controlled.count("writes", ""), 0.0);
-    let after = deployments.get("app-lab").await.expect("made");
-    assert_eq!(before.resource_version(), after.resource_version());
-    let unchanged = controlled
-        .namespace
-        .api(&phapplications())
-        .get("lab")
-        .await
-        .expect("an app");
-    assert_eq!(app.resource_version(), unchanged.resource_version());
+impl Controlled {
+    /// Waits until the controller has looked at its apps so often since `before`.
+    async fn until_reconciled(&self, before: f64, times: f64) {
+        let are_repeated = holds_within(POD_PATIENCE, async || {
+            // The settings are as they were, and every app is looked at again.
+            self.change(|_| {});
+            self.reconciles() >= before + times
+        });
+        assert!(are_repeated.await, "no reconciles");
+    }
 
-    let scale = ["scale", "deployment/app-lab", "--replicas=3"];
-    controlled.namespace.kubectl(&scale, "").await;
-    let kind = ApiResource::erase::<Deployment>(&());
-    let api = controlled.namespace.api(&kind);
-    until(api, &kind, "app-lab", |deployment| {
-        deployment.data["spec"]["replicas"] == 1
-    })
-    .await;
-    let services: Api<Service> = Api::namespaced(
-        controlled.namespace.client.clone(),
-        &controlled.namespace.name,
-    );
-    let uid = services.get("app-lab").await.expect("made").uid();
-    controlled
-        .namespace
-        .kubectl(&["delete", "service/app-lab"], "")
-        .await;
-    let kind = ApiResource::erase::<Service>(&());
-    let api = controlled.namespace.api(&kind);
-    until(api, &kind, "app-lab", |service| service.uid() != uid).await;
+    /// The versions of an app and of its Deployment.
+    async fn versions(&self, app: &str) -> [Option<String>; 2] {
+        let object = self.namespace.api(&phapplications()).get(app).await;
+        let deployment = self.deployments().get(&format!("app-{app}")).await;
+        [
+            object.expect("an app").resource_version(),
+            deployment.expect("made").resource_version(),
+        ]
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_of_others_are_left_alone() {
+async fn a_thousand_reconciles_of_an_unchanged_app_write_nothing() {
     let controlled = Controlled::start().await;
-    let foreign = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": { "name": "app-lab" },
-        "spec": { "ports": [{ "port": 80, "protocol": "TCP" }] },
-    });
-    controlled
-        .namespace
-        .kubectl(&["apply", "-f", "-"], &foreign.to_string())
-        .await;
     controlled.app("lab", json!({})).await;
-    let message = controlled.until_phase("lab", "Error").await;
-    assert_eq!(
-        message,
-        "Service app-lab already exists and has another owner"
-    );
-    let services: Api<Service> = Api::namespaced(
-        controlled.namespace.client.clone(),
-        &controlled.namespace.name,
-    );
-    let service = services.get("app-lab").await.expect("there");
-    assert_eq!(service.spec.and_then(|spec| spec.selector), None);
-    controlled
-        .namespace
-        .kubectl(&["delete", "service/app-lab"], "")
-        .await;
     controlled.until_phase("lab", "Ready").await;
+    let (namespace, client) = (&controlled.namespace.name, &controlled.namespace.client);
+    let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
+    let of_app = ListParams::default().labels("primehub.io/phapplication=app-lab");
+    let sets = sets.list(&of_app).await.expect("a list");
+    assert_eq!(sets.items.len(), 1, "the Deployment is made once");
+    let before = controlled.versions("lab").await;
+    let writes = controlled.count("writes", "");
+    // Each takes some milliseconds, and none makes a call.
+    controlled
+        .until_reconciled(controlled.reconciles(), 1000.0)
+        .await;
+    assert_eq!(controlled.count("writes", ""), writes);
+    assert_eq!(controlled.versions("lab").await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_process_writes_nothing_until_a_child_is_changed() {
+    let controlled = Controlled::start().await;
+    controlled.app("lab", json!({})).await;
+    controlled.until_phase("lab", "Ready").await;
+    let before = controlled.versions("lab").await;
+    // Objects of a list have no kind, those of events have one.
+    let controlled = controlled.restart().await;
+    controlled.until_reconciled(0.0, 20.0).await;
+    assert_eq!(controlled.count("writes", ""), 0.0);
+    assert_eq!(controlled.versions("lab").await, before);
+
+    let scale = ["scale", "deployment/app-lab", "--replicas=3"];
+    controlled.namespace.kubectl(&scale, "").await;
+    controlled
+        .until_object::<Deployment>("app-lab", |it| it.data["spec"]["replicas"] == 1)
+        .await;
+    let service = controlled
+        .until_object::<Service>("app-lab", |_| true)
+        .await;
+    let delete = ["delete", "service/app-lab"];
+    controlled.namespace.kubectl(&delete, "").await;
+    controlled
+        .until_object::<Service>("app-lab", |it| it.uid() != service.uid())
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,13 +239,12 @@ async fn a_changed_instance_type_takes_effect_with_the_next_change_of_the_app() 
     controlled
         .app("lab", json!({ "displayName": "Another name" }))
         .await;
-    let kind = ApiResource::erase::<Deployment>(&());
-    let api = controlled.namespace.api(&kind);
     let limit = "/spec/template/spec/containers/0/resources/limits/cpu";
-    until(api, &kind, "app-lab", |made| {
-        made.data.pointer(limit) == Some(&json!("200m"))
-    })
-    .await;
+    controlled
+        .until_object::<Deployment>("app-lab", |made| {
+            made.data.pointer(limit) == Some(&json!("200m"))
+        })
+        .await;
     controlled.until_phase("lab", "Ready").await;
 }
 
@@ -302,9 +258,9 @@ async fn an_app_without_ports_has_no_service() {
     assert_eq!(controlled.namespace.kubectl(&all, "").await, "");
     let ports = json!({ "spec": { "ports": [{ "port": 5000 }] } });
     controlled.app("tcp", json!({ "svcTemplate": ports })).await;
-    let kind = ApiResource::erase::<Service>(&());
-    let api = controlled.namespace.api(&kind);
-    until(api, &kind, "app-tcp", |_| true).await;
+    controlled
+        .until_object::<Service>("app-tcp", |_| true)
+        .await;
     let names = controlled.namespace.kubectl(&all, "").await;
     for name in [
         "service/app-tcp",

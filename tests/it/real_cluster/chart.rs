@@ -10,8 +10,8 @@ use tokio::{
 
 use crate::support::{
     browser::Browser,
+    changes::POD_PATIENCE,
     command_line::{Terminal, finish},
-    controller::POD_PATIENCE,
     kube_namespace::KubeNamespace,
     process::program,
 };
@@ -32,9 +32,14 @@ async fn script(name: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-async fn install(namespace: &KubeNamespace) {
+/// Loads the program into the cluster, as the image `localhost/ludgate:1`.
+pub async fn load_ludgate_image() {
     let program = program();
     script("cluster/ludgate_image.sh", &[&program.to_string_lossy()]).await;
+}
+
+async fn install(namespace: &KubeNamespace) {
+    load_ludgate_image().await;
     let python = script("helm_library.sh", &[]).await;
     let values = json!({
         "demo": { "enabled": true },

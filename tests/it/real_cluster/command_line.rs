@@ -3,10 +3,7 @@
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::python_client::{PLATFORM, until_line};
-use crate::support::{
-    command_line::Terminal,
-    controller::{Controlled, POD_PATIENCE},
-};
+use crate::support::{changes::POD_PATIENCE, command_line::Terminal, controller::Controlled};
 
 /// The last column of each row of a table that was watched.
 fn statuses(table: &str) -> Vec<&str> {

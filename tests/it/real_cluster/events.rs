@@ -2,16 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::api::core::v1::Event;
-use kube::{
-    Api,
-    api::ListParams,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, api::ListParams, runtime::watcher};
 use serde_json::json;
 
-use crate::support::controller::{Controlled, POD_PATIENCE};
+use crate::support::{changes::Changes, controller::Controlled};
 
 /// The Events of an app.
 fn of_app(app: &str) -> String {
@@ -25,21 +20,8 @@ impl Controlled {
 
     /// Waits for an Event of an app.
     async fn until_event(&self, app: &str, is_wanted: impl Fn(&Event) -> bool) -> Event {
-        let config = watcher::Config::default().fields(&of_app(app));
-        let events = watcher(self.events(), config)
-            .default_backoff()
-            .applied_objects();
-        pin_mut!(events);
-        let found = async {
-            loop {
-                let event = events.next().await.expect("a watch does not end");
-                if let Some(event) = event.ok().filter(|event| is_wanted(event)) {
-                    return event;
-                }
-            }
-        };
-        let waited = tokio::time::timeout(POD_PATIENCE, found).await;
-        waited.unwrap_or_else(|_| panic!("{app} has no such event"))
+        let selected = watcher::Config::default().fields(&of_app(app));
+        Changes::new(self.events(), selected).until(is_wanted).await
     }
 
     /// Waits for an Event of an app, and returns its message.

@@ -14,7 +14,8 @@ use tokio::{
 
 use crate::support::{
     api::Api,
-    controller::{Controlled, POD_PATIENCE},
+    changes::POD_PATIENCE,
+    controller::Controlled,
     message::PATIENCE,
     world::{World, free_port},
 };

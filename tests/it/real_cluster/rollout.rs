@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::busybox::Busybox;
 use crate::support::{
-    controller::POD_PATIENCE, kube_namespace::KubeNamespace, until::holds_within, world::World,
+    changes::POD_PATIENCE, kube_namespace::KubeNamespace, until::holds_within, world::World,
 };
 
 const PAGE: &str = "GET /apps/lab/ HTTP/1.1\r\nHost: HOST\r\n\r\n";

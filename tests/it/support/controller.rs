@@ -3,15 +3,12 @@
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use futures_util::{StreamExt, pin_mut};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{
-    Api,
+    Api, Resource,
     api::{ApiResource, DynamicObject},
-    runtime::{WatchStreamExt, watcher},
 };
 use ludgate::{
     controllers::application::settings::ApplicationSettings,
@@ -25,13 +22,12 @@ use tokio::{
 };
 
 use super::{
+    changes::{Changes, POD_PATIENCE},
     kube_namespace::{KubeNamespace, phapplications},
     message::PATIENCE,
+    until::holds_within,
+    world::World,
 };
-
-/// Longest wait for pods: kubelet takes its time on a busy machine, and waits longer after each
-/// crash of a container.
-pub const POD_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A namespace with a controller.
 pub struct Controlled {
@@ -97,7 +93,7 @@ impl Controlled {
         Controlled::with(PLATFORM).await
     }
 
-    /// `platform` is more TOML: groups and instance types.
+    /// `platform` is more TOML: keys of `[controller.applications]`, groups and instance types.
     pub async fn with(platform: &str) -> Controlled {
         Prepared::with(platform).await.start().await
     }
@@ -170,38 +166,62 @@ impl Controlled {
 
     /// Makes an app of busybox that serves its environment, or changes it.
     pub async fn app(&self, name: &str, more: Value) {
-        let serve = "mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; exec httpd -f -p 5000 -h /tmp/www";
-        let pod = json!({ "spec": {
-            "terminationGracePeriodSeconds": 1,
-            "containers": [{
-                "name": "app",
-                "image": "localhost/busybox:1",
-                "command": ["sh", "-c", serve],
-                "ports": [{ "containerPort": 5000 }],
-                "readinessProbe": { "tcpSocket": { "port": 5000 }, "periodSeconds": 1 },
-            }],
-        }});
-        let mut spec = json!({ "podTemplate": pod });
+        let mut spec = pod(json!([serving("env")]));
         if let (Some(spec), Value::Object(more)) = (spec.as_object_mut(), more) {
             spec.extend(more);
         }
         self.namespace.app(name, "public", spec).await;
     }
 
+    /// An app and its changes.
+    pub fn changes(&self, name: &str) -> Changes<DynamicObject> {
+        Changes::named(self.namespace.api(&phapplications()), name)
+    }
+
     /// Waits until an app's status is as wanted, and returns it.
     pub async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let api = self.namespace.api(&phapplications());
-        let kind = phapplications();
-        until(api, &kind, name, |object| wanted(&object.data["status"]))
-            .await
-            .data["status"]
-            .clone()
+        let is_wanted = |app: &DynamicObject| wanted(&app.data["status"]);
+        self.changes(name).until(is_wanted).await.data["status"].clone()
     }
 
     /// Waits until an app is in a phase, and returns its message.
     pub async fn until_phase(&self, name: &str, phase: &str) -> String {
         let status = self.until(name, |status| status["phase"] == phase).await;
         status["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until an app with its current spec is in a phase.
+    pub async fn until_current(&self, name: &str, phase: &str) {
+        self.changes(name).until(|app| is_current(app, phase)).await;
+    }
+
+    /// The number of the current version of an app's spec.
+    pub async fn generation(&self, name: &str) -> i64 {
+        let app = self.namespace.api(&phapplications()).get(name).await;
+        app.expect("an app")
+            .metadata
+            .generation
+            .expect("a generation")
+    }
+
+    /// Waits until an object of this kind is as wanted.
+    pub async fn until_object<K: Resource<DynamicType = ()>>(
+        &self,
+        name: &str,
+        wanted: impl Fn(&DynamicObject) -> bool,
+    ) -> DynamicObject {
+        let api = self.namespace.api(&ApiResource::erase::<K>(&()));
+        Changes::named(api, name).until(wanted).await
+    }
+
+    /// A gateway that has found an app with a ready pod.
+    pub async fn gateway(&self, app: &str) -> World {
+        let world = World::with(&self.namespace.toml(), |_| {})
+            .await
+            .ready()
+            .await;
+        world.until_running(app).await;
+        world
     }
 
     pub fn deployments(&self) -> Api<Deployment> {
@@ -217,36 +237,62 @@ impl Controlled {
     }
 }
 
+/// The container of an app of busybox; its page is what these commands of a shell print.
+pub fn serving(page: &str) -> Value {
+    let serve = format!(
+        "www=/tmp/www$PRIMEHUB_APP_BASE_URL; mkdir -p $www; {{ {page}; }} >$www/index.html; exec httpd -f -p 5000 -h /tmp/www"
+    );
+    json!({
+        "name": "app",
+        "image": "localhost/busybox:1",
+        "command": ["sh", "-c", serve],
+        "ports": [{ "containerPort": 5000 }],
+        "readinessProbe": { "tcpSocket": { "port": 5000 }, "periodSeconds": 1 },
+    })
+}
+
+/// The pod of an app's spec.
+pub fn pod(containers: Value) -> Value {
+    let spec = json!({ "terminationGracePeriodSeconds": 1, "containers": containers });
+    json!({ "podTemplate": { "spec": spec } })
+}
+
+/// Whether an app is in this phase with its current spec.
+pub fn is_current(app: &DynamicObject, phase: &str) -> bool {
+    let status = &app.data["status"];
+    status["phase"] == phase && status["observedGeneration"].as_i64() == app.metadata.generation
+}
+
+/// The page of an app, through the gateway: status code and text.
+pub async fn page(world: &World, app: &str) -> (u16, String) {
+    let request = format!("GET /apps/{app}/ HTTP/1.1\r\nHost: HOST\r\n\r\n");
+    let answer = world.exchange(&request).await;
+    (answer.status(), answer.text())
+}
+
+/// Waits until the page of an app has these lines: gateway and controller learn of a pod at
+/// different times.
+pub async fn until_page(world: &World, app: &str, lines: &[&str]) {
+    let mut last = (0, String::new());
+    let is_there = holds_within(POD_PATIENCE, async || {
+        last = page(world, app).await;
+        let (status, text) = &last;
+        *status == 200 && lines.iter().all(|line| text.lines().any(|it| it == *line))
+    });
+    let is_there = is_there.await;
+    assert!(is_there, "not all of {lines:?} in {last:?}");
+}
+
 fn config(namespace: &str, kubeconfig: &Path, platform: &str) -> String {
+    // A table of the controller's settings stands for `true`.
+    let controller = match platform.is_empty() || platform.starts_with('[') {
+        true => "[controller]\napplications = true",
+        false => "[controller.applications]",
+    };
     format!(
         "[site]\nurl = \"https://hub.example.com\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [kubernetes]\nnamespace = \"{namespace}\"\nkubeconfig = \"{}\"\n\
-         [controller]\napplications = true\n{platform}",
+         {controller}\n{platform}",
         kubeconfig.display()
     )
-}
-
-/// Waits until the object of this name is as wanted.
-pub async fn until(
-    api: Api<DynamicObject>,
-    kind: &ApiResource,
-    name: &str,
-    wanted: impl Fn(&DynamicObject) -> bool,
-) -> DynamicObject {
-    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let changes = watcher(api, config).default_backoff().applied_objects();
-    pin_mut!(changes);
-    let mut last = None;
-    let found = async {
-        loop {
-            let change = changes.next().await.expect("a watch does not end");
-            let Ok(object) = change else { continue };
-            if wanted(&object) {
-                return object;
-            }
-            last = Some(object);
-        }
-    };
-    let waited = tokio::time::timeout(POD_PATIENCE, found).await;
-    waited.unwrap_or_else(|_| panic!("{} {name} is not as wanted: {last:?}", kind.kind))
 }

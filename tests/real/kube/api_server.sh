@@ -3,6 +3,7 @@
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 crds=$here/../../../config/crd/primehub.io.yaml
+instance_types=$here/instance_types.yaml
 
 # Starts etcd, with its process id in `etcd`. etcd listens on a unix socket in the folder. So it needs no port, and
 # other users cannot reach it. etcd accepts such an address only as host and port; the files have these names.
@@ -61,8 +62,11 @@ KUBECONFIG
   await "$server" kube get --raw /readyz
 }
 
-# Applies the CRDs. The server refuses objects of a new kind until its definition is established.
+# Applies files with CRDs. The server refuses objects of a new kind until its definition is established.
 apply_crds() {
-  kube apply -f "$crds" >/dev/null
-  kube wait --for=condition=established --timeout=60s -f "$crds" >/dev/null
+  local file
+  for file in "$@"; do
+    kube apply -f "$file" >/dev/null
+    kube wait --for=condition=established --timeout=60s -f "$file" >/dev/null
+  done
 }

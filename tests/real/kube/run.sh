@@ -60,7 +60,7 @@ for attempt in {1..10}; do
     give_up 'kube-apiserver did not start'
   fi
 done
-apply_crds
+apply_crds "$crds"
 
 # In the background, because otherwise the trap of a signal would run only after the command. A background command
 # loses standard input and Ctrl-C; the redirection and env restore them.

@@ -93,6 +93,7 @@ pub struct PhApplicationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// `Ready`: whether the app can be used in its current form.
+    /// `ContainersDropped`: the template has containers that do not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions::list_schema")]
     pub conditions: Vec<Condition>,

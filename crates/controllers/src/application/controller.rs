@@ -24,6 +24,7 @@ use super::{
     reconcile::{ReconcileContext, reconcile},
     settings::ApplicationSettings,
     stores::{Kinds, Watches, app_label},
+    unpublished::UnpublishedPhases,
 };
 use crate::{
     children::Children,
@@ -72,6 +73,7 @@ impl ApplicationController {
             children: Children::new(writer.clone(), self.metrics.clone()),
             writer,
             events,
+            unpublished: UnpublishedPhases::default(),
             admission: QuotaAdmission::default(),
             settings: self.settings.clone(),
             metrics: self.metrics.clone(),

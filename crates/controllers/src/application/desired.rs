@@ -199,11 +199,11 @@ mod tests {
         samples::app(spec)
     }
 
-    fn made(
+    fn rendered(
         app: &Application,
         volume: Option<&str>,
         settings: &ApplicationSettings,
-    ) -> DesiredObjects {
+    ) -> Result<DesiredObjects, String> {
         let size = json!({ "limits": { "cpu": 1, "memory": "2G" } });
         let size = InstanceType::from_spec("cpu-1", &size).expect("valid");
         let group = Group {
@@ -216,7 +216,15 @@ mod tests {
             inputs: &inputs,
             settings,
         };
-        objects(context).expect("made")
+        objects(context)
+    }
+
+    fn made(
+        app: &Application,
+        volume: Option<&str>,
+        settings: &ApplicationSettings,
+    ) -> DesiredObjects {
+        rendered(app, volume, settings).expect("made")
     }
 
     #[test]
@@ -347,6 +355,33 @@ mod tests {
         assert_eq!(container["env"][1]["value"], "/data");
         let own = json!({ "name": "project-my-group", "mountPath": "/data", "subPath": "phapplications/lab" });
         assert_eq!(container["volumeMounts"][1], own);
+    }
+
+    #[test]
+    fn the_annotation_chooses_how_pods_are_replaced() {
+        let recreate = json!({ "type": "Recreate", "rollingUpdate": null });
+        let rolling = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } });
+        for (annotation, volume, wanted) in [
+            (None, None, &rolling),
+            (None, Some("project"), &recreate),
+            (Some("Recreate"), None, &recreate),
+            (Some("Recreate"), Some("project"), &recreate),
+            (Some("RollingUpdate"), None, &rolling),
+            (Some("RollingUpdate"), Some("project"), &rolling),
+        ] {
+            let mut app = app(json!({}));
+            app.strategy = annotation.map(str::to_owned);
+            let objects = made(&app, volume, &settings());
+            let strategy = &objects.deployment["spec"]["strategy"];
+            assert_eq!(strategy, wanted, "{annotation:?} {volume:?}");
+        }
+        for other in ["recreate", ""] {
+            let mut app = app(json!({}));
+            app.strategy = Some(other.to_owned());
+            let refused = rendered(&app, None, &settings()).err();
+            let wanted = "phapplication.primehub.io/strategy: Recreate or RollingUpdate";
+            assert_eq!(refused.as_deref(), Some(wanted), "{other:?}");
+        }
     }
 
     #[test]

@@ -59,6 +59,20 @@ pub fn spec(context: RenderContext<'_>) -> Result<Value, String> {
     Ok(prefix_images(spec.into(), context.settings))
 }
 
+/// The containers of a template that [`spec`] drops: all but the first of each list, such as
+/// `containers[second]`.
+pub fn dropped_containers(template: &Value) -> Vec<String> {
+    let mut dropped = Vec::new();
+    for list in ["initContainers", "containers"] {
+        let containers = template[list].as_array().into_iter().flatten();
+        for container in containers.skip(1) {
+            let name = container["name"].as_str().unwrap_or("?");
+            dropped.push(format!("{list}[{name}]"));
+        }
+    }
+    dropped
+}
+
 /// Where an app keeps its data.
 struct DataVolume {
     volume: Value,
@@ -270,4 +284,31 @@ fn unify_ports(ports: &mut Vec<Value>) {
         }
         is_new
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_containers_but_the_first_of_each_list_are_dropped() {
+        for (template, wanted) in [
+            (json!({ "containers": [{ "name": "app" }] }), vec![]),
+            (json!({ "containers": "none" }), vec![]),
+            (json!({}), vec![]),
+            (
+                json!({
+                    "containers": [{ "name": "app" }, { "name": "second" }, {}],
+                    "initContainers": [{ "name": "first" }, { "name": "next" }],
+                }),
+                vec![
+                    "initContainers[next]",
+                    "containers[second]",
+                    "containers[?]",
+                ],
+            ),
+        ] {
+            assert_eq!(dropped_containers(&template), wanted, "{template}");
+        }
+    }
 }

@@ -25,10 +25,12 @@ use super::{
     desired::{self, DesiredObjects},
     inputs::{PinnedInputs, RenderContext},
     instance_type::InstanceType,
+    pod,
     quota::ResourceAmounts,
     settings::ApplicationSettings,
-    status::{self, Observed, PhaseMessage},
+    status::{self, Observed, ObservedSpec, PhaseMessage},
     stores::{Stores, app_label},
+    unpublished::UnpublishedPhases,
 };
 use crate::{
     children::{Child, Children},
@@ -50,6 +52,8 @@ pub struct ReconcileContext {
     pub writer: Writer,
     /// Publishes changes of phases.
     pub events: EventPublisher,
+    /// The changes that are not published yet.
+    pub unpublished: UnpublishedPhases,
     /// Decides on quotas.
     pub admission: QuotaAdmission,
     /// The settings in force.
@@ -78,28 +82,28 @@ pub async fn reconcile(
         context.forget(&name);
         return Ok(Action::await_change());
     }
-    let generation = object.meta().generation.unwrap_or_default();
-    let (result, phase, service) = match Application::parse(&object) {
+    let mut spec = ObservedSpec {
+        generation: object.meta().generation.unwrap_or_default(),
+        ..ObservedSpec::default()
+    };
+    let (result, phase) = match Application::parse(&object) {
         Ok(app) => {
+            spec.service_name = Some(app.child_name());
+            spec.dropped_containers = pod::dropped_containers(&app.spec.pod_template.spec);
             let result = context.reconcile_children(&app, &object).await;
             let phase = context.observe(&app, rejection(&result));
-            (result, phase, Some(app.child_name()))
+            (result, phase)
         }
         Err(reason) => {
             let phase = PhaseMessage::error(&reason);
             let stopped = context.stop_unreadable(&object).await;
             let result = stopped.and(Err(ReconcileError::Rejected(reason)));
-            (result, phase, None)
+            (result, phase)
         }
     };
     // After a transient error the earlier status says more.
     if !matches!(result, Err(ReconcileError::Transient(_))) {
-        let status = Status {
-            phase,
-            service,
-            generation,
-        };
-        context.write_status(&object, status).await?;
+        context.write_status(&object, &spec, phase).await?;
     }
     result?;
     context.backoffs.reset(&name);
@@ -120,6 +124,7 @@ impl ReconcileContext {
         self.admission.release(app);
         self.backoffs.reset(&app.to_owned());
         self.children.forget(app);
+        self.unpublished.forget(app);
     }
 
     async fn reconcile_children(
@@ -288,43 +293,42 @@ impl ReconcileContext {
     async fn write_status(
         &self,
         object: &DeepObject,
-        status: Status,
+        spec: &ObservedSpec,
+        phase: PhaseMessage,
     ) -> Result<(), ReconcileError> {
-        let Status {
-            phase,
-            service,
-            generation,
-        } = status;
         let before: PhApplicationStatus =
             serde_json::from_value(object.status.clone()).unwrap_or_default();
         let now = Timestamp::now().to_string();
-        let status = phase.to_status(service, generation, &before, &now);
-        if status == before {
-            return Ok(());
-        }
+        let status = phase.to_status(spec, &before, &now);
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        tracing::info!(
-            app = name,
-            phase = phase.phase.as_str(),
-            message = phase.message,
-            "the app has another status"
-        );
         let kind = &self.stores.kinds.apps;
-        let place = NamespacedName {
-            namespace: &namespace,
-            name: &name,
-        };
-        let patch = json!({
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": { "name": name },
-            "status": status,
-        });
-        self.metrics.wrote();
-        self.writer.apply_status(kind, place, &patch).await?;
-        if (&status.phase, &status.message) != (&before.phase, &before.message) {
+        if status != before {
+            tracing::info!(
+                app = name,
+                phase = phase.phase.as_str(),
+                message = phase.message,
+                "the app has another status"
+            );
+            if (&status.phase, &status.message) != (&before.phase, &before.message) {
+                self.unpublished.insert(&name, phase.clone());
+            }
+            let place = NamespacedName {
+                namespace: &namespace,
+                name: &name,
+            };
+            let patch = json!({
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": { "name": name },
+                "status": status,
+            });
+            self.metrics.wrote();
+            self.writer.apply_status(kind, place, &patch).await?;
+        }
+        if self.unpublished.confirm(&name, &phase) {
+            let object = object.object_ref(kind);
             self.events
-                .publish(phase_event(object.object_ref(kind), generation, phase));
+                .publish(phase_event(object, spec.generation, phase));
         }
         Ok(())
     }
@@ -342,13 +346,6 @@ fn phase_event(object: ObjectReference, generation: i64, phase: PhaseMessage) ->
         note: phase.message,
         generation: is_counted.then_some(generation),
     }
-}
-
-/// What the status of an app is made of.
-struct Status {
-    phase: PhaseMessage,
-    service: Option<String>,
-    generation: i64,
 }
 
 /// An app as the owner of its children.

@@ -11,6 +11,10 @@ use ludgate_cluster::{
 
 use super::app::Application;
 
+/// Condition of an app whose template has more containers than run. PrimeHub drops them too, so
+/// this is no error.
+const DROPPED: &str = "ContainersDropped";
+
 /// What the cluster shows of an app.
 #[derive(Clone, Copy, Default)]
 pub struct Observed<'a> {
@@ -23,6 +27,17 @@ pub struct Observed<'a> {
     pub pods: &'a [&'a Pod],
     /// The ReplicaSet of the Deployment's current revision, by uid.
     pub replica_set: Option<&'a str>,
+}
+
+/// The spec that a status is about.
+#[derive(Clone, Debug, Default)]
+pub struct ObservedSpec {
+    /// Its generation.
+    pub generation: i64,
+    /// The Service of its app; `None`: the spec cannot be read.
+    pub service_name: Option<String>,
+    /// The containers of its template that do not run, such as `containers[second]`.
+    pub dropped_containers: Vec<String>,
 }
 
 /// A phase and its message.
@@ -54,26 +69,34 @@ impl PhaseMessage {
     /// is in RFC 3339.
     pub fn to_status(
         &self,
-        service_name: Option<String>,
-        generation: i64,
+        spec: &ObservedSpec,
         before: &PhApplicationStatus,
         now: &str,
     ) -> PhApplicationStatus {
-        let is_ready = self.phase == Phase::Ready;
-        let ready = Condition {
-            kind: "Ready".into(),
-            status: if is_ready { "True" } else { "False" }.into(),
-            reason: self.phase.as_str().into(),
-            message: self.message.clone(),
-            observed_generation: Some(generation),
+        let condition = |kind: &str, is_true: bool, reason: &str, message: String| Condition {
+            kind: kind.to_owned(),
+            status: if is_true { "True" } else { "False" }.into(),
+            reason: reason.to_owned(),
+            message,
+            observed_generation: Some(spec.generation),
             last_transition_time: String::new(),
         };
+        let phase = self.phase.as_str();
+        let is_ready = self.phase == Phase::Ready;
+        let mut conditions = vec![condition("Ready", is_ready, phase, self.message.clone())];
+        if !spec.dropped_containers.is_empty() {
+            let message = format!("not started: {}", spec.dropped_containers.join(", "));
+            conditions.push(condition(DROPPED, true, "OnlyFirstStarts", message));
+        }
+        let conditions = conditions.into_iter();
         PhApplicationStatus {
-            phase: Some(self.phase.as_str().into()),
+            phase: Some(phase.into()),
             message: Some(self.message.clone()),
-            service_name,
-            observed_generation: Some(generation),
-            conditions: vec![ready.since(&before.conditions, now)],
+            service_name: spec.service_name.clone(),
+            observed_generation: Some(spec.generation),
+            conditions: conditions
+                .map(|condition| condition.since(&before.conditions, now))
+                .collect(),
         }
     }
 }
@@ -255,199 +278,4 @@ fn end_of_log(state: &ContainerState) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::application::samples::app;
-
-    fn deployment(counts: [i32; 3], generations: (i64, i64)) -> Deployment {
-        let [replicas, updated, ready] = counts;
-        serde_json::from_value(json!({
-            "metadata": { "generation": generations.0 },
-            "spec": { "replicas": 1, "selector": {}, "template": {} },
-            "status": {
-                "observedGeneration": generations.1, "replicas": replicas,
-                "updatedReplicas": updated, "readyReplicas": ready,
-            },
-        }))
-        .expect("a Deployment")
-    }
-
-    /// A pod of a ReplicaSet, with the state of its container.
-    fn pod(replica_set: &str, state: Value) -> Pod {
-        serde_json::from_value(json!({
-            "metadata": { "ownerReferences": [{ "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": replica_set }] },
-            "status": { "containerStatuses": [{
-                "name": "app", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state,
-                "lastState": { "terminated": { "exitCode": 3, "message": "the end of the log" } },
-            }] },
-        }))
-        .expect("a pod")
-    }
-
-    fn check(
-        app: &Application,
-        rejection: Option<&str>,
-        observed: Observed<'_>,
-        wanted: (Phase, &str),
-    ) {
-        let phase = phase(app, rejection, observed);
-        assert_eq!((phase.phase, phase.message.as_str()), wanted);
-    }
-
-    #[test]
-    fn the_phase_follows_the_rollout() {
-        let app = app(json!({}));
-        for (counts, generations, is_applied, wanted) in [
-            (
-                [1, 1, 1],
-                (1, 1),
-                true,
-                (Phase::Ready, "Deployment is ready"),
-            ),
-            (
-                [1, 1, 1],
-                (2, 1),
-                true,
-                (Phase::Updating, "Deployment is updating"),
-            ),
-            (
-                [1, 1, 1],
-                (1, 1),
-                false,
-                (Phase::Updating, "Deployment is updating"),
-            ),
-            (
-                [2, 1, 1],
-                (1, 1),
-                true,
-                (Phase::Updating, "Deployment is updating"),
-            ),
-            (
-                [1, 0, 1],
-                (1, 1),
-                true,
-                (Phase::Updating, "Deployment is updating"),
-            ),
-            (
-                [1, 1, 0],
-                (1, 1),
-                true,
-                (Phase::Starting, "Deployment is starting"),
-            ),
-            (
-                [0, 0, 0],
-                (1, 1),
-                true,
-                (Phase::Starting, "Deployment is starting"),
-            ),
-        ] {
-            let deployment = deployment(counts, generations);
-            let observed = Observed {
-                deployment: Some(&deployment),
-                is_applied,
-                ..Observed::default()
-            };
-            check(&app, None, observed, wanted);
-        }
-        check(
-            &app,
-            None,
-            Observed::default(),
-            (Phase::Starting, "Deployment is starting"),
-        );
-        check(
-            &app,
-            Some("no room"),
-            Observed::default(),
-            (Phase::Error, "no room"),
-        );
-    }
-
-    #[test]
-    fn an_app_is_stopped_when_its_last_pod_is_gone() {
-        let app = app(json!({ "stop": true }));
-        let ending = pod("current", json!({ "running": {} }));
-        let pods = [&ending];
-        let observed = Observed {
-            pods: &pods,
-            ..Observed::default()
-        };
-        check(
-            &app,
-            None,
-            observed,
-            (Phase::Stopping, "Deployment is stopping"),
-        );
-        check(
-            &app,
-            None,
-            Observed::default(),
-            (Phase::Stopped, "Deployment had stopped"),
-        );
-        let up = deployment([0, 0, 0], (1, 1));
-        let not_scaled = Observed {
-            deployment: Some(&up),
-            ..Observed::default()
-        };
-        let stopping = (Phase::Stopping, "Deployment is stopping");
-        check(&app, None, not_scaled, stopping);
-    }
-
-    #[test]
-    fn only_pods_of_the_current_revision_count() {
-        let app = app(json!({}));
-        let deployment = deployment([1, 1, 0], (1, 1));
-        let waiting = |reason: &str, message: &str| {
-            pod(
-                "current",
-                json!({ "waiting": { "reason": reason, "message": message } }),
-            )
-        };
-        let old = pod(
-            "old",
-            json!({ "waiting": { "reason": "ErrImagePull", "message": "old" } }),
-        );
-        let mut gone = waiting("ErrImagePull", "gone");
-        gone.metadata.deletion_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
-                k8s_openapi::jiff::Timestamp::UNIX_EPOCH,
-            ));
-        for (pod, wanted) in [
-            (old, (Phase::Starting, "Deployment is starting")),
-            (gone, (Phase::Starting, "Deployment is starting")),
-            (
-                waiting("ErrImagePull", "no image a:1"),
-                (Phase::Error, "ErrImagePull: no image a:1"),
-            ),
-            (
-                waiting("CrashLoopBackOff", "back-off 10s"),
-                (Phase::Error, "CrashLoopBackOff: the end of the log"),
-            ),
-            (
-                pod(
-                    "current",
-                    json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": "failed" } }),
-                ),
-                (Phase::Error, "Error: failed"),
-            ),
-            (
-                pod(
-                    "current",
-                    json!({ "waiting": { "reason": "ContainerCreating" } }),
-                ),
-                (Phase::Starting, "Deployment is starting"),
-            ),
-        ] {
-            let pods = [&pod];
-            let observed = Observed {
-                deployment: Some(&deployment),
-                is_applied: true,
-                pods: &pods,
-                replica_set: Some("current"),
-            };
-            check(&app, None, observed, wanted);
-        }
-    }
-}
+mod tests;

@@ -1,0 +1,133 @@
+//! Where the data of an app is: on the volume of its group, or on one that ends with its pod.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::chart::load_ludgate_image;
+use crate::support::controller::{Controlled, pod, serving, until_page};
+
+/// The claim of the group's volume.
+const CLAIM: &str = "project-phusers";
+/// Each pod shows the note of the first one that had this folder.
+const PAGE: &str = "test -e $PRIMEHUB_APP_ROOT/note || echo first started with $GREETING >$PRIMEHUB_APP_ROOT/note; env; cat $PRIMEHUB_APP_ROOT/note";
+
+/// Binds the claim to a folder of this machine, which is the cluster's node.
+async fn bind_volume(controlled: &Controlled) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = &controlled.namespace.name;
+    let volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": { "name": name },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "capacity": { "storage": "1Gi" },
+            "claimRef": { "namespace": name, "name": CLAIM },
+            "hostPath": { "path": folder.path(), "type": "Directory" },
+            "persistentVolumeReclaimPolicy": "Retain",
+            "storageClassName": "",
+        },
+    });
+    let claim = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": { "name": CLAIM },
+        "spec": {
+            "accessModes": ["ReadWriteMany"],
+            "resources": { "requests": { "storage": "1Gi" } },
+            "storageClassName": "",
+            "volumeName": name,
+        },
+    });
+    for object in [volume, claim] {
+        controlled
+            .namespace
+            .kubectl(&["apply", "-f", "-"], &object.to_string())
+            .await;
+    }
+    controlled
+        .until_object::<PersistentVolumeClaim>(CLAIM, |it| it.data["status"]["phase"] == "Bound")
+        .await;
+    folder
+}
+
+/// Makes the app `lab` with its data in `/data`, or changes it.
+async fn apply(controlled: &Controlled, greeting: &str, user: u32, is_stopped: bool) {
+    let mut container = serving(PAGE);
+    container["env"] = json!([{ "name": "GREETING", "value": greeting }]);
+    container["securityContext"] = json!({ "runAsUser": user });
+    let mut spec = pod(json!([container]));
+    spec["appRoot"] = "/data".into();
+    spec["stop"] = is_stopped.into();
+    controlled.app("lab", spec).await;
+}
+
+async fn strategy(controlled: &Controlled) -> Option<String> {
+    let deployment = controlled.deployments().get("app-lab").await.expect("made");
+    deployment.spec?.strategy?.type_
+}
+
+/// Checks that data on the volume of the group outlasts the pods that wrote it. `keys` are of
+/// `[controller.applications]`; the app runs as `user`.
+async fn check_that_data_stays(keys: &str, user: u32) {
+    // Ludgate needs more memory than busybox.
+    let platform = format!(
+        "{keys}[groups.phusers]\nvolume = \"{CLAIM}\"\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"128MiB\"\n"
+    );
+    let controlled = Controlled::with(&platform).await;
+    let folder = bind_volume(&controlled).await;
+    let note = "first started with one";
+
+    apply(&controlled, "one", user, false).await;
+    controlled.until_current("lab", "Ready").await;
+    let world = controlled.gateway("lab").await;
+    let first = ["PRIMEHUB_APP_ROOT=/data", "GREETING=one", note];
+    until_page(&world, "lab", &first).await;
+    assert_eq!(strategy(&controlled).await.as_deref(), Some("Recreate"));
+
+    let second = ["PRIMEHUB_APP_ROOT=/data", "GREETING=two", note];
+    apply(&controlled, "two", user, false).await;
+    controlled.until_current("lab", "Ready").await;
+    until_page(&world, "lab", &second).await;
+
+    apply(&controlled, "two", user, true).await;
+    controlled.until_current("lab", "Stopped").await;
+    assert!(controlled.pods("lab").await.is_empty());
+    apply(&controlled, "two", user, false).await;
+    controlled.until_current("lab", "Ready").await;
+    until_page(&world, "lab", &second).await;
+
+    let written = std::fs::read_to_string(folder.path().join("phapplications/lab/note"));
+    assert_eq!(written.expect("the note"), format!("{note}\n"));
+    let name = format!("persistentvolume/{}", controlled.namespace.name);
+    let delete = ["delete", "--wait=false", &name];
+    controlled.namespace.kubectl(&delete, "").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_on_the_volume_of_the_group_outlasts_a_change_and_a_stop() {
+    check_that_data_stays("", 0).await;
+}
+
+/// kubelet makes the folder for root alone, since the folder of the volume is so.
+#[tokio::test(flavor = "multi_thread")]
+async fn ludgates_image_opens_the_folder_on_the_volume_to_an_app_that_is_not_root() {
+    load_ludgate_image().await;
+    check_that_data_stays("folder_image = \"localhost/ludgate:1\"\n", 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_volume_the_data_of_an_app_ends_with_its_pod() {
+    let controlled = Controlled::start().await;
+    apply(&controlled, "one", 1000, false).await;
+    controlled.until_current("lab", "Ready").await;
+    let world = controlled.gateway("lab").await;
+    let first = ["PRIMEHUB_APP_ROOT=/data", "first started with one"];
+    until_page(&world, "lab", &first).await;
+    let strategy = strategy(&controlled).await;
+    assert_eq!(strategy.as_deref(), Some("RollingUpdate"));
+    apply(&controlled, "two", 1000, false).await;
+    controlled.until_current("lab", "Ready").await;
+    until_page(&world, "lab", &["first started with two"]).await;
+}
