@@ -102,6 +102,11 @@ impl Catalog {
             return now;
         }
         let snapshot = self.load();
+        // Part of the site, and none of the apps.
+        let api = snapshot.site().api.as_ref();
+        if let Some(api) = api.filter(|api| Arc::ptr_eq(api, app)) {
+            return Some(api.clone());
+        }
         let found = match vhost {
             VirtualHost::Site => snapshot.find(app.id().as_str()),
             VirtualHost::Host(label) => snapshot.at_host(label),

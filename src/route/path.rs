@@ -2,8 +2,8 @@
 
 use super::{Endpoint, Route};
 use crate::{
-    cluster::crd::application::LOG_PATHS,
-    model::{app::is_app_id, dns, site::Site},
+    cluster::{crd::application::LOG_PATHS, pod_logs::is_pod_name},
+    model::{app::is_app_id, site::Site},
 };
 
 /// Our second reserved prefix, on every origin.
@@ -21,16 +21,12 @@ const GRAPHQL: &str = "/api/graphql";
 /// Where the API gives tokens to people.
 const TOKENS: &str = "/oidc/auth-flow/";
 
-/// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
-const MAX_POD_NAME: usize = 253;
-
 /// The pod whose log a path names, when it is written as a pod's name can be.
 pub fn pod_of_log(path: &str) -> Option<&str> {
     let pod = LOG_PATHS
         .iter()
         .find_map(|prefix| path.strip_prefix(prefix))?;
-    let label = |label: &str| dns::is_label(label.as_bytes(), MAX_POD_NAME);
-    (pod.len() <= MAX_POD_NAME && pod.split('.').all(label)).then_some(pod)
+    is_pod_name(pod).then_some(pod)
 }
 
 /// Routes a path on an app's own host. Paths below `/.ludgate` are ours: an endpoint, or nothing.

@@ -81,6 +81,7 @@ pub(super) async fn serve_api(
     let operations = Operations {
         objects: ClusterObjects::new(cluster),
         platform,
+        import: service.import,
     };
     let logs = PodLogs::new(cluster.clone());
     let state = ApiState::new(oidc, operations, logs);

@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
-    file::ConfigFile, resolve_groups, resolve_identity, resolve_kubernetes, resolve_listen,
-    resolve_process, resolve_session, resolve_site, values::API_ADDRESS,
+    file::ConfigFile, resolve_controller, resolve_groups, resolve_identity, resolve_kubernetes,
+    resolve_listen, resolve_process, resolve_session, resolve_site, values::API_ADDRESS,
 };
 use crate::{
-    api::platform::PlatformSettings,
+    api::{platform::PlatformSettings, template_import::ImportSettings},
     cluster::ClusterSettings,
     forward::ForwardSettings,
     identity::oidc::OidcSettings,
@@ -23,6 +23,8 @@ pub struct ApiService {
     pub address: SocketAddr,
     /// What operations depend on.
     pub platform: PlatformSettings,
+    /// How administrators import templates; `None`: they cannot.
+    pub import: Option<ImportSettings>,
 }
 
 /// All settings of `ludgate api`.
@@ -90,9 +92,11 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
             .missing("a table of each group, such as [groups.phusers]");
     }
     let instance_types = resolve_groups::instance_types(file);
+    let import = template_import(file);
     let site = site?;
     Some(ApiService {
         address: address?,
+        import: import?,
         platform: PlatformSettings {
             site_url: site.origin.to_string(),
             apps_prefix: site.apps_prefix.to_string(),
@@ -100,4 +104,14 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
             instance_types: instance_types?,
         },
     })
+}
+
+/// `Some(None)`: it is off. `None` only together with an error.
+fn template_import(file: &ConfigFile<'_>) -> Option<Option<ImportSettings>> {
+    let is_on = file.section("api").switch("template_import");
+    if !is_on.unwrap_or(false) {
+        return Some(None);
+    }
+    let pods = resolve_controller::allowed_pod_rights(file)?;
+    Some(Some(ImportSettings::new(pods)))
 }

@@ -147,6 +147,17 @@ fn webhook(section: &ConfigSection<'_>, home: Option<String>) -> Option<WebhookS
     })
 }
 
+/// The rights that the controller permits to pods of apps, in whichever process it runs. `None`
+/// only together with an error.
+pub fn allowed_pod_rights(file: &ConfigFile<'_>) -> Option<PodPolicy> {
+    let controller = file.section("controller");
+    if !controller.is_table("applications") {
+        return Some(PodPolicy::default());
+    }
+    let read = |section: ConfigSection<'_>| pod_policy(&section);
+    controller.inner("applications", "controller.applications", read)?
+}
+
 /// The keys of `[controller.applications]`.
 struct OwnKeys {
     image_prefix: Option<String>,

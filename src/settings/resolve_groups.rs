@@ -124,3 +124,28 @@ fn processors(section: &ConfigSection<'_>, key: &'static str) -> Option<MilliCpu
     }
     read
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_groups_whose_volumes_have_one_folder_one_is_refused_and_both_are_named() {
+        let read = |text: &str| {
+            let read = ConfigFile::read(text, std::iter::empty(), groups);
+            read.map_err(|errors| errors.to_string())
+        };
+        for (one, other) in [("a_b", "a-b"), ("A-B", "a-b"), ("A_B", "a_b")] {
+            let both =
+                format!("[groups.{one}]\nvolume = \"x\"\n[groups.{other}]\nvolume = \"y\"\n");
+            let errors = read(&both).expect_err("refused");
+            let is_named = |of: &str, other: &str| {
+                let what = "would be mounted at /project/a-b, as that of";
+                errors.contains(&format!("groups.{of}.volume: {what} {other}\n"))
+            };
+            assert!(is_named(one, other) || is_named(other, one), "{errors}");
+            let one_volume = format!("[groups.{one}]\nvolume = \"x\"\n[groups.{other}]\n");
+            assert_eq!(read(&one_volume).expect("valid").len(), 2);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 mod api;
 mod faults;
 mod killed;
+mod kubelet;
 mod leader;
 mod logs;
 mod many;

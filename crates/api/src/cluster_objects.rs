@@ -15,12 +15,13 @@ use ludgate_cluster::{
     deadline::{ApiCallError, with_deadline},
     writer::{NamespacedName, Writer},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     app_record::AppRecord,
     error::OperationError,
     platform::{OfferedInstanceType, PlatformSettings},
+    template_import::{ImportedTemplate, replacement},
 };
 
 /// Deadline of a read; a request with several must end in ten seconds.
@@ -164,6 +165,49 @@ impl ClusterObjects {
         }
     }
 
+    /// Makes a template.
+    ///
+    /// # Errors
+    /// [`OperationError::Conflict`] if there is one of this name, and others.
+    pub async fn create_template(
+        &self,
+        template: &ImportedTemplate,
+    ) -> Result<Value, OperationError> {
+        let object = json!({
+            "apiVersion": "primehub.io/v1alpha1",
+            "kind": "PhAppTemplate",
+            "metadata": { "name": template.name, "namespace": self.home() },
+            "spec": template.spec,
+        });
+        let created = self.writer.create(&self.templates, self.home(), object);
+        Ok(template_value(&created.await?))
+    }
+
+    /// Replaces the spec of the template of this name.
+    ///
+    /// # Errors
+    /// [`OperationError::NotFound`], [`OperationError::Conflict`] if others change it at the same
+    /// time, and others.
+    pub async fn replace_template(
+        &self,
+        template: &ImportedTemplate,
+    ) -> Result<Value, OperationError> {
+        let Some(stored) = self.find(&self.templates, &template.name).await? else {
+            return Err(no_template(&template.name));
+        };
+        let patch = json!({
+            "metadata": { "resourceVersion": stored.resource_version() },
+            "spec": replacement(&stored.data["spec"], &template.spec),
+        });
+        let namespace = stored.namespace().unwrap_or_default();
+        let name = NamespacedName {
+            namespace: &namespace,
+            name: &template.name,
+        };
+        let changed = self.writer.merge(&self.templates, name, &patch).await?;
+        Ok(template_value(&changed))
+    }
+
     /// The instance types of the cluster and of the configuration, by name. Those of the cluster
     /// take precedence, as in the controller.
     ///
@@ -276,7 +320,7 @@ fn is_object_name(name: &str) -> bool {
 
 /// A template as an object: its name and its spec.
 fn template_value(object: &DynamicObject) -> Value {
-    serde_json::json!({
+    json!({
         "metadata": { "name": object.name_any() },
         "spec": object.data["spec"],
     })

@@ -68,3 +68,54 @@ impl From<ApiCallError> for OperationError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_cluster_says_reaches_people_unless_it_is_about_our_rights() {
+        for (status, message, code, wanted) in [
+            (
+                409,
+                "phapplications.primehub.io \"lab\" already exists",
+                "RESOURCE_CONFLICT",
+                "phapplications.primehub.io \"lab\" already exists",
+            ),
+            (
+                422,
+                "spec.scope: Unsupported value: \"all\"",
+                "REQUEST_BODY_INVALID",
+                "spec.scope: Unsupported value: \"all\"",
+            ),
+            (400, "no JSON", "REQUEST_BODY_INVALID", "no JSON"),
+            (413, "too large", "REQUEST_BODY_INVALID", "too large"),
+            (
+                403,
+                "User \"system:serviceaccount:hub:ludgate-api\" cannot patch resource",
+                "API_UNAVAILABLE",
+                "the cluster does not permit this",
+            ),
+            (500, "etcd is away", "API_UNAVAILABLE", "etcd is away"),
+            (429, "slow down", "API_UNAVAILABLE", "slow down"),
+        ] {
+            let status = Status::failure(message, "Reason").with_code(status);
+            let error = OperationError::from(ApiCallError::Api(kube::Error::Api(status.boxed())));
+            assert_eq!((error.code(), error.to_string().as_str()), (code, wanted));
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_does_not_answer_is_unavailable_and_no_address_is_told() {
+        let late = ApiCallError::Timeout(std::time::Duration::from_secs(6));
+        let error = OperationError::from(late);
+        assert_eq!(error.code(), "API_UNAVAILABLE");
+        let wanted = "no answer from the Kubernetes API in 6 seconds";
+        assert_eq!(error.to_string(), wanted);
+        let refused = std::io::Error::other("10.0.0.1:6443: connection refused");
+        let away = ApiCallError::Api(kube::Error::Service(refused.into()));
+        let error = OperationError::from(away);
+        assert_eq!(error.code(), "API_UNAVAILABLE");
+        assert_eq!(error.to_string(), "the cluster cannot be reached");
+    }
+}

@@ -10,8 +10,10 @@ use axum::{
     response::Response,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::Body as _;
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{
     authentication::AuthenticationError,
@@ -19,18 +21,22 @@ use crate::{
     graphql_request,
     response_order::{root_keys, sort_root},
     schema::CallContext,
-    state::ApiState,
+    state::{ApiState, CALL_DEADLINE},
 };
 
-/// Deadline of a call; clients give up after ten seconds.
-const DEADLINE: Duration = Duration::from_secs(9);
+/// How long the rest of a body is read after the answer.
+const DISCARD_DEADLINE: Duration = Duration::from_secs(5);
 /// Largest body, in bytes: the largest environment and a long document.
 const MAX_BODY: usize = 512 * 1024;
 
 /// Answers a call.
 pub(crate) async fn graphql(State(server): State<Arc<ApiState>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let answered = tokio::time::timeout(DEADLINE, execute(&server, &parts.headers, body)).await;
+    let (parts, mut body) = request.into_parts();
+    let executing = execute(&server, &parts.headers, &mut body);
+    let answered = timeout(CALL_DEADLINE, executing).await;
+    if !body.is_end_stream() {
+        tokio::spawn(discard(body));
+    }
     answered.unwrap_or_else(|_| {
         let error =
             OperationError::Unavailable("no answer in time; a change may have taken effect".into());
@@ -51,7 +57,15 @@ pub(crate) async fn not_allowed() -> Response {
     response
 }
 
-async fn execute(server: &ApiState, headers: &HeaderMap, body: Body) -> Response {
+/// Reads what a client still sends. Closing the connection with unread bytes would reset it, and
+/// the client could lose the answer.
+async fn discard(mut body: Body) {
+    let reading = async { while let Some(Ok(_)) = body.frame().await {} };
+    // A client that sends more than that is cut off.
+    let _ = timeout(DISCARD_DEADLINE, reading).await;
+}
+
+async fn execute(server: &ApiState, headers: &HeaderMap, body: &mut Body) -> Response {
     let person = match server.authentication.identify(headers).await {
         Ok(person) => person,
         Err(error) => return unauthenticated(&error),

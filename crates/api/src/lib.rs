@@ -2,8 +2,8 @@
 //! API tokens.
 //!
 //! `app_input`, `app_object`, `app_record`, `variables` and `paging` are pure. `cluster_objects`
-//! reads and writes Kubernetes; `operations` joins both, and `schema` is their GraphQL. `server`
-//! has the routes, and `authentication` the people.
+//! reads and writes Kubernetes, and `template_import` reads templates from URLs; `operations` joins
+//! them, and `schema` is their GraphQL. `server` has the routes, and `authentication` the people.
 
 pub mod app_input;
 pub mod app_object;
@@ -23,6 +23,7 @@ mod samples;
 pub mod schema;
 pub mod server;
 pub mod state;
+pub mod template_import;
 mod token_endpoint;
 mod token_page;
 pub mod variables;

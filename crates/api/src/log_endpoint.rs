@@ -13,10 +13,14 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 use ludgate_cluster::pod_logs::{LogQuery, PodLog, PodLogError, PodOfApp};
 use ludgate_model::principal::Principal;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use url::form_urlencoded;
 
-use crate::{authentication::AuthenticationError, error::OperationError, state::ApiState};
+use crate::{
+    authentication::AuthenticationError,
+    error::OperationError,
+    state::{ApiState, CALL_DEADLINE},
+};
 
 /// The right to read an open log is checked again after this time.
 const RECHECK: Duration = Duration::from_secs(15);
@@ -33,7 +37,9 @@ pub(crate) async fn stream_log(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    let opened = open(&server, &pod, query.as_deref().unwrap_or_default(), headers).await;
+    let opening = open(&server, &pod, query.as_deref().unwrap_or_default(), headers);
+    let opened = timeout(CALL_DEADLINE, opening).await;
+    let opened = opened.unwrap_or_else(|_| Err(unavailable(StatusCode::GATEWAY_TIMEOUT)));
     let (status, body) = match opened {
         Ok(log) => (StatusCode::OK, Body::from_stream(lines(log))),
         Err(NoLog(status, line)) => (status, Body::from(format!("{line}\n"))),
@@ -173,6 +179,11 @@ fn parse_query(query: &str) -> Result<LogQuery, NoLog> {
     Ok(read)
 }
 
+fn unavailable(status: StatusCode) -> NoLog {
+    let line = "the log cannot be read now; please try again";
+    NoLog(status, line.to_owned())
+}
+
 impl From<AuthenticationError> for NoLog {
     fn from(error: AuthenticationError) -> NoLog {
         let status = match error {
@@ -191,8 +202,7 @@ impl From<PodLogError> for NoLog {
             PodLogError::Busy => StatusCode::TOO_MANY_REQUESTS,
             PodLogError::Unavailable(error) => {
                 tracing::warn!(error, "cannot read a pod log");
-                let line = "the log cannot be read now; please try again";
-                return NoLog(StatusCode::SERVICE_UNAVAILABLE, line.to_owned());
+                return unavailable(StatusCode::SERVICE_UNAVAILABLE);
             }
         };
         NoLog(status, error.to_string())

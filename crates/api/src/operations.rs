@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ludgate_model::principal::Principal;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::{
@@ -13,6 +14,7 @@ use crate::{
     cluster_objects::{ClusterObjects, no_app},
     error::OperationError,
     platform::{OfferedInstanceType, PlatformSettings},
+    template_import::{ImportSettings, ImportedTemplate},
 };
 
 /// Attempts to change an app that others change at the same time.
@@ -25,6 +27,8 @@ pub struct Operations {
     pub objects: ClusterObjects,
     /// The settings in force.
     pub platform: watch::Receiver<Arc<PlatformSettings>>,
+    /// How administrators import templates; `None`: they cannot.
+    pub import: Option<ImportSettings>,
 }
 
 impl Operations {
@@ -151,6 +155,57 @@ impl Operations {
         Ok(app)
     }
 
+    /// Makes a template of the one at a URL.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn import_template(
+        &self,
+        person: &Principal,
+        url: &str,
+    ) -> Result<Value, OperationError> {
+        let template = self.load_template(person, url).await?;
+        let created = self.objects.create_template(&template).await?;
+        log_template(person, &template.name, "create");
+        Ok(created)
+    }
+
+    /// Replaces a template by the one at a URL.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn replace_template(
+        &self,
+        person: &Principal,
+        id: &str,
+        url: &str,
+    ) -> Result<Value, OperationError> {
+        let template = self.load_template(person, url).await?;
+        if template.name != id {
+            let name = template.name;
+            let what = format!("where: the template at the URL is {name:?}, not {id:?}");
+            return Err(OperationError::Invalid(what));
+        }
+        let changed = self.objects.replace_template(&template).await?;
+        log_template(person, id, "replace");
+        Ok(changed)
+    }
+
+    async fn load_template(
+        &self,
+        person: &Principal,
+        url: &str,
+    ) -> Result<ImportedTemplate, OperationError> {
+        if !person.is_admin {
+            return Err(OperationError::NotAuthorised);
+        }
+        let Some(import) = &self.import else {
+            let what = "templates cannot be imported here: api.template_import is off";
+            return Err(OperationError::Invalid(what.to_owned()));
+        };
+        import.load(url).await
+    }
+
     /// An instance type that the apps of a group may have.
     async fn usable(
         &self,
@@ -176,4 +231,8 @@ impl Operations {
 /// Who did what, for operators.
 fn log(person: &Principal, app: &str, operation: &'static str) {
     tracing::info!(target: "audit", event = "app_change", subject = &*person.subject, app, operation);
+}
+
+fn log_template(person: &Principal, template: &str, operation: &'static str) {
+    tracing::info!(target: "audit", event = "template_change", subject = &*person.subject, template, operation);
 }

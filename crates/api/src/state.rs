@@ -1,6 +1,6 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ludgate_cluster::pod_logs::PodLogs;
 use ludgate_identity::oidc::Oidc;
@@ -10,6 +10,9 @@ use crate::{
     operations::Operations,
     schema::{ApiSchema, schema},
 };
+
+/// Deadline of a call; clients give up after ten seconds.
+pub(crate) const CALL_DEADLINE: Duration = Duration::from_secs(9);
 
 /// What all requests share.
 pub struct ApiState {

@@ -6,13 +6,22 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
+use futures_util::stream;
 use http::{Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, Limited, StreamBody, combinators::UnsyncBoxBody};
+use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
     api::{ApiResource, LogParams, Request},
     client::Body,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use ludgate_model::dns;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::sleep,
+};
 
 use super::{
     Cluster,
@@ -26,6 +35,21 @@ const DEADLINE: Duration = Duration::from_secs(10);
 const MAX_LOGS: usize = 64;
 /// Logs that one person reads at once.
 const MAX_LOGS_PER_PERSON: usize = 4;
+/// Pause before a container that waits to start is asked for its log again.
+const START_PAUSE: Duration = Duration::from_secs(1);
+/// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
+const MAX_NAME: usize = 253;
+
+/// The lines of a log, as they come.
+pub type PodLogBody = UnsyncBoxBody<Bytes, kube::Error>;
+
+type LogFrame = Result<Frame<Bytes>, kube::Error>;
+
+/// Whether a pod can have this name. It becomes a part of a URL of the API.
+pub fn is_pod_name(name: &str) -> bool {
+    let is_label = |label: &str| dns::is_label(label.as_bytes(), MAX_NAME);
+    name.len() <= MAX_NAME && name.split('.').all(is_label)
+}
 
 /// Reads logs of pods. Clones share the limits.
 #[derive(Clone, Debug)]
@@ -79,7 +103,7 @@ pub struct LogQuery {
 /// An open log. Dropping it ends the read.
 pub struct PodLog {
     /// The lines of the log.
-    pub body: Body,
+    pub body: PodLogBody,
     /// Held while the log is read.
     pub permit: LogPermit,
 }
@@ -152,11 +176,11 @@ impl PodLogs {
     /// # Errors
     /// [`PodLogError::NotFound`] also for a pod that belongs to no app.
     pub async fn find(&self, pod: &str) -> Result<PodOfApp, PodLogError> {
-        let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        if !is_pod_name(pod) {
+            return Err(PodLogError::NotFound);
+        }
         for namespace in &self.cluster.settings().namespaces {
-            let api: Api<Object> =
-                Api::namespaced_with(self.cluster.streaming_client().clone(), namespace, &pods);
-            let Some(found) = within(api.get_opt(pod)).await? else {
+            let Some(found) = within(self.pods(namespace).get_opt(pod)).await? else {
                 continue;
             };
             let Some(label) = kube::ResourceExt::labels(&found).get(APP_LABEL) else {
@@ -173,6 +197,9 @@ impl PodLogs {
 
     /// Opens a log. Runs on the control runtime; the body may be read on any.
     ///
+    /// A container that waits to start has an empty log. If it is followed, its lines come once it
+    /// has started.
+    ///
     /// # Errors
     /// See [`PodLogError`].
     pub async fn read(
@@ -181,6 +208,20 @@ impl PodLogs {
         query: &LogQuery,
         permit: LogPermit,
     ) -> Result<PodLog, PodLogError> {
+        let body = match self.open(pod, query).await? {
+            Some(body) => body,
+            None if query.follow => self.follow_once_started(pod, query),
+            None => Body::empty().boxed_unsync(),
+        };
+        Ok(PodLog { body, permit })
+    }
+
+    /// Opens a log; `None`: the container waits to start.
+    async fn open(
+        &self,
+        pod: &PodOfApp,
+        query: &LogQuery,
+    ) -> Result<Option<PodLogBody>, PodLogError> {
         let parameters = LogParams {
             follow: query.follow,
             tail_lines: query.tail_lines,
@@ -198,17 +239,87 @@ impl PodLogs {
         )
         .await?;
         match response.status() {
-            StatusCode::OK => Ok(PodLog {
-                body: response.into_body(),
-                permit,
-            }),
+            StatusCode::OK => Ok(Some(response.into_body().boxed_unsync())),
             StatusCode::NOT_FOUND => Err(PodLogError::NotFound),
-            StatusCode::BAD_REQUEST => Err(PodLogError::Refused(message(response).await)),
+            // Also for a container that waits to start; only the text of the answer differs.
+            StatusCode::BAD_REQUEST => {
+                let reason = message(response).await;
+                let found = within(self.pods(&pod.namespace).get_opt(&pod.pod)).await?;
+                let found = found.ok_or(PodLogError::NotFound)?;
+                match waited_to_start(&found, query.container.as_deref()) {
+                    true => Ok(None),
+                    false => Err(PodLogError::Refused(reason)),
+                }
+            }
             status => Err(PodLogError::Unavailable(format!(
                 "{status}: {}",
                 message(response).await
             ))),
         }
+    }
+
+    /// The log of a container that waits to start. Its task ends with the body.
+    fn follow_once_started(&self, pod: &PodOfApp, query: &LogQuery) -> PodLogBody {
+        let (sender, mut frames) = mpsc::channel(1);
+        let (logs, pod, query) = (self.clone(), pod.clone(), query.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = sender.closed() => {}
+                () = logs.relay_once_started(&pod, &query, &sender) => {}
+            }
+        });
+        let frames = stream::poll_fn(move |context| frames.poll_recv(context));
+        StreamBody::new(frames).boxed_unsync()
+    }
+
+    async fn relay_once_started(
+        &self,
+        pod: &PodOfApp,
+        query: &LogQuery,
+        frames: &mpsc::Sender<LogFrame>,
+    ) {
+        let mut body = loop {
+            sleep(START_PAUSE).await;
+            match self.open(pod, query).await {
+                Ok(Some(body)) => break body,
+                Ok(None) => {}
+                // The pod is gone, or the API is away: the log ends.
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read the log of a container that waited to start");
+                    return;
+                }
+            }
+        };
+        while let Some(frame) = body.frame().await {
+            if frames.send(frame).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn pods(&self, namespace: &str) -> Api<Object> {
+        let kind = ApiResource::erase::<Pod>(&());
+        Api::namespaced_with(self.cluster.streaming_client().clone(), namespace, &kind)
+    }
+}
+
+/// Whether a log was refused because its container had not started. It may have started since then.
+/// Without a name it is the pod's only one.
+fn waited_to_start(pod: &Object, container: Option<&str>) -> bool {
+    let containers = pod.spec["containers"].as_array().map(Vec::as_slice);
+    let name = match (container, containers.unwrap_or_default()) {
+        (Some(name), all) if all.iter().any(|it| it["name"] == name) => name,
+        (None, [only]) => only["name"].as_str().unwrap_or_default(),
+        (_, _) => return false,
+    };
+    let mut statuses = pod.status["containerStatuses"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    match statuses.find(|status| status["name"] == name) {
+        Some(status) => status["state"]["terminated"].is_null(),
+        // The node has not reported it yet.
+        None => pod.status["phase"] == "Pending",
     }
 }
 
@@ -233,7 +344,6 @@ async fn within<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, Pod
 
 /// The message in an error body of the API, cut to 300 characters.
 async fn message(response: Response<Body>) -> String {
-    use http_body_util::{BodyExt, Limited};
     let reading = tokio::time::timeout(
         DEADLINE,
         Limited::new(response.into_body(), 64 * 1024).collect(),
@@ -250,4 +360,55 @@ async fn message(response: Response<Body>) -> String {
         .filter(|character| !character.is_control())
         .take(300)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_log_that_is_refused_may_come_later_unless_its_container_is_unknown_or_has_ended() {
+        let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
+        let (running, ended) = (json!({ "running": {} }), json!({ "terminated": {} }));
+        let status = |name: &str, state: &serde_json::Value| json!({ "phase": "Pending", "containerStatuses": [{ "name": name, "state": state }] });
+        let (none, one, two): (&[&str], &[&str], &[&str]) = (&[], &["app"], &["app", "other"]);
+        for (containers, status, container, wanted) in [
+            (one, json!({ "phase": "Pending" }), None, true),
+            (one, json!({ "phase": "Pending" }), Some("app"), true),
+            (one, json!({ "phase": "Pending" }), Some("none"), false),
+            (one, json!({ "phase": "Failed" }), None, false),
+            (one, status("app", &waiting), None, true),
+            (one, status("app", &running), None, true),
+            (one, status("app", &json!({})), None, true),
+            (one, status("app", &ended), None, false),
+            (two, status("app", &waiting), None, false),
+            (two, status("app", &waiting), Some("app"), true),
+            (two, status("app", &running), Some("other"), true),
+            (none, json!({ "phase": "Pending" }), None, false),
+        ] {
+            let all: Vec<_> = containers.iter().map(|it| json!({ "name": it })).collect();
+            let pod = json!({ "spec": { "containers": all }, "status": status });
+            let read: Object = serde_json::from_value(pod.clone()).expect("a pod");
+            assert_eq!(
+                waited_to_start(&read, container),
+                wanted,
+                "{container:?} of {pod}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_pod_is_no_more_than_a_part_of_a_path() {
+        for name in ["app-lab-1", "a.b", "7"] {
+            assert!(is_pod_name(name), "{name}");
+        }
+        let long = "a".repeat(254);
+        for name in [
+            "", ".", "..", "../x", "a/b", "a?b", "a%2Fb", "A", "a b", &long,
+        ] {
+            assert!(!is_pod_name(name), "{name}");
+        }
+    }
 }

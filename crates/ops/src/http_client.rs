@@ -1,12 +1,12 @@
 //! Calls to the identity provider and to APIs, not to apps: bounded in time, size and number,
 //! without redirects, by https or by http on loopback.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{Request, Response, Uri, header, uri::Scheme};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::{TokioExecutor, TokioTimer},
@@ -18,6 +18,7 @@ use prometheus_client::{
     encoding::EncodeLabelSet,
     metrics::{counter::Counter, family::Family},
 };
+use rustls::pki_types::ServerName;
 
 use crate::{
     metrics::Registry,
@@ -86,15 +87,19 @@ impl HttpClient {
     /// # Errors
     /// When the CA file holds no certificate.
     pub fn new(ca: Option<&[u8]>, calls: CallCounter) -> Result<HttpClient, NoCertificate> {
+        Ok(HttpClient::with_connector(connector(ca)?, calls))
+    }
+
+    fn with_connector(connector: HttpsConnector<HttpConnector>, calls: CallCounter) -> HttpClient {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(Duration::from_secs(15))
-            .build(connector(ca)?);
-        Ok(HttpClient {
+            .build(connector);
+        HttpClient {
             client,
             permits: Semaphore::new(MAX_CALLS),
             calls,
-        })
+        }
     }
 
     /// One call; `endpoint` names it in the metrics.
@@ -145,6 +150,63 @@ impl HttpClient {
     }
 }
 
+/// A server of another site, at an address that the caller has checked.
+#[derive(Clone, Copy, Debug)]
+pub struct PinnedServer<'s> {
+    /// Its host name, which its certificate must have.
+    pub host: &'s str,
+    /// Its address. The name is not resolved again, so it cannot lead elsewhere meanwhile.
+    pub address: SocketAddr,
+}
+
+/// Gets a path of a server by https, on a connection of its own.
+///
+/// # Errors
+/// See [`CallError`]. A status that is not 2xx is no error here.
+pub async fn get_pinned(
+    server: PinnedServer<'_>,
+    path_and_query: &str,
+    ca: Option<&[u8]>,
+) -> Result<Response<Vec<u8>>, CallError> {
+    let connector = pinned_connector(server.host, ca).map_err(CallError::Unreachable)?;
+    let request = pinned_request(server, path_and_query)
+        .map_err(|error| CallError::Unreachable(error.into()))?;
+    let client = HttpClient::with_connector(connector, CallCounter::default());
+    client.call("pinned", request).await
+}
+
+fn pinned_connector(
+    host: &str,
+    ca: Option<&[u8]>,
+) -> Result<HttpsConnector<HttpConnector>, Box<dyn std::error::Error + Send + Sync>> {
+    let name = ServerName::try_from(host.to_owned())?;
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config((*tls_client::client_config(ca)?).clone())
+        .https_only()
+        .with_server_name_resolver(FixedServerNameResolver::new(name))
+        .enable_http1()
+        .build())
+}
+
+/// The URI has the address, and so the connector resolves nothing; `Host` has the name.
+fn pinned_request(
+    server: PinnedServer<'_>,
+    path_and_query: &str,
+) -> Result<Request<Vec<u8>>, http::Error> {
+    let uri = Uri::builder()
+        .scheme(Scheme::HTTPS)
+        .authority(server.address.to_string())
+        .path_and_query(path_and_query)
+        .build()?;
+    let host = match server.address.port() {
+        443 => server.host.to_owned(),
+        port => format!("{}:{port}", server.host),
+    };
+    Request::get(uri)
+        .header(header::HOST, host)
+        .body(Vec::new())
+}
+
 /// Connects by HTTP/1.1 with and without TLS, and trusts a CA file or the system's CAs.
 ///
 /// # Errors
@@ -175,5 +237,40 @@ fn check_uri(uri: &Uri) -> Result<(), CallError> {
         (Some("https"), Some(_)) => Ok(()),
         (Some("http"), Some(host)) if is_loopback_host(host) => Ok(()),
         (_, _) => Err(CallError::Insecure(uri.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pinned_request_goes_to_an_address_and_names_the_host() {
+        for (address, uri, host) in [
+            (
+                "192.0.2.1:443",
+                "https://192.0.2.1:443/a?b=c",
+                "example.com",
+            ),
+            (
+                "192.0.2.1:8443",
+                "https://192.0.2.1:8443/a?b=c",
+                "example.com:8443",
+            ),
+            (
+                "[2001:db8::1]:443",
+                "https://[2001:db8::1]:443/a?b=c",
+                "example.com",
+            ),
+        ] {
+            let server = PinnedServer {
+                host: "example.com",
+                address: address.parse().expect("an address"),
+            };
+            let request = pinned_request(server, "/a?b=c").expect("a request");
+            assert_eq!(request.uri().to_string(), uri);
+            assert_eq!(request.headers()[header::HOST], host);
+            assert!(check_uri(request.uri()).is_ok());
+        }
     }
 }

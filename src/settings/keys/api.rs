@@ -10,11 +10,21 @@ pub const SECTION: Section = Section {
 };
 
 /// The keys, in print order.
-pub const KEYS: &[Key] = &[key(
-    "api",
-    "address",
-    Kind::Text,
-    "\"127.0.0.1:8082\"",
-    "\"127.0.0.1:8082\"",
-    "Address and port of the API's listener. It speaks HTTP without TLS; a proxy in front of it serves it as <site.url>/api/.",
-)];
+pub const KEYS: &[Key] = &[
+    key(
+        "api",
+        "address",
+        Kind::Text,
+        "\"127.0.0.1:8082\"",
+        "\"127.0.0.1:8082\"",
+        "Address and port of the API's listener. It speaks HTTP without TLS; a proxy in front of it serves it as <site.url>/api/.",
+    ),
+    key(
+        "api",
+        "template_import",
+        Kind::Switch,
+        "false",
+        "true",
+        "Administrators may import templates from public https URLs, which the API downloads. Needs config/rbac/template-import.yaml.",
+    ),
+];

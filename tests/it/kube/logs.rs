@@ -1,118 +1,11 @@
 //! The logs of apps' pods, through a real API server, from a stand-in of the node's kubelet.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use kube::{
-    Api,
-    api::{ApiResource, Patch, PatchParams},
-};
-use rustls::{ServerConfig, pki_types::PrivateKeyDer};
 use serde_json::json;
-use tokio::{io::AsyncWriteExt, sync::watch};
-use tokio_rustls::TlsAcceptor;
 
-use super::namespace::Namespace;
-use crate::support::{
-    kube_namespace::{application, kubectl},
-    message::{Message, Reader},
-    raw::Raw,
-    world::World,
-};
-
-/// What a node runs: knows every pod, and says two lines of each, the second when it is told to.
-struct Kubelet {
-    node: String,
-    seen: Arc<Mutex<Vec<String>>>,
-    second_line: watch::Sender<bool>,
-}
-
-impl Kubelet {
-    async fn start(namespace: &Namespace) -> Kubelet {
-        let listener = namespace.pods.listen(9, 0);
-        let address = listener.local_addr().expect("an address");
-        listener.set_nonblocking(true).expect("a socket");
-        let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
-        let made =
-            rcgen::generate_simple_self_signed([address.ip().to_string()]).expect("a certificate");
-        let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-        let config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
-            .expect("a certificate and its key");
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let (seen, (second_line, told)) =
-            (Arc::<Mutex<Vec<String>>>::default(), watch::channel(false));
-        let noted = seen.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (acceptor, noted, mut told) = (acceptor.clone(), noted.clone(), told.clone());
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else {
-                        return;
-                    };
-                    let (read, mut write) = tokio::io::split(stream);
-                    let Ok(Some(head)) = Reader::new(read).head().await else {
-                        return;
-                    };
-                    noted
-                        .lock()
-                        .expect("no panic")
-                        .push(head.target().to_owned());
-                    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\nA\r\nfirst line\r\n";
-                    let _ = write.write_all(head.as_bytes()).await;
-                    let _ = write.flush().await;
-                    if told.wait_for(|told| *told).await.is_ok() {
-                        let _ = write.write_all(b"C\r\n\nsecond line\r\n0\r\n\r\n").await;
-                        let _ = write.flush().await;
-                    }
-                });
-            }
-        });
-        let node = format!("node-{}", namespace.name);
-        register(&node, address).await;
-        Kubelet {
-            node,
-            seen,
-            second_line,
-        }
-    }
-
-    async fn pod(&self, namespace: &Namespace, name: &str, label: Option<&str>) {
-        let labels = label.map_or(
-            json!({}),
-            |label| json!({ "primehub.io/phapplication": label }),
-        );
-        let pod = json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
-            "spec": { "nodeName": self.node, "containers": [{ "name": "app", "image": "app:1" }] },
-        });
-        namespace
-            .kubectl(&["apply", "-f", "-"], &pod.to_string())
-            .await;
-    }
-}
-
-/// Tells the API server where the node's kubelet listens.
-async fn register(name: &str, kubelet: SocketAddr) {
-    let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": name } });
-    kubectl(&["apply", "-f", "-"], &node.to_string()).await;
-    let client =
-        kube::Client::try_from(kube::Config::infer().await.expect("KUBECONFIG")).expect("a client");
-    let kind = ApiResource::erase::<k8s_openapi::api::core::v1::Node>(&());
-    let nodes: Api<kube::api::DynamicObject> = Api::all_with(client, &kind);
-    let status = json!({ "status": {
-        "addresses": [{ "type": "InternalIP", "address": kubelet.ip().to_string() }],
-        "daemonEndpoints": { "kubeletEndpoint": { "Port": kubelet.port() } },
-    }});
-    nodes
-        .patch_status(name, &PatchParams::default(), &Patch::Merge(status))
-        .await
-        .expect("a status");
-}
+use super::{kubelet::Kubelet, namespace::Namespace};
+use crate::support::{kube_namespace::application, message::Message, raw::Raw, world::World};
 
 async fn get(world: &World, target: &str, cookies: &str) -> Message {
     world
@@ -122,8 +15,8 @@ async fn get(world: &World, target: &str, cookies: &str) -> Message {
         .await
 }
 
-/// A log that is followed, of which the first line has come.
-async fn follow(world: &World, target: &str, cookies: &str) -> Raw {
+/// A log that is followed, of which the head has come.
+async fn open(world: &World, target: &str, cookies: &str) -> Raw {
     let mut raw = world.raw().await;
     raw.send(format!(
         "GET {target} HTTP/1.1\r\nHost: {}\r\n{cookies}\r\n",
@@ -136,6 +29,12 @@ async fn follow(world: &World, target: &str, cookies: &str) -> Raw {
         head.header("content-type").as_deref(),
         Some("text/plain; charset=utf-8")
     );
+    raw
+}
+
+/// A log that is followed, of which the first line has come.
+async fn follow(world: &World, target: &str, cookies: &str) -> Raw {
+    let mut raw = open(world, target, cookies).await;
     let first = raw.reader.some().await.expect("the first line");
     assert!(String::from_utf8_lossy(&first).contains("first line"));
     raw
@@ -180,21 +79,11 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
         &hers,
     )
     .await;
-    assert_eq!(
-        kubelet
-            .seen
-            .lock()
-            .expect("no panic")
-            .last()
-            .map(String::as_str),
-        Some(
-            format!(
-                "/containerLogs/{}/app-lab-1/app?follow=true&tailLines=5",
-                namespace.name
-            )
-            .as_str()
-        )
+    let target = format!(
+        "/containerLogs/{}/app-lab-1/app?follow=true&tailLines=5",
+        namespace.name
     );
+    assert_eq!(kubelet.last_seen(), Some(target));
     kubelet.second_line.send_replace(true);
     let rest = followed.reader.some().await.expect("the second line");
     assert!(String::from_utf8_lossy(&rest).contains("second line"));
@@ -237,6 +126,27 @@ async fn members_of_an_apps_group_read_the_logs_of_its_pods_as_they_are_written(
     )
     .await;
     assert_eq!(bearer.status(), 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_waits_to_start_has_an_empty_log_and_is_waited_for() {
+    let namespace = Namespace::new().await;
+    namespace.grant("logs.yaml").await;
+    let kubelet = Kubelet::start(&namespace).await;
+    kubelet.is_starting.send_replace(true);
+    namespace.app("lab", "public", json!({})).await;
+    kubelet.pod(&namespace, "app-lab-1", Some("app-lab")).await;
+    let world = namespace.world_with("logs = true").await;
+    let cookies = world.signed_in("alice").await.cookie_line("/");
+    let target = "/api/logs/pods/app-lab-1";
+    let empty = get(&world, target, &cookies).await;
+    assert_eq!((empty.status(), empty.text()), (200, String::new()));
+    let wrong = get(&world, &format!("{target}?container=none"), &cookies).await;
+    assert_eq!(wrong.status(), 400);
+    let mut followed = open(&world, &format!("{target}?follow=true"), &cookies).await;
+    kubelet.is_starting.send_replace(false);
+    let first = followed.reader.some().await.expect("the first line");
+    assert!(String::from_utf8_lossy(&first).contains("first line"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +214,7 @@ async fn logs_are_served_only_where_that_is_switched_on_and_with_a_right_of_its_
         (refused.status(), refused.json()["reason"].as_str()),
         (503, Some("unverifiable"))
     );
-    assert!(kubelet.seen.lock().expect("no panic").is_empty());
+    assert_eq!(kubelet.last_seen(), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

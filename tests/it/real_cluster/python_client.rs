@@ -1,5 +1,5 @@
 //! PrimeHub's Python client, unchanged from PyPI, makes an app on a cluster with our controller
-//! and API. Every command it has for that is in the transcript.
+//! and API. Every command it has for that is in the transcript, with and without `--json`.
 
 use std::{
     path::Path,
@@ -16,6 +16,7 @@ use crate::support::{
     api::Api,
     changes::POD_PATIENCE,
     controller::Controlled,
+    kube_namespace::KubeNamespace,
     message::PATIENCE,
     world::{World, free_port},
 };
@@ -59,7 +60,11 @@ impl PythonClient {
 
     /// Runs a command, and adds it to the transcript.
     async fn run(&mut self, arguments: &str, input: &Value) {
-        let (status, mut entry) = self.output(arguments, input).await;
+        let input = match input.is_null() {
+            true => String::new(),
+            false => input.to_string(),
+        };
+        let (status, mut entry) = self.output(arguments, &input).await;
         if !status.success() {
             entry += &format!("[{status}]\n");
         }
@@ -71,20 +76,23 @@ impl PythonClient {
         self.transcript += &format!("{}\n\n", lines.join("\n"));
     }
 
+    /// Runs a command for people, and for programs.
+    async fn run_both(&mut self, arguments: &str) {
+        self.run(arguments, &Value::Null).await;
+        self.run(&format!("{arguments} --json"), &Value::Null).await;
+    }
+
     /// Runs a command, and returns what it printed as JSON.
     async fn json(&self, arguments: &str) -> Value {
-        let (_, printed) = self
-            .output(&format!("{arguments} --json"), &Value::Null)
-            .await;
+        let (_, printed) = self.output(&format!("{arguments} --json"), "").await;
         serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
     }
 
     /// Runs a command, and returns what it printed.
-    async fn output(&self, arguments: &str, input: &Value) -> (ExitStatus, String) {
+    async fn output(&self, arguments: &str, input: &str) -> (ExitStatus, String) {
         let mut child = self.command(arguments).spawn().expect("it starts");
         let mut stdin = child.stdin.take().expect("an input");
-        if !input.is_null() {
-            let input = input.to_string();
+        if !input.is_empty() {
             stdin.write_all(input.as_bytes()).await.expect("written");
         }
         drop(stdin);
@@ -148,9 +156,9 @@ pub async fn until_line(child: &mut Child, wanted: &str) {
     printed.unwrap_or_else(|_| panic!("no line {wanted:?}"));
 }
 
-/// A template that serves its environment and logs a line each second.
+/// A template that serves its environment and logs a line each second. One greeting it refuses.
 fn template() -> Value {
-    let script = "mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; httpd -p 5000 -h /tmp/www; for n in 1 2 3 4 5 6 7 8 9; do echo line $n; sleep 1; done; sleep 3600";
+    let script = "[ \"$GREETING\" != none ] || { echo a greeting is needed; exit 1; }; mkdir -p /tmp/www$PRIMEHUB_APP_BASE_URL; env >/tmp/www$PRIMEHUB_APP_BASE_URL/index.html; httpd -p 5000 -h /tmp/www; for n in 1 2 3 4 5 6 7 8 9; do echo line $n; sleep 1; done; sleep 3600";
     let container = json!({
         "name": "app",
         "image": "localhost/busybox:1",
@@ -186,6 +194,11 @@ pub const PLATFORM: &str = "[groups.phusers]\ndisplay_name = \"PrimeHub users\"\
      [instance_types.cpu-1]\ncpu = 0.1\nmemory = \"64MiB\"\n\
      [instance_types.gpu-1]\ncpu = 1\nmemory = \"2GiB\"\ngpu = 1\n";
 
+/// A change of the only variable.
+fn greeting(value: &str) -> Value {
+    json!({ "env": [{ "name": "GREETING", "value": value }] })
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
     let controlled = Controlled::with(PLATFORM).await;
@@ -209,40 +222,53 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
         .await;
     client.run("config set-group nowhere", &Value::Null).await;
     client.run("config set-group phusers", &Value::Null).await;
+    let group = client.json("groups get phusers").await["id"].clone();
+    let group = group.as_str().expect("an id").to_owned();
     for command in [
         "me me",
-        "me me --json",
         "groups list",
-        "groups get phusers --json",
+        "groups get phusers",
+        "groups get nowhere",
+        &format!("groups list-users {group}"),
+        &format!("groups get-mlflow {group}"),
+        "groups get-mlflow nowhere",
         "instancetypes list",
-        "instancetypes get gpu-1 --json",
+        "instancetypes get gpu-1",
+        "images list",
+        "volumes list",
         "apptemplates list",
-        "apptemplates get web --json",
+        "apptemplates get web",
         "apptemplates get nope",
         "apps list",
         "apps get nope",
+        "info info",
     ] {
-        client.run(command, &Value::Null).await;
+        client.run_both(command).await;
     }
 
-    let new = json!({
-        "templateId": "web",
-        "id": "web-1",
-        "displayName": "My web",
-        "env": [{ "name": "GREETING", "value": "hi" }],
-        "instanceType": "cpu-1",
-        "scope": "public",
-    });
-    client.run("apps create", &new).await;
-    let mut wrong = new.clone();
-    wrong["id"] = "web-2".into();
-    wrong["instanceType"] = "nope".into();
-    client.run("apps create", &wrong).await;
+    let new = |id: &str, instance_type: &str| {
+        json!({
+            "templateId": "web",
+            "id": id,
+            "displayName": "My web",
+            "env": [{ "name": "GREETING", "value": "hi" }],
+            "instanceType": instance_type,
+            "scope": "public",
+        })
+    };
+    client.run("apps create", &new("web-1", "cpu-1")).await;
+    // A container that waits to start has an empty log.
+    let (status, printed) = client.output("apps logs web-1", "").await;
+    assert!(status.success(), "{printed}");
+    assert!(!printed.contains("waiting to start"), "{printed}");
+    client.run("apps create", &new("web-2", "nope")).await;
+    let second = new("web-2", "cpu-1");
+    client.run("apps create --json", &second).await;
+    controlled.until_phase("web-2", "Ready").await;
+    client.run("apps delete web-2 --json", &Value::Null).await;
     controlled.until_phase("web-1", "Ready").await;
-    client.run("apps list", &Value::Null).await;
-    client.run("apps list --json", &Value::Null).await;
-    client.run("apps get web-1", &Value::Null).await;
-    client.run("apps get web-1 --json", &Value::Null).await;
+    client.run_both("apps list").await;
+    client.run_both("apps get web-1").await;
 
     let world = World::with(&namespace.toml(), |_| {}).await.ready().await;
     world.until_running("web-1").await;
@@ -256,14 +282,13 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
         .expect("it starts");
     until_line(&mut follow, "line 9").await;
     follow.kill().await.expect("it ends");
-    client.run("apps logs web-1 --tail 2", &Value::Null).await;
+    client.run_both("apps logs web-1 --tail 2").await;
 
-    let change =
-        json!({ "env": [{ "name": "GREETING", "value": "bye" }], "displayName": "Our web" });
+    let mut change = greeting("bye");
+    change["displayName"] = "Our web".into();
     client.run("apps update web-1", &change).await;
     let changed = client.json("apps get web-1").await;
-    let wanted = json!([{ "name": "GREETING", "value": "bye" }]);
-    assert_eq!(changed["env"], wanted);
+    assert_eq!(changed["env"], change["env"]);
     let shown = async {
         loop {
             let shown = world.exchange(page).await;
@@ -275,13 +300,29 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
     tokio::time::timeout(POD_PATIENCE, shown)
         .await
         .expect("the changed variable");
+    let message = controlled.until_phase("web-1", "Ready").await;
+    assert_eq!(message, "Deployment is ready");
+
+    client
+        .run("apps update web-1 --json", &greeting("none"))
+        .await;
+    let message = controlled.until_phase("web-1", "Error").await;
+    assert!(message.contains("a greeting is needed"), "{message}");
+    let failed = client.json("apps get web-1").await;
+    assert_eq!(failed["status"], "Error");
+    client.run("apps update web-1", &greeting("bye")).await;
+    controlled.until_phase("web-1", "Ready").await;
 
     client.run("apps stop web-1", &Value::Null).await;
     controlled.until_phase("web-1", "Stopped").await;
     assert!(controlled.pods("web-1").await.is_empty());
-    client.run("apps get web-1 --json", &Value::Null).await;
+    client.run_both("apps list").await;
+    client.run("apps stop web-1 --json", &Value::Null).await;
+    let stopped = client.json("apps list").await;
+    assert_eq!(stopped[0]["status"], "Stopped");
     client.run("apps start web-1 --json", &Value::Null).await;
     controlled.until_phase("web-1", "Ready").await;
+    client.run("apps start web-1", &Value::Null).await;
 
     client.run("apps delete web-1", &Value::Null).await;
     let gone = async { while world.exchange(page).await.status() != 404 {} };
@@ -291,4 +332,42 @@ async fn the_unchanged_client_makes_an_app_and_reads_its_log() {
         .expect("no such app a second after it was deleted");
     client.run("apps delete web-1", &Value::Null).await;
     insta::assert_snapshot!("python_client", client.transcript);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_unchanged_client_gets_a_token_and_lists_more_apps_than_a_page_has() {
+    let namespace = KubeNamespace::new().await;
+    let ids: Vec<String> = (0..26).map(|at| format!("app-{at:02}")).collect();
+    for id in &ids {
+        namespace.app(id, "group", json!({ "stop": true })).await;
+    }
+    let world = namespace.world_with_api().await;
+    let site = format!("http://{}", world.host);
+    let mut browser = world.browser();
+    let start = browser.open("/oidc/auth-flow/request").await;
+    let code = browser.sign_in_from(&start, "alice").await.copied_code();
+
+    let client = PythonClient::new(Vec::new()).await;
+    let sign_in = format!("config generate-token {site}");
+    let (status, printed) = client.output(&sign_in, &format!("{code}\n")).await;
+    assert!(status.success(), "{printed}");
+    let address = format!("Go to this URL in the browser {site}/oidc/auth-flow/request\n");
+    assert!(printed.contains(&address), "{printed}");
+    let (status, printed) = client.output(&sign_in, &format!("{code}\n")).await;
+    assert!(
+        status.success() && printed.contains("Failed to fetch API Token"),
+        "a code works once: {printed}"
+    );
+    let me = client.json("me me").await;
+    assert_eq!(me["username"], "alice");
+
+    let (status, printed) = client.output("config set-group phusers", "").await;
+    assert!(status.success(), "{printed}");
+    let listed = client.json("apps list").await;
+    let listed = listed.as_array().expect("a list").iter();
+    let listed: Vec<&str> = listed.filter_map(|app| app["id"].as_str()).collect();
+    assert_eq!(listed, ids);
+    let (_, printed) = client.output("apps list", "").await;
+    let count = printed.lines().filter(|it| it.starts_with("id:")).count();
+    assert_eq!(count, ids.len(), "{printed}");
 }

@@ -7,11 +7,16 @@ use ludgate::{
     demo::provider::DemoProvider,
     model::clock::{Clock, ManualClock},
     run::api::{RunningApi, start_api},
-    settings,
+    settings::{self, ApiSettings},
 };
 use serde_json::{Value, json};
 
-use super::{kube_namespace::KubeNamespace, message::Message, raw::Raw, world};
+use super::{
+    kube_namespace::KubeNamespace,
+    message::Message,
+    raw::Raw,
+    world::{self, World, free_port},
+};
 
 /// What a platform has unless a test says otherwise. `alice` is in phusers and friends, `bob` in
 /// friends; `carol` is an administrator.
@@ -36,9 +41,20 @@ impl Api {
         Api::with(&namespace.name, &kubeconfig, site, PLATFORM).await
     }
 
-    /// A site on loopback is served at its own address. `platform` is more TOML: groups and
-    /// instance types.
+    /// A site on loopback is served at its own address. `platform` is more TOML: keys of `[api]`,
+    /// then groups and instance types.
     pub async fn with(namespace: &str, kubeconfig: &Path, site: &str, platform: &str) -> Api {
+        Api::with_change(namespace, kubeconfig, site, platform, |_| {}).await
+    }
+
+    /// `change` may do what no file can.
+    pub async fn with_change(
+        namespace: &str,
+        kubeconfig: &Path,
+        site: &str,
+        platform: &str,
+        change: impl FnOnce(&mut ApiSettings),
+    ) -> Api {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let (clock, manual_clock) = Clock::manual();
         let client = world::client("hub.example.com");
@@ -58,7 +74,8 @@ impl Api {
             kubeconfig.display()
         );
         std::fs::write(&file, text).expect("written");
-        let settings = settings::load_api(&file).expect("valid");
+        let mut settings = settings::load_api(&file).expect("valid");
+        change(&mut settings);
         let running = start_api(settings, clock).await.expect("started");
         Api {
             running,
@@ -106,5 +123,27 @@ impl Api {
         };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&error["extensions"]["code"]), text(&error["message"]))
+    }
+}
+
+impl KubeNamespace {
+    /// A gateway that serves the API itself, with the rights of both.
+    pub async fn world_with_api(&self) -> World {
+        self.grant("api.yaml").await;
+        let account = format!("--serviceaccount={}:ludgate", self.name);
+        let arguments = [
+            "create",
+            "rolebinding",
+            "both",
+            "--role=ludgate-api",
+            &account,
+        ];
+        self.kubectl(&arguments, "").await;
+        let own = format!(
+            "{}[api]\naddress = \"127.0.0.1:{}\"\n{PLATFORM}",
+            self.toml(),
+            free_port()
+        );
+        World::with(&own, |_| {}).await.ready().await
     }
 }

@@ -127,4 +127,9 @@ for right in 'get secrets' 'create pods' 'create pods/exec' 'patch phapplication
   # shellcheck disable=SC2086 # A verb and a resource.
   expect_right no $right
 done
+for verb in create patch; do expect_right no "$verb" phapptemplates.primehub.io; done
+
+shipped template-import
+for verb in get list create patch; do expect_right yes "$verb" phapptemplates.primehub.io; done
+for verb in watch update delete deletecollection; do expect_right no "$verb" phapptemplates.primehub.io; done
 exit "$failed"

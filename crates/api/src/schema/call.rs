@@ -14,7 +14,11 @@ use crate::{
     platform::{OfferedInstanceType, PlatformSettings},
 };
 
-/// The context of one call. Each list is read at most once, however many fields need it.
+/// A list that is read when a field first needs it.
+type ReadOnce<T> = OnceCell<Result<Vec<T>, OperationError>>;
+
+/// The context of one call. Each list is read at most once, however many fields need it, and also
+/// if it cannot be read.
 pub struct CallContext {
     /// The person who calls.
     pub person: Arc<Principal>,
@@ -22,10 +26,10 @@ pub struct CallContext {
     pub operations: Operations,
     /// The settings in force when the call began.
     pub platform: Arc<PlatformSettings>,
-    apps: OnceCell<Vec<AppRecord>>,
-    instance_types: OnceCell<Vec<OfferedInstanceType>>,
-    templates: OnceCell<Vec<Value>>,
-    pods: OnceCell<Vec<AppPod>>,
+    apps: ReadOnce<AppRecord>,
+    instance_types: ReadOnce<OfferedInstanceType>,
+    templates: ReadOnce<Value>,
+    pods: ReadOnce<AppPod>,
 }
 
 impl CallContext {
@@ -45,25 +49,29 @@ impl CallContext {
     /// The apps that the person may see.
     pub(super) async fn apps(&self) -> Result<&Vec<AppRecord>, OperationError> {
         let list = || self.operations.list(&self.person);
-        self.apps.get_or_try_init(list).await
+        read(self.apps.get_or_init(list).await)
     }
 
     /// All instance types.
     pub(super) async fn instance_types(&self) -> Result<&Vec<OfferedInstanceType>, OperationError> {
         let objects = &self.operations.objects;
         let list = || objects.instance_types(&self.platform);
-        self.instance_types.get_or_try_init(list).await
+        read(self.instance_types.get_or_init(list).await)
     }
 
     /// All templates, as objects.
     pub(super) async fn templates(&self) -> Result<&Vec<Value>, OperationError> {
         let list = || self.operations.objects.templates();
-        self.templates.get_or_try_init(list).await
+        read(self.templates.get_or_init(list).await)
     }
 
     /// The pods of all apps.
     pub(super) async fn pods(&self) -> Result<&Vec<AppPod>, OperationError> {
         let list = || self.operations.objects.pods();
-        self.pods.get_or_try_init(list).await
+        read(self.pods.get_or_init(list).await)
     }
+}
+
+fn read<T>(list: &Result<Vec<T>, OperationError>) -> Result<&Vec<T>, OperationError> {
+    list.as_ref().map_err(Clone::clone)
 }

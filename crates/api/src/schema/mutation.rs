@@ -1,17 +1,18 @@
 //! The mutations.
 
 use async_graphql::{Context, Object, Result};
+use serde_json::Value;
 
 use super::{
     application::Application,
     call::CallContext,
-    inputs::{AppId, CreateInput, UpdateInput},
+    inputs::{AppId, CreateInput, TemplateId, UpdateInput},
 };
 
 /// The root of all mutations.
 pub struct Mutation;
 
-/// Changes of apps.
+/// Changes of apps and templates.
 #[Object]
 impl Mutation {
     #[graphql(complexity = "50 + child_complexity")]
@@ -78,5 +79,37 @@ impl Mutation {
         let call = context.data::<CallContext>()?;
         let deleted = call.operations.delete(&call.person, &wanted.id).await?;
         Ok(Some(deleted.into()))
+    }
+
+    /// Makes a template of the first one at a URL; for administrators, if the platform permits it.
+    #[graphql(
+        name = "importPhAppTemplateFromURL",
+        complexity = "50 + child_complexity"
+    )]
+    async fn import_template(&self, context: &Context<'_>, url: String) -> Result<Option<Value>> {
+        let call = context.data::<CallContext>()?;
+        let operations = &call.operations;
+        let created = operations.import_template(&call.person, &url).await?;
+        Ok(Some(created))
+    }
+
+    /// Replaces a template by the first one at a URL, which has the same name; for administrators,
+    /// if the platform permits it.
+    #[graphql(
+        name = "updatePhAppTemplateFromURL",
+        complexity = "50 + child_complexity"
+    )]
+    async fn replace_template(
+        &self,
+        context: &Context<'_>,
+        url: String,
+        #[graphql(name = "where")] wanted: TemplateId,
+    ) -> Result<Option<Value>> {
+        let call = context.data::<CallContext>()?;
+        let operations = &call.operations;
+        let changed = operations
+            .replace_template(&call.person, &wanted.id, &url)
+            .await?;
+        Ok(Some(changed))
     }
 }

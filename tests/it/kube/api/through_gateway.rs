@@ -1,8 +1,9 @@
 //! The gateway in front of the API, or as its process.
 
+use ludgate::model::access::Access;
 use serde_json::json;
 
-use super::{CREATE, namespace, new_app};
+use super::{CREATE, LIST, UPDATE, namespace, new_app};
 use crate::support::{api::Api, backend::Backend, world::World};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -43,13 +44,36 @@ async fn the_gateway_leads_to_the_api_and_passes_no_cookie_of_its_own() {
 async fn a_gateway_can_serve_the_api_itself() {
     let namespace = namespace().await;
     let world = namespace.world_with_api().await;
-    let token = world.provider.access_token("alice");
-    let body = json!({ "query": CREATE, "variables": new_app("lab", "phusers") }).to_string();
-    let request = format!(
-        "POST /api/graphql HTTP/1.1\r\nHost: HOST\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let answer = world.exchange(&request).await;
-    assert_eq!(answer.json()["data"]["createPhApplication"]["id"], "lab");
+    let created = world.graphql("alice", CREATE, new_app("lab", "phusers"));
+    let created = created.await["data"].clone();
+    assert_eq!(created["createPhApplication"]["id"], "lab");
     world.until(|snapshot| snapshot.find("lab").is_some()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_app_for_all_who_sign_in_is_open_to_others_and_listed_for_its_group_only() {
+    let namespace = namespace().await;
+    let world = namespace.world_with_api().await;
+    let created = world.graphql("alice", CREATE, new_app("lab", "phusers"));
+    assert_eq!(created.await.get("errors"), None);
+    world.until(|snapshot| snapshot.find("lab").is_some()).await;
+    let mut bob = world.signed_in("bob").await;
+    assert_eq!(bob.open("/apps/lab/").await.status(), 403);
+    let change = json!({ "where": { "id": "lab" }, "data": { "scope": "primehub" } });
+    let changed = world.graphql("alice", UPDATE, change).await["data"].clone();
+    assert_eq!(changed["updatePhApplication"]["scope"], "primehub");
+    world
+        .until(|snapshot| {
+            let app = snapshot.find("lab");
+            app.is_some_and(|app| app.spec.access == Access::User)
+        })
+        .await;
+    // It has no pod, which only those are told who have access.
+    let opened = bob.open("/apps/lab/").await;
+    assert_eq!(opened.status(), 503, "{}", opened.text());
+    for (person, count) in [("alice", 1), ("bob", 0)] {
+        let listed = world.graphql(person, LIST, json!({})).await["data"].clone();
+        let edges = listed["phApplicationsConnection"]["edges"].as_array();
+        assert_eq!(edges.map(Vec::len), Some(count), "{person}: {listed}");
+    }
 }

@@ -32,6 +32,26 @@ async fn a_hundred_calls_with_one_token_ask_the_provider_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_offline_token_of_keycloak_is_an_api_token_although_it_is_a_jwt() {
+    let namespace = namespace().await;
+    let api = Api::start(&namespace).await;
+    let token = api.provider.keycloak_offline_token("alice");
+    let token = token.expect("a token");
+    let calls = (0..100).map(|_| api.status(&token));
+    let answers = futures_util::future::join_all(calls).await;
+    assert!(answers.iter().all(|status| *status == 200), "{answers:?}");
+    assert_eq!(api.provider.calls("refresh"), 1);
+    // Only the provider can tell that this is not its token.
+    let altered = format!("{}A", &token[..token.len() - 1]);
+    assert_ne!(altered, token);
+    assert_eq!(api.status(&altered).await, 401);
+    api.provider.end_grants();
+    api.clock.advance(std::time::Duration::from_secs(31));
+    assert_eq!(api.status(&token).await, 401, "revoked");
+    assert_eq!(api.provider.calls("refresh"), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_token_works_for_half_a_minute_at_most() {
     let namespace = namespace().await;
     let api = Api::start(&namespace).await;
