@@ -16,8 +16,9 @@ use super::{
     group_names,
     quota::ResourceAmounts,
     settings::GroupQuota,
-    stores::{Stores, app_label, is_active},
+    stores::{Stores, app_label},
 };
+use crate::pods::is_active;
 
 /// The decisions on the apps of a namespace, by their names.
 #[derive(Debug, Default)]

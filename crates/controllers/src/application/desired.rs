@@ -9,6 +9,7 @@ use super::{
     inputs::{INPUTS_ANNOTATION, RenderContext},
     pod, service_ports,
 };
+use crate::network_policy::{ingress, peer, proxy_peers};
 
 /// Label of an app's objects with its group.
 pub const GROUP_LABEL: &str = "primehub.io/group";
@@ -135,25 +136,11 @@ fn network_policies(context: RenderContext<'_>, ports: &[Value]) -> [Value; 2] {
         .iter()
         .map(|port| json!({ "protocol": port["protocol"], "port": port["targetPort"] }))
         .collect();
-    let peer = |labels: Value| json!({ "podSelector": { "matchLabels": labels } });
-    let group = vec![peer(
-        json!({ GROUP_LABEL: group_names::label(&context.app.spec.group_name) }),
-    )];
-    let mut proxies = Vec::new();
-    for labels in &context.settings.proxies {
-        proxies.push(peer(json!(labels)));
-        for namespace in &context.settings.proxy_namespaces {
-            let mut peer = peer(json!(labels));
-            peer["namespaceSelector"] = json!({ "matchLabels": namespace });
-            proxies.push(peer);
-        }
-    }
+    let group = json!({ GROUP_LABEL: group_names::label(&context.app.spec.group_name) });
+    let group = vec![peer(&group)];
+    let settings = context.settings;
+    let proxies = proxy_peers(&settings.proxies, &settings.proxy_namespaces);
     [("group", group), ("proxy", proxies)].map(|(suffix, from)| {
-        // A rule without peers would let everybody in.
-        let ingress = match from.is_empty() {
-            true => json!([]),
-            false => json!([{ "from": from, "ports": ports }]),
-        };
         json!({
             "apiVersion": "networking.k8s.io/v1",
             "kind": "NetworkPolicy",
@@ -161,7 +148,7 @@ fn network_policies(context: RenderContext<'_>, ports: &[Value]) -> [Value; 2] {
             "spec": {
                 "podSelector": { "matchLabels": selector(context) },
                 "policyTypes": ["Ingress"],
-                "ingress": ingress,
+                "ingress": ingress(&from, &ports),
             },
         })
     })

@@ -7,6 +7,7 @@ use super::{
     environment::Presets, group_names, inputs::RenderContext, instance_type::InstanceType,
     settings::ApplicationSettings,
 };
+use crate::pods::{append, unify_ports};
 
 /// The end of the log becomes the message of a container that fails.
 const LOG_ON_ERROR: &str = "FallbackToLogsOnError";
@@ -254,36 +255,6 @@ fn prefix_images(mut spec: Value, settings: &ApplicationSettings) -> Value {
         }
     }
     spec
-}
-
-/// Appends to a list that may be absent.
-fn append(object: &mut Map<String, Value>, field: &str, more: Vec<Value>) {
-    if more.is_empty() {
-        return;
-    }
-    match object.get_mut(field) {
-        Some(Value::Array(list)) => list.extend(more),
-        _ => {
-            object.insert(field.to_owned(), more.into());
-        }
-    }
-}
-
-/// Server-side apply needs the protocol, which is part of a port's key, and refuses two ports of
-/// one key.
-fn unify_ports(ports: &mut Vec<Value>) {
-    let mut seen = Vec::new();
-    ports.retain_mut(|port| {
-        if let Value::Object(port) = port {
-            port.entry("protocol").or_insert_with(|| "TCP".into());
-        }
-        let key = (port["containerPort"].clone(), port["protocol"].clone());
-        let is_new = !seen.contains(&key);
-        if is_new {
-            seen.push(key);
-        }
-        is_new
-    });
 }
 
 #[cfg(test)]

@@ -18,7 +18,10 @@ use ludgate_cluster::{
 };
 
 use super::desired::GROUP_LABEL;
-use crate::watched::{WatchSettings, Watched};
+use crate::{
+    pods::is_active,
+    watched::{WatchSettings, Watched},
+};
 
 /// The kinds of objects.
 #[derive(Clone, Debug)]
@@ -197,13 +200,4 @@ impl Stores {
 /// The name of the Deployment that an object belongs to.
 pub fn app_label(object: &impl Resource) -> Option<&str> {
     object.labels().get(APP_LABEL).map(String::as_str)
-}
-
-/// Whether a pod runs or starts. Pods that have failed or succeeded use nothing.
-pub fn is_active(pod: &Pod) -> bool {
-    let phase = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.phase.as_deref());
-    !matches!(phase, Some("Failed" | "Succeeded"))
 }
