@@ -3,13 +3,14 @@
 
 mod applications;
 mod busybox;
-mod chart;
 mod command_line;
 mod events;
 mod group_pods;
+mod images;
 mod instance_types;
 mod owners;
 mod python_client;
+mod quick_start;
 mod refusals;
 mod repetitions;
 mod rollout;

@@ -16,6 +16,7 @@ use ludgate_ops::{
     http_client::{chain, connector},
     tls_client::NoCertificate,
 };
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
@@ -27,6 +28,13 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const MAX_ANSWER: usize = 16 << 20;
 /// Longest text of a refusal that is shown, in characters.
 const MAX_SHOWN: usize = 300;
+/// What is encoded in a segment of a path: all but the unreserved characters of RFC 3986 section
+/// 2.3. The gateway compares paths byte by byte.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("ludgate/", env!("CARGO_PKG_VERSION")));
 
@@ -96,7 +104,7 @@ impl SiteConnection {
         follow: bool,
         tail: Option<u32>,
     ) -> Result<LogBytes, ClientError> {
-        let pod = percent_encoding::utf8_percent_encode(pod, percent_encoding::NON_ALPHANUMERIC);
+        let pod = percent_encoding::utf8_percent_encode(pod, RESERVED);
         let tail = tail.map(|lines| format!("&tailLines={lines}"));
         let path = format!(
             "/api/logs/phapplications/{pod}?follow={follow}{}",

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::chart::load_ludgate_image;
+use super::images::load_ludgate_image;
 use crate::support::controller::{Controlled, pod, serving, until_page};
 
 /// The claim of the group's volume.
@@ -113,7 +113,7 @@ async fn data_on_the_volume_of_the_group_outlasts_a_change_and_a_stop() {
 /// kubelet makes the folder for root alone, since the folder of the volume is so.
 #[tokio::test(flavor = "multi_thread")]
 async fn ludgates_image_opens_the_folder_on_the_volume_to_an_app_that_is_not_root() {
-    load_ludgate_image().await;
+    load_ludgate_image("localhost/ludgate:1").await;
     check_that_data_stays("folder_image = \"localhost/ludgate:1\"\n", 1000).await;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test that needs a Kubernetes API server. run.sh provides the server.
+# Runs every test that needs a Kubernetes API server, and checks that they used all rights that they had. run.sh provides
+# the server.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 
@@ -8,6 +9,11 @@ if command -v cargo-nextest >/dev/null 2>&1; then
   cargo nextest run --no-fail-fast --ignore-default-filter -E 'test(/^kube::/)'
 else
   cargo test --no-fail-fast --test it -- kube::
+fi
+if [[ -n ${LUDGATE_AUDIT_LOG:-} ]]; then
+  "$(tests/real/kube/helm_library.sh)" -B tests/real/kube/unused_rights.py "$LUDGATE_AUDIT_LOG" kube
+else
+  echo 'skipped: unused rights, since this API server is not of run.sh'
 fi
 tests/real/kube/rbac.sh
 LUDGATE=target/debug/ludgate tests/real/kube/chart.sh

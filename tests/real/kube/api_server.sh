@@ -15,12 +15,23 @@ start_etcd() {
   await "$etcd" test -S "$folder/client:0" || give_up 'etcd did not start'
 }
 
-# Makes the admin's token and the key of service accounts, before the first start_api_server.
+# Makes the admin's token, the key of service accounts and the audit policy, before the first start_api_server.
 prepare_api_server() {
   openssl genrsa -out "$folder/service-accounts.key" 2048 2>/dev/null
   token=$(openssl rand -hex 16)
   echo "$token,admin,admin,system:masters" >"$folder/tokens.csv"
   kubeconfig=$folder/kubeconfig
+  # The requests of service accounts, for unused_rights.py: who, which verb, which resource. All others are the admin's.
+  # A watch is logged when it starts.
+  audit_log=$folder/audit.jsonl
+  cat >"$folder/audit-policy.yaml" <<'POLICY'
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - { level: Metadata, userGroups: ["system:serviceaccounts"] }
+  - { level: None }
+POLICY
 }
 
 kube() { KUBECONFIG=$kubeconfig "$programs/kubectl" "$@"; }
@@ -37,7 +48,8 @@ start_api_server() {
     --cert-dir="$folder/certificates" --token-auth-file="$folder/tokens.csv" --authorization-mode=RBAC \
     --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$folder/service-accounts.key" \
-    --service-account-signing-key-file="$folder/service-accounts.key" --allow-privileged=true "$@"
+    --service-account-signing-key-file="$folder/service-accounts.key" --allow-privileged=true \
+    --audit-policy-file="$folder/audit-policy.yaml" --audit-log-path="$audit_log" --audit-log-maxsize=10000 "$@"
   server=$!
   # Self-signed, so it is also the CA. The server writes it before it opens the port.
   local certificate=$folder/certificates/apiserver.crt

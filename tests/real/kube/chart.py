@@ -3,6 +3,7 @@
 import base64
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -365,6 +366,20 @@ def sidecar():
     config_check(text, what)
 
 
+def documented(helm, chart):
+    """The values that docs/apps-on-kubernetes.md has for a real provider. Its commands are tested on a whole cluster."""
+    what = "docs/apps-on-kubernetes.md"
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", (ROOT / what).read_text(), re.MULTILINE | re.DOTALL)
+    check(len(blocks) == 1, f"{what}: one block of values, not {len(blocks)}")
+    for block in blocks:
+        objects = render(helm, chart, yaml.safe_load(block))
+        config_check(pick(objects, "ConfigMap")["data"]["ludgate.toml"], what)
+        accepted(objects, what)
+        labels_hold(objects, what)
+        names = {one["metadata"]["name"] for one in deployments(objects)}
+        check(names == {"hub-ludgate", "hub-ludgate-controller", "hub-ludgate-api"}, f"{what}: {names}")
+
+
 def run(folder):
     helm = Helm(folder, NAMESPACE)
     print(f"Helm library {helm.version()}")
@@ -385,6 +400,7 @@ def run(folder):
         sets[what] = check_set(helm, chart, what, values, wanted)
         print(f"rendered: {what}: {len(sets[what])} objects")
     details(sets)
+    documented(helm, chart)
     rolls(helm, chart)
     for values, message in REFUSED:
         try:

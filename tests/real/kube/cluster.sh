@@ -5,7 +5,8 @@
 #
 # The cluster has etcd, API server, controller manager, scheduler and one node: kubelet with containerd and runc, and
 # kube-proxy (tests/real/kube/cluster/boot.sh). Pods are real. With --hollow it has so many more nodes of kubemark,
-# whose pods become Ready but run nothing. The command gets an admin's KUBECONFIG, and a PATH with kubectl and `ctr`.
+# whose pods become Ready but run nothing. The command gets an admin's KUBECONFIG, a PATH with kubectl and `ctr`, and in
+# LUDGATE_AUDIT_LOG the file with the requests of service accounts.
 #
 # The cluster and the command run in network, mount and process namespaces of their own. So several clusters can run at
 # once, with the same addresses and ports, and all of a cluster ends with its command. The command has no network beyond

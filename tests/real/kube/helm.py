@@ -1,14 +1,20 @@
-"""Helm as a library. As a program it installs the chart of the project:
+"""Helm as a library. As a program it has the part of Helm's command line that documents use (bin/helm), and refuses
+other commands and flags:
 
-  helm.py NAMESPACE RELEASE VALUES      # VALUES is JSON
+  helm.py install RELEASE CHART [--values FILE]
+  helm.py uninstall RELEASE
 """
 
+import argparse
 import ctypes
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+
+import yaml
 
 
 class Helm:
@@ -57,8 +63,45 @@ class Helm:
         return self._call(self.library.helm_sdkpy_lint, str(chart).encode())
 
 
-if __name__ == "__main__":
-    namespace, release, values = sys.argv[1:]
-    chart = pathlib.Path(__file__).resolve().parents[3] / "config/chart"
+def command_line():
+    parser = argparse.ArgumentParser(prog="helm", allow_abbrev=False)
+    commands = parser.add_subparsers(dest="command", required=True)
+    install = commands.add_parser("install", allow_abbrev=False)
+    install.add_argument("release")
+    install.add_argument("chart", type=pathlib.Path)
+    install.add_argument("--values", action="append", default=[], type=pathlib.Path)
+    uninstall = commands.add_parser("uninstall", allow_abbrev=False)
+    uninstall.add_argument("release")
+    arguments = parser.parse_args()
+    # Helm would merge several.
+    if arguments.command == "install" and len(arguments.values) > 1:
+        install.error("--values: only once")
+    return arguments
+
+
+def current_namespace():
+    """The namespace of the kubeconfig's current context."""
+    shown = subprocess.run(["kubectl", "config", "view", "--minify", "--output", "jsonpath={.contexts[0].context.namespace}"],
+                           check=True, capture_output=True, text=True)
+    return shown.stdout.strip() or "default"
+
+
+def main():
+    arguments = command_line()
     with tempfile.TemporaryDirectory() as folder:
-        Helm(pathlib.Path(folder), namespace).install(release, chart, json.loads(values))
+        helm = Helm(pathlib.Path(folder), current_namespace())
+        match arguments.command:
+            case "install":
+                values = [yaml.safe_load(path.read_text()) for path in arguments.values]
+                helm.install(arguments.release, arguments.chart, values[0] if values else {})
+                print(f"{arguments.release} is installed")
+            case "uninstall":
+                helm.uninstall(arguments.release)
+                print(f"{arguments.release} is uninstalled")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Helm.Refused as refused:
+        sys.exit(f"Error: {refused}")

@@ -53,15 +53,15 @@ expect_right() {
   fi
 }
 
-reads='endpointslices.discovery.k8s.io get list watch
-phapplications.primehub.io get list watch'
+reads='endpointslices.discovery.k8s.io list watch
+phapplications.primehub.io list watch'
 
 shipped gateway
 expect 'gateway.yaml' "$namespace" "$reads"
 expect 'gateway.yaml, in another namespace: no rights' "$other" ''
 for verb in get list watch create update patch delete deletecollection; do
   answer=no
-  [[ $verb != get && $verb != list && $verb != watch ]] || answer=yes
+  [[ $verb != list && $verb != watch ]] || answer=yes
   expect_right "$answer" "$verb" phapplications.primehub.io
   expect_right "$answer" "$verb" endpointslices.discovery.k8s.io
   for resource in phapplications.primehub.io/status phapptemplates.primehub.io pods pods/log pods/exec secrets \
@@ -82,10 +82,10 @@ account=ludgate-controller
 shipped controller
 expect 'controller.yaml' "$namespace" 'deployments.apps get list watch create patch
 events.events.k8s.io create patch
-instancetypes.primehub.io get list watch
+instancetypes.primehub.io list watch
 leases.coordination.k8s.io get create update
 networkpolicies.networking.k8s.io get list watch create patch delete
-phapplications.primehub.io get list watch
+phapplications.primehub.io list watch
 phapplications.primehub.io/finalizers update
 phapplications.primehub.io/status patch
 pods list watch

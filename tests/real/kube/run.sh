@@ -4,7 +4,8 @@
 #   tests/real/kube/run.sh COMMAND…
 #
 # The server is real: etcd and kube-apiserver from the folder that tests/real/kube/install.sh prints, with RBAC
-# and the CRDs of config/crd. The command gets an admin's KUBECONFIG, and a PATH with that folder's kubectl.
+# and the CRDs of config/crd. The command gets an admin's KUBECONFIG, a PATH with that folder's kubectl, and in
+# LUDGATE_AUDIT_LOG the file with the requests of service accounts.
 # The servers and their folder are always removed at the end. The script exits with the command's exit code.
 # Several instances can run at once. There is no kubelet and no controller: a test writes the status of pods itself.
 #
@@ -64,7 +65,7 @@ apply_crds "$crds"
 
 # In the background, because otherwise the trap of a signal would run only after the command. A background command
 # loses standard input and Ctrl-C; the redirection and env restore them.
-KUBECONFIG=$kubeconfig PATH=$programs:$PATH env --default-signal=INT,QUIT "$@" <&0 &
+KUBECONFIG=$kubeconfig LUDGATE_AUDIT_LOG=$audit_log PATH=$programs:$PATH env --default-signal=INT,QUIT "$@" <&0 &
 command=$!
 code=0
 wait "$command" || code=$?

@@ -126,7 +126,7 @@ control_plane
 containers
 node
 await "$server" all_ready || give_up 'kube-apiserver ended'
-export KUBECONFIG=$kubeconfig PATH=$programs:$PATH
+export KUBECONFIG=$kubeconfig LUDGATE_AUDIT_LOG=$audit_log PATH=$programs:$PATH
 code=0
 "$@" || code=$?
 # The servers' logs, for whoever looks for the reason of a failed test.

@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
-# Makes a container image of Debian's busybox, `localhost/busybox:1`, as an archive:
+# Makes a container image of Debian's busybox as an archive:
 #
-#   busybox_image.sh ARCHIVE
+#   busybox_image.sh ARCHIVE [NAME FOLDER]
 #
-# It is the sandbox of pods (its command sleeps) and the app of tests (httpd, sh). /www/index.html is a page.
+# Without NAME it is `localhost/busybox:1`, the sandbox of pods (its command sleeps) and the app of tests (httpd, sh).
+# /www/index.html is a page. With NAME and FOLDER it has that name, and the files of the folder too.
 set -euo pipefail
-archive=$1
+archive=$1 name=${2:-localhost/busybox:1} more=${3:-}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 layer=$(mktemp -d)
 trap 'rm -rf "$layer"' EXIT
 chmod 755 "$layer"
 mkdir -p "$layer"/{bin,tmp,www}
 cp /bin/busybox "$layer/bin/"
-for name in $(/bin/busybox --list); do
-  [[ $name == busybox ]] || ln -s busybox "$layer/bin/$name"
+for applet in $(/bin/busybox --list); do
+  [[ $applet == busybox ]] || ln -s busybox "$layer/bin/$applet"
 done
 echo 'hello from a pod' >"$layer/www/index.html"
 chmod 1777 "$layer/tmp"
-"$here/image.sh" "$archive" localhost/busybox:1 "$layer" '{ "Env": ["PATH=/bin"], "Cmd": ["sleep", "2147483647"] }'
+# A file in the place of an applet replaces the link, not busybox itself.
+[[ -z $more ]] || cp -r --remove-destination "$more/." "$layer/"
+"$here/image.sh" "$archive" "$name" "$layer" '{ "Env": ["PATH=/bin"], "Cmd": ["sleep", "2147483647"] }'

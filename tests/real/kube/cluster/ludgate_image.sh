@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes a container image of a program that is built already, `localhost/ludgate:1`, and loads it into the cluster:
+# Makes a container image of a program that is built already, and loads it into the cluster:
 #
-#   ludgate_image.sh PROGRAM
+#   ludgate_image.sh PROGRAM NAME
 #
 # It has the program without its symbols, the libraries of this machine, and the user and entry point of the Dockerfile,
 # which make test-image builds.
 set -euo pipefail
-program=$1
+program=$1 name=$2
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -19,5 +19,5 @@ ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
 done
 user=$(sed -n 's/^USER //p' "$here/../../../../Dockerfile")
 entry=$(sed -n 's/^ENTRYPOINT //p' "$here/../../../../Dockerfile")
-"$here/image.sh" "$work/image.tar" localhost/ludgate:1 "$layer" "{ \"User\": \"$user\", \"Entrypoint\": $entry }"
+"$here/image.sh" "$work/image.tar" "$name" "$layer" "{ \"User\": \"$user\", \"Entrypoint\": $entry }"
 ctr -n k8s.io images import "$work/image.tar" >/dev/null

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every test that needs a whole cluster. cluster.sh provides it.
+# Runs every test that needs a whole cluster, and checks that they used all rights that they had. cluster.sh provides
+# the cluster.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
 
@@ -9,3 +10,4 @@ if command -v cargo-nextest >/dev/null 2>&1; then
 else
   cargo test --no-fail-fast --test it -- real_cluster::
 fi
+"$(tests/real/kube/helm_library.sh)" -B tests/real/kube/unused_rights.py "$LUDGATE_AUDIT_LOG" cluster
