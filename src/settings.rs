@@ -14,6 +14,7 @@ mod resolve_api;
 mod resolve_apps;
 mod resolve_arvados;
 mod resolve_controller;
+mod resolve_datasets;
 mod resolve_groups;
 mod resolve_hosts;
 mod resolve_identity;

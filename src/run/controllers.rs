@@ -13,7 +13,9 @@ use super::{
 use crate::{
     cluster::Cluster,
     controllers::{
-        application::{controller::ApplicationController, settings::ApplicationSettings},
+        application::{
+            controller::ApplicationController, settings::ApplicationSettings, stores::OptionalKinds,
+        },
         leader::LeaderElector,
         metrics::{ControllerMetrics, ReconcileMetrics},
         webhook::{
@@ -121,14 +123,17 @@ struct LeaderTasks {
 
 impl LeaderTasks {
     async fn run(&self) {
-        let instance_types = self.instance_types().await;
+        let optional_kinds = OptionalKinds {
+            instance_types: self.find_kind("InstanceType").await,
+            datasets: self.find_kind("Dataset").await,
+        };
         let controllers = self.cluster.settings().namespaces.iter().map(|namespace| {
             let controller = ApplicationController {
                 client: self.cluster.client().clone(),
                 namespace: namespace.clone(),
                 watch: self.cluster.settings().watch,
                 settings: self.applications.clone(),
-                instance_types: instance_types.clone(),
+                optional_kinds: optional_kinds.clone(),
                 metrics: self.metrics.clone(),
             };
             controller.run()
@@ -136,9 +141,9 @@ impl LeaderTasks {
         join_all(controllers).await;
     }
 
-    /// The kind of instance types, if the cluster has it.
-    async fn instance_types(&self) -> Option<ApiResource> {
-        let kind = GroupVersionKind::gvk("primehub.io", "v1alpha1", "InstanceType");
+    /// A kind that PrimeHub defines, if the cluster has it.
+    async fn find_kind(&self, name: &str) -> Option<ApiResource> {
+        let kind = GroupVersionKind::gvk("primehub.io", "v1alpha1", name);
         loop {
             match discovery::pinned_kind(self.cluster.client(), &kind).await {
                 Ok((resource, _)) => return Some(resource),

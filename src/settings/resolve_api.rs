@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use super::{
-    file::ConfigFile, resolve_controller, resolve_groups, resolve_identity, resolve_kubernetes,
-    resolve_listen, resolve_process, resolve_session, resolve_site, values::API_ADDRESS,
+    file::ConfigFile, resolve_controller, resolve_datasets, resolve_groups, resolve_identity,
+    resolve_kubernetes, resolve_listen, resolve_process, resolve_session, resolve_site,
+    values::API_ADDRESS,
 };
 use crate::{
     api::{platform::PlatformSettings, template_import::ImportSettings},
@@ -93,6 +94,7 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
     }
     let instance_types = resolve_groups::instance_types(file);
     let import = template_import(file);
+    let datasets = resolve_datasets::for_all_apps(file);
     let site = site?;
     Some(ApiService {
         address: address?,
@@ -102,6 +104,7 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
             apps_prefix: site.apps_prefix.to_string(),
             groups: groups?,
             instance_types: instance_types?,
+            datasets: datasets?,
         },
     })
 }

@@ -4,14 +4,18 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve_groups, resolve_kubernetes, resolve_listen, resolve_process,
+    resolve_datasets, resolve_groups, resolve_kubernetes, resolve_listen, resolve_process,
     section::ConfigSection,
     values::{labels, labels_of_all, origin},
 };
 use crate::{
     cluster::ClusterSettings,
     controllers::{
-        application::{quantity::Memory, settings::ApplicationSettings},
+        application::{
+            dataset_grant::DatasetGrant,
+            quantity::Memory,
+            settings::{ApplicationSettings, Group},
+        },
         pod_policy::{PodPolicy, PodRight},
         webhook::certificate_store::CertificateSettings,
     },
@@ -99,17 +103,18 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
 pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>> {
     let controller = file.section("controller");
     let site = file.section("site");
-    let own = |section: ConfigSection<'_>| OwnKeys::read(&section);
-    let own = if controller.is_table("applications") {
-        controller.inner("applications", "controller.applications", own)?
-    } else if controller.switch("applications").unwrap_or(false) {
-        Some(OwnKeys::default())
-    } else {
+    let is_table = controller.is_table("applications");
+    if !is_table && !controller.switch("applications").unwrap_or(false) {
         return Some(None);
+    }
+    let groups = resolve_groups::groups(file);
+    let own = |section: ConfigSection<'_>| OwnKeys::read(&section, groups.as_ref());
+    let own = match is_table {
+        true => controller.inner("applications", "controller.applications", own)?,
+        false => Some(OwnKeys::default()),
     };
     let site_url = site.required("url", origin);
     let prefix = site.text("apps_prefix");
-    let groups = resolve_groups::groups(file);
     let instance_types = resolve_groups::instance_types(file);
     let own = own?;
     Some(Some(ApplicationSettings {
@@ -118,6 +123,8 @@ pub fn applications(file: &ConfigFile<'_>) -> Option<Option<ApplicationSettings>
         image_prefix: own.image_prefix,
         folder_image: own.folder_image,
         ephemeral_size: Memory(own.ephemeral_size),
+        phfs: own.phfs,
+        datasets: own.datasets,
         proxies: own.proxies,
         proxy_namespaces: own.proxy_namespaces,
         pods: own.pods,
@@ -163,6 +170,8 @@ struct OwnKeys {
     image_prefix: Option<String>,
     folder_image: Option<String>,
     ephemeral_size: u64,
+    phfs: Option<String>,
+    datasets: Vec<DatasetGrant>,
     proxies: Vec<BTreeMap<String, String>>,
     proxy_namespaces: Vec<BTreeMap<String, String>>,
     pods: PodPolicy,
@@ -174,6 +183,8 @@ impl Default for OwnKeys {
             image_prefix: None,
             folder_image: None,
             ephemeral_size: EPHEMERAL_SIZE,
+            phfs: None,
+            datasets: Vec::new(),
             proxies: PROXIES.into_iter().filter_map(labels).collect(),
             proxy_namespaces: Vec::new(),
             pods: PodPolicy::default(),
@@ -182,7 +193,10 @@ impl Default for OwnKeys {
 }
 
 impl OwnKeys {
-    fn read(section: &ConfigSection<'_>) -> Option<OwnKeys> {
+    fn read(
+        section: &ConfigSection<'_>,
+        groups: Option<&BTreeMap<String, Group>>,
+    ) -> Option<OwnKeys> {
         let default = OwnKeys::default();
         let proxies = match section.texts("proxy_pod_labels") {
             Some(written) => labels_of_all(section, "proxy_pod_labels", &written),
@@ -190,12 +204,16 @@ impl OwnKeys {
         };
         let namespaces = section.texts("proxy_namespace_labels").unwrap_or_default();
         let namespaces = labels_of_all(section, "proxy_namespace_labels", &namespaces);
+        let phfs = resolve_datasets::phfs(section, groups);
+        let datasets = resolve_datasets::grants(section);
         Some(OwnKeys {
             image_prefix: section.text("image_prefix"),
             folder_image: section.text("folder_image"),
             ephemeral_size: section
                 .size("ephemeral_size")
                 .unwrap_or(default.ephemeral_size),
+            phfs: phfs?,
+            datasets: datasets?,
             proxies: proxies?,
             proxy_namespaces: namespaces?,
             pods: pod_policy(section)?,

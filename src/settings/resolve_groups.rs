@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{file::ConfigFile, section::ConfigSection, values::labels_of_all};
+use super::{file::ConfigFile, resolve_datasets, section::ConfigSection, values::labels_of_all};
 use crate::controllers::application::{
     group_names,
     instance_type::{Gpu, InstanceType, is_gpu},
@@ -31,18 +31,20 @@ pub(super) fn groups(file: &ConfigFile<'_>) -> Option<BTreeMap<String, Group>> {
             Some(GroupQuota::default())
         };
         let volume = section.text("volume");
-        match quota {
-            Some(quota) => {
+        let datasets = resolve_datasets::grants(&section);
+        match (quota, datasets) {
+            (Some(quota), Some(datasets)) => {
                 let instance_types = section.texts("instance_types").unwrap_or_default();
                 let group = Group {
                     volume,
                     quota,
                     display_name: section.text("display_name"),
                     instance_types: instance_types.into_iter().collect(),
+                    datasets,
                 };
                 groups.insert(name.to_owned(), group);
             }
-            None => is_valid = false,
+            (None, _) | (_, None) => is_valid = false,
         }
     });
     is_valid.then_some(groups)

@@ -4,6 +4,7 @@
 mod applications;
 mod busybox;
 mod command_line;
+mod datasets;
 mod events;
 mod group_pods;
 mod images;

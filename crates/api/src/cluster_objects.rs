@@ -1,5 +1,5 @@
-//! The objects in the cluster: apps, templates, instance types and pods. This is the only part of
-//! the API that calls Kubernetes, besides logs.
+//! The objects in the cluster: apps, templates, instance types, datasets and pods. This is the only
+//! part of the API that calls Kubernetes, besides logs.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -44,6 +44,7 @@ pub struct ClusterObjects {
     apps: ApiResource,
     templates: ApiResource,
     instance_types: ApiResource,
+    datasets: ApiResource,
 }
 
 /// A pod of an app.
@@ -53,6 +54,15 @@ pub struct AppPod {
     pub app_label: String,
     /// Its name.
     pub name: String,
+}
+
+/// A dataset.
+#[derive(Clone, Debug)]
+pub struct DatasetRecord {
+    /// Its name.
+    pub name: String,
+    /// The spec of its object.
+    pub spec: Value,
 }
 
 /// An app that does not exist, or that a person may not see.
@@ -74,14 +84,18 @@ pub fn no_template(id: &str) -> OperationError {
 impl ClusterObjects {
     /// The objects in the namespaces of a cluster. New apps get into the first.
     pub fn new(cluster: &Cluster) -> ClusterObjects {
-        let instance_type = GroupVersionKind::gvk("primehub.io", "v1alpha1", "InstanceType");
+        let kind = |name: &str, plural: &str| {
+            let kind = GroupVersionKind::gvk("primehub.io", "v1alpha1", name);
+            ApiResource::from_gvk_with_plural(&kind, plural)
+        };
         ClusterObjects {
             client: cluster.client().clone(),
             writer: Writer::new(cluster.client().clone(), FIELD_MANAGER),
             namespaces: cluster.settings().namespaces.clone(),
             apps: ApiResource::erase::<PhApplication>(&()),
             templates: ApiResource::erase::<PhAppTemplate>(&()),
-            instance_types: ApiResource::from_gvk_with_plural(&instance_type, "instancetypes"),
+            instance_types: kind("InstanceType", "instancetypes"),
+            datasets: kind("Dataset", "datasets"),
         }
     }
 
@@ -230,6 +244,19 @@ impl ClusterObjects {
         offered.extend(others.map(OfferedInstanceType::from_settings));
         offered.sort_by(|one, other| one.size.name.cmp(&other.size.name));
         Ok(offered)
+    }
+
+    /// The datasets of the cluster.
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub async fn datasets(&self) -> Result<Vec<DatasetRecord>, OperationError> {
+        let objects = self.list(&self.datasets).await?;
+        let record = |object: &DynamicObject| DatasetRecord {
+            name: object.name_any(),
+            spec: object.data["spec"].clone(),
+        };
+        Ok(objects.iter().map(record).collect())
     }
 
     /// The pods of all apps; those that stay first, and the newest of them first.

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ludgate_controllers::application::{instance_type::InstanceType, settings::Group};
+use ludgate_controllers::application::{
+    dataset_grant::{self, DatasetAccess, DatasetGrant},
+    instance_type::InstanceType,
+    settings::Group,
+};
 use ludgate_model::{access::GroupName, principal::Principal};
 use serde_json::{Map, Value, json};
 
@@ -17,6 +21,8 @@ pub struct PlatformSettings {
     pub groups: BTreeMap<String, Group>,
     /// Instance types besides those of the cluster, by name.
     pub instance_types: BTreeMap<String, InstanceType>,
+    /// Datasets of all apps.
+    pub datasets: Vec<DatasetGrant>,
 }
 
 /// An instance type that people can choose.
@@ -63,6 +69,11 @@ impl PlatformSettings {
         let mut offered = offered;
         offered.retain(|it| is_own(&it.size.name) || self.is_global(&it.size.name));
         offered
+    }
+
+    /// The datasets that the apps of a group get, by their names.
+    pub fn datasets<'a>(&'a self, group: &'a Group) -> BTreeMap<&'a str, DatasetAccess> {
+        dataset_grant::granted(&group.datasets, &self.datasets)
     }
 
     /// The path of an app, without a slash at the end.

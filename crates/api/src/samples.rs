@@ -46,6 +46,7 @@ pub(crate) fn platform() -> PlatformSettings {
             ("others".to_owned(), group(&["gpu-1"])),
         ]),
         instance_types: BTreeMap::from([(size.name.clone(), size)]),
+        datasets: Vec::new(),
     }
 }
 

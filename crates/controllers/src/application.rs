@@ -4,6 +4,8 @@
 pub mod admission;
 pub mod app;
 pub mod controller;
+pub mod dataset_grant;
+pub mod datasets;
 pub mod desired;
 pub mod environment;
 pub mod group_names;
@@ -17,6 +19,7 @@ pub mod reconcile;
 pub(crate) mod samples;
 mod service_ports;
 pub mod settings;
+mod shared_volumes;
 pub mod status;
 pub mod stores;
 pub mod template;

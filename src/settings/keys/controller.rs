@@ -103,6 +103,14 @@ pub const KEYS: &[Key] = &[
         "Instance types that are for this group, and for others that list them. An instance type that no group lists is for all groups.",
     ),
     key(
+        "groups",
+        "datasets",
+        Kind::Texts,
+        "[]",
+        "[\"mnist\", \"scratch:rw\"]",
+        "Datasets that the group's apps get, by the names of the cluster's Dataset objects: to read, or with :rw also to write.",
+    ),
+    key(
         "instance_types",
         "cpu",
         Kind::Decimal,
@@ -178,6 +186,22 @@ pub const INNER_KEYS: &[Key] = &[
         "\"5GiB\"",
         "\"5GiB\"",
         "Size of the volume of an app whose group has none. It lasts as long as the pod.",
+    ),
+    key(
+        "controller.applications",
+        "datasets",
+        Kind::Texts,
+        "[]",
+        "[\"maps\"]",
+        "Datasets that all apps get, besides those of their groups.",
+    ),
+    key(
+        "controller.applications",
+        "phfs",
+        Kind::Text,
+        "",
+        "\"primehub-store\"",
+        "The PersistentVolumeClaim of PHFS. Apps have their group's folder on it, groups/<group>, at /phfs. Absent: they have none.",
     ),
     key(
         "controller.applications",

@@ -1,13 +1,14 @@
-//! Where the data of an app is: on the volume of its group, or on one that ends with its pod.
+//! Where the data of an app is: on the volume of its group, on PHFS, or on a volume that ends with
+//! its pod.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::images::load_ludgate_image;
-use crate::support::controller::{Controlled, pod, serving, until_page};
+use crate::support::controller::{Controlled, page, pod, serving, until_page};
 
-/// The claim of the group's volume.
+/// The claim of a volume that apps share.
 const CLAIM: &str = "project-phusers";
 /// Each pod shows the note of the first one that had this folder.
 const PAGE: &str = "test -e $PRIMEHUB_APP_ROOT/note || echo first started with $GREETING >$PRIMEHUB_APP_ROOT/note; env; cat $PRIMEHUB_APP_ROOT/note";
@@ -50,6 +51,13 @@ async fn bind_volume(controlled: &Controlled) -> TempDir {
         .until_object::<PersistentVolumeClaim>(CLAIM, |it| it.data["status"]["phase"] == "Bound")
         .await;
     folder
+}
+
+/// Deletes the volume of [`bind_volume`], which belongs to no namespace.
+async fn delete_volume(controlled: &Controlled) {
+    let name = format!("persistentvolume/{}", controlled.namespace.name);
+    let delete = ["delete", "--wait=false", &name];
+    controlled.namespace.kubectl(&delete, "").await;
 }
 
 /// Makes the app `lab` with its data in `/data`, or changes it.
@@ -100,9 +108,7 @@ async fn check_that_data_stays(keys: &str, user: u32) {
 
     let written = std::fs::read_to_string(folder.path().join("phapplications/lab/note"));
     assert_eq!(written.expect("the note"), format!("{note}\n"));
-    let name = format!("persistentvolume/{}", controlled.namespace.name);
-    let delete = ["delete", "--wait=false", &name];
-    controlled.namespace.kubectl(&delete, "").await;
+    delete_volume(&controlled).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -115,6 +121,32 @@ async fn data_on_the_volume_of_the_group_outlasts_a_change_and_a_stop() {
 async fn ludgates_image_opens_the_folder_on_the_volume_to_an_app_that_is_not_root() {
     load_ludgate_image("localhost/ludgate:1").await;
     check_that_data_stays("folder_image = \"localhost/ludgate:1\"\n", 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_phfs_an_app_has_the_folder_of_its_group_and_sees_no_other() {
+    let platform = format!(
+        "phfs = \"{CLAIM}\"\n[groups.PH_Users]\n[groups.friends]\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n"
+    );
+    let controlled = Controlled::with(&platform).await;
+    let folder = bind_volume(&controlled).await;
+    for (group, line) in [("ph-users", "of the group"), ("friends", "of others")] {
+        let own = folder.path().join("groups").join(group);
+        std::fs::create_dir_all(&own).expect("a folder");
+        std::fs::write(own.join(format!("{group}.txt")), line).expect("written");
+    }
+    let shown = "cat /phfs/*; echo; find /phfs -type f; echo new >/phfs/new";
+    let mut spec = pod(json!([serving(shown)]));
+    spec["groupName"] = "PH_Users".into();
+    controlled.app("lab", spec).await;
+    controlled.until_phase("lab", "Ready").await;
+    let world = controlled.gateway("lab").await;
+    until_page(&world, "lab", &["of the group", "/phfs/ph-users.txt"]).await;
+    let (_, text) = page(&world, "lab").await;
+    assert!(!text.contains("friends"), "{text}");
+    let written = std::fs::read_to_string(folder.path().join("groups/ph-users/new"));
+    assert_eq!(written.expect("a file"), "new\n");
+    delete_volume(&controlled).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

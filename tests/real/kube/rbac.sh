@@ -80,7 +80,8 @@ expect_right no create pods/exec
 
 account=ludgate-controller
 shipped controller
-expect 'controller.yaml' "$namespace" 'deployments.apps get list watch create patch
+expect 'controller.yaml' "$namespace" 'datasets.primehub.io list watch
+deployments.apps get list watch create patch
 events.events.k8s.io create patch
 instancetypes.primehub.io list watch
 leases.coordination.k8s.io get create update
@@ -93,7 +94,8 @@ replicasets.apps list watch
 services get list watch create patch delete'
 expect 'controller.yaml, in another namespace: no rights' "$other" ''
 for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'create serviceaccounts/token' \
-  'create rolebindings.rbac.authorization.k8s.io' 'delete deployments.apps' 'patch phapplications.primehub.io'; do
+  'create rolebindings.rbac.authorization.k8s.io' 'delete deployments.apps' 'patch phapplications.primehub.io' \
+  'get datasets.primehub.io' 'patch datasets.primehub.io'; do
   # shellcheck disable=SC2086 # A verb and a resource.
   expect_right no $right
 done
@@ -116,7 +118,8 @@ kubectl delete clusterrole,clusterrolebinding ludgate-controller-webhook >/dev/n
 
 account=ludgate-api
 shipped api
-expect 'api.yaml' "$namespace" 'instancetypes.primehub.io list
+expect 'api.yaml' "$namespace" 'datasets.primehub.io list
+instancetypes.primehub.io list
 phapplications.primehub.io get list create patch delete
 phapptemplates.primehub.io get list
 pods get list

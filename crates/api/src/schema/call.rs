@@ -8,7 +8,7 @@ use tokio::sync::OnceCell;
 
 use crate::{
     app_record::AppRecord,
-    cluster_objects::AppPod,
+    cluster_objects::{AppPod, DatasetRecord},
     error::OperationError,
     operations::Operations,
     platform::{OfferedInstanceType, PlatformSettings},
@@ -30,6 +30,7 @@ pub struct CallContext {
     instance_types: ReadOnce<OfferedInstanceType>,
     templates: ReadOnce<Value>,
     pods: ReadOnce<AppPod>,
+    datasets: ReadOnce<DatasetRecord>,
 }
 
 impl CallContext {
@@ -42,6 +43,7 @@ impl CallContext {
             apps: OnceCell::new(),
             instance_types: OnceCell::new(),
             templates: OnceCell::new(),
+            datasets: OnceCell::new(),
             pods: OnceCell::new(),
         }
     }
@@ -63,6 +65,12 @@ impl CallContext {
     pub(super) async fn templates(&self) -> Result<&Vec<Value>, OperationError> {
         let list = || self.operations.objects.templates();
         read(self.templates.get_or_init(list).await)
+    }
+
+    /// All datasets of the cluster.
+    pub(super) async fn datasets(&self) -> Result<&Vec<DatasetRecord>, OperationError> {
+        let list = || self.operations.objects.datasets();
+        read(self.datasets.get_or_init(list).await)
     }
 
     /// The pods of all apps.

@@ -12,6 +12,7 @@ use super::{
     call::CallContext,
     instance_type::{InstanceTypeNode, gibibytes},
 };
+use crate::cluster_objects::DatasetRecord;
 
 /// A person.
 pub(super) struct User(pub(super) Arc<Principal>);
@@ -86,7 +87,7 @@ struct Image {
     spec: Option<Value>,
 }
 
-/// A dataset. The platform has none.
+/// A dataset.
 #[derive(SimpleObject)]
 struct Dataset {
     id: ID,
@@ -95,6 +96,19 @@ struct Dataset {
     description: Option<String>,
     #[graphql(name = "type")]
     kind: Option<String>,
+}
+
+impl Dataset {
+    fn new(record: &DatasetRecord) -> Dataset {
+        let text = |field: &str| record.spec[field].as_str().map(str::to_owned);
+        Dataset {
+            id: record.name.as_str().into(),
+            name: record.name.clone(),
+            display_name: text("displayName").or_else(|| Some(record.name.clone())),
+            description: text("description"),
+            kind: text("type"),
+        }
+    }
 }
 
 /// Where a group's experiments are tracked. The platform has no such setting.
@@ -223,9 +237,17 @@ impl GroupNode {
         Vec::new()
     }
 
-    async fn datasets(&self, mode: Option<String>) -> Vec<Dataset> {
+    /// The datasets that its apps get, of those that exist.
+    async fn datasets(&self, context: &Context<'_>, mode: Option<String>) -> Result<Vec<Dataset>> {
         let _ = mode;
-        Vec::new()
+        let call = context.data::<CallContext>()?;
+        let granted = call.platform.datasets(&self.group);
+        if granted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let records = call.datasets().await?;
+        let find = |name: &&str| records.iter().find(|record| record.name == *name);
+        Ok(granted.keys().filter_map(find).map(Dataset::new).collect())
     }
 
     async fn mlflow(&self) -> Option<MLflow> {

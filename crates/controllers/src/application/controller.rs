@@ -8,7 +8,6 @@ use futures_util::{
 };
 use kube::{
     Client, Resource, ResourceExt,
-    api::ApiResource,
     runtime::{
         controller::{self, Action, Config, applier},
         reflector::ObjectRef,
@@ -23,7 +22,7 @@ use super::{
     app::app_name,
     reconcile::{ReconcileContext, reconcile},
     settings::ApplicationSettings,
-    stores::{Kinds, Watches, app_label},
+    stores::{Kinds, OptionalKinds, Watches, app_label},
     unpublished::UnpublishedPhases,
 };
 use crate::{
@@ -51,8 +50,8 @@ pub struct ApplicationController {
     pub watch: Duration,
     /// The settings; every app is looked at again when they change.
     pub settings: watch::Receiver<Arc<ApplicationSettings>>,
-    /// The kind InstanceType, if the cluster has it.
-    pub instance_types: Option<ApiResource>,
+    /// The kinds that the cluster may have.
+    pub optional_kinds: OptionalKinds,
     /// The metrics.
     pub metrics: ControllerMetrics,
 }
@@ -62,8 +61,7 @@ impl ApplicationController {
     pub async fn run(self) {
         let kinds = Kinds::default();
         let (client, namespace) = (&self.client, &self.namespace);
-        let types = self.instance_types;
-        let watches = Watches::new(client, namespace, &kinds, types, self.watch);
+        let watches = Watches::new(client, namespace, &kinds, self.optional_kinds, self.watch);
         let stores = watches.stores(namespace, &kinds);
         let apps = stores.apps.clone();
         let events = EventPublisher::start(self.client.clone(), REPORTER);
@@ -124,8 +122,8 @@ impl RequestMapper {
             self.map(watches.replica_sets.changes, RequestMapper::apps_of_child),
             self.map(watches.pods.changes, RequestMapper::apps_of_child),
         ];
-        if let Some(types) = watches.instance_types {
-            all.push(self.map(types.changes, |mapper, _| mapper.all_apps()));
+        for optional in watches.instance_types.into_iter().chain(watches.datasets) {
+            all.push(self.map(optional.changes, |mapper, _| mapper.all_apps()));
         }
         let changed = stream::unfold(settings, |mut settings| async move {
             settings.changed().await.ok()?;

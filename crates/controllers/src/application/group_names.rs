@@ -50,8 +50,9 @@ pub fn volume(group: &str) -> String {
     }
 }
 
-fn short_hash(group: &str) -> String {
-    hex::encode(&digest(&SHA256, group.as_bytes()).as_ref()[..16])
+/// 128 bits of a name's SHA-256, for names that are too long or have other characters.
+pub(super) fn short_hash(name: &str) -> String {
+    hex::encode(&digest(&SHA256, name.as_bytes()).as_ref()[..16])
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    environment::Presets, group_names, inputs::RenderContext, instance_type::InstanceType,
-    settings::ApplicationSettings,
+    datasets::PinnedDataset, environment::Presets, group_names, inputs::RenderContext,
+    instance_type::InstanceType, settings::ApplicationSettings, shared_volumes::SharedVolumes,
 };
 use crate::pods::{append, unify_ports};
 
@@ -24,11 +24,19 @@ pub fn spec(context: RenderContext<'_>) -> Result<Value, String> {
         return Err("podTemplate.spec is no object".into());
     };
     let data = DataVolume::new(context);
+    let shared = SharedVolumes::new(context);
     let container = spec.get("containers").and_then(|all| all.get(0)).cloned();
     let Some(Value::Object(container)) = container else {
         return Err("podTemplate.spec.containers has no container".into());
     };
-    let container = main_container(container, context, &data);
+    shared.check_template(template)?;
+    let own = &data.volume["name"];
+    if entries(&spec, "volumes").any(|volume| volume["name"] == *own) {
+        return Err(format!(
+            "podTemplate.spec.volumes: {own} is the name of the app's own volume"
+        ));
+    }
+    let container = main_container(container, context, &data, &shared);
     let mut first = folder_container(context, &data);
     first.extend(own_init_container(&spec, &container).map(Value::Object));
     spec.insert("containers".into(), json!([container]));
@@ -39,21 +47,8 @@ pub fn spec(context: RenderContext<'_>) -> Result<Value, String> {
     if !first.is_empty() {
         spec.insert("initContainers".into(), first.into());
     }
-    let names = spec
-        .get("volumes")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    if names
-        .into_iter()
-        .any(|volume| volume["name"] == data.volume["name"])
-    {
-        let name = &data.volume["name"];
-        return Err(format!(
-            "podTemplate.spec.volumes: {name} is the name of the app's own volume"
-        ));
-    }
     append(&mut spec, "volumes", vec![data.volume.clone()]);
+    append(&mut spec, "volumes", shared.volumes);
     let tolerations = context.inputs.instance_type.tolerations.clone();
     append(&mut spec, "tolerations", tolerations);
     select_nodes(&mut spec, &context.inputs.instance_type);
@@ -135,6 +130,7 @@ fn main_container(
     mut container: Map<String, Value>,
     context: RenderContext<'_>,
     data: &DataVolume,
+    shared: &SharedVolumes,
 ) -> Map<String, Value> {
     let settings = context.settings;
     let presets = Presets {
@@ -144,10 +140,11 @@ fn main_container(
         site_url: &settings.site_url,
         group: &context.app.spec.group_name,
     };
-    let own = container.get("env").and_then(Value::as_array);
-    let merged = presets.merge(own.map(Vec::as_slice).unwrap_or_default());
-    container.insert("env".into(), merged.into());
-    let mounts = new_mounts(&container, data);
+    let mut env: Vec<Value> = entries(&container, "env").cloned().collect();
+    let datasets = context.inputs.datasets.iter();
+    env.extend(datasets.flat_map(PinnedDataset::variables));
+    container.insert("env".into(), presets.merge(&env).into());
+    let mounts = new_mounts(&container, data.mounts.iter().chain(&shared.mounts));
     append(&mut container, "volumeMounts", mounts);
     container.insert("resources".into(), context.inputs.instance_type.resources());
     container.insert("imagePullPolicy".into(), "IfNotPresent".into());
@@ -158,16 +155,15 @@ fn main_container(
     container
 }
 
-/// The mounts of the app's data, except where the template mounts something itself.
-fn new_mounts(container: &Map<String, Value>, data: &DataVolume) -> Vec<Value> {
-    let own = container.get("volumeMounts").and_then(Value::as_array);
-    let mut paths: Vec<&Value> = own
-        .into_iter()
-        .flatten()
-        .map(|it| &it["mountPath"])
-        .collect();
+/// The wanted mounts, except where the template mounts something itself.
+fn new_mounts<'v>(
+    container: &'v Map<String, Value>,
+    wanted: impl Iterator<Item = &'v Value>,
+) -> Vec<Value> {
+    let own = entries(container, "volumeMounts");
+    let mut paths: Vec<&Value> = own.map(|it| &it["mountPath"]).collect();
     let mut mounts = Vec::new();
-    for mount in &data.mounts {
+    for mount in wanted {
         if !paths.contains(&&mount["mountPath"]) {
             paths.push(&mount["mountPath"]);
             mounts.push(mount.clone());
@@ -257,9 +253,138 @@ fn prefix_images(mut spec: Value, settings: &ApplicationSettings) -> Value {
     spec
 }
 
+/// The entries of a list that may be absent.
+fn entries<'o>(
+    object: &'o Map<String, Value>,
+    field: &str,
+) -> impl Iterator<Item = &'o Value> + use<'o> {
+    let list = object.get(field).and_then(Value::as_array);
+    list.into_iter().flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application::{
+        app::Application, dataset_grant::DatasetAccess, datasets::DatasetSource,
+        inputs::PinnedInputs, samples, settings::Group,
+    };
+
+    /// The app `lab` of the group `My_Group` with this pod.
+    fn app(pod: &Value) -> Application {
+        let pod = json!({ "spec": pod });
+        samples::app(json!({ "groupName": "My_Group", "podTemplate": pod }))
+    }
+
+    /// The pod of an app with PHFS, a dataset of variables, and a folder of the node.
+    fn rendered(app: &Application) -> Result<Value, String> {
+        let settings = samples::settings();
+        let size = InstanceType::sample();
+        let dataset = |name: &str, source: DatasetSource| PinnedDataset {
+            name: name.to_owned(),
+            access: DatasetAccess::ReadOnly,
+            source,
+        };
+        let variables = [("first".to_owned(), "red".to_owned())];
+        let inputs = PinnedInputs {
+            phfs: Some("shared".to_owned()),
+            datasets: vec![
+                dataset("colours", DatasetSource::Variables(variables.into())),
+                dataset("numbers", DatasetSource::HostPath("/data".to_owned())),
+            ],
+            ..PinnedInputs::resolve(app, &Group::default(), &size, &settings)
+        };
+        let context = RenderContext {
+            app,
+            inputs: &inputs,
+            settings: &settings,
+        };
+        spec(context)
+    }
+
+    #[test]
+    fn phfs_and_datasets_are_mounted_and_the_templates_hooks_stay() {
+        let hooks = json!({ "postStart": { "exec": { "command": ["/app", "warm-up"] } } });
+        let own = json!({ "name": "tmp", "mountPath": "/datasets/numbers" });
+        let env =
+            json!([{ "name": "COLOURS_FIRST", "value": "own" }, { "name": "A", "value": "1" }]);
+        let template = json!({
+            "containers": [{ "name": "app", "env": env, "lifecycle": hooks, "volumeMounts": [own] }],
+            "initContainers": [{ "name": "first" }],
+            "volumes": [{ "name": "tmp", "emptyDir": {} }],
+        });
+        let app = app(&template);
+        let pod = rendered(&app).expect("made");
+        assert_eq!(rendered(&app).as_ref(), Ok(&pod), "always the same");
+        let size = json!({ "sizeLimit": "5Gi" });
+        assert_eq!(
+            pod["volumes"],
+            json!([
+                { "name": "tmp", "emptyDir": {} },
+                { "name": "primehub-app-root", "emptyDir": size },
+                { "name": "phfs", "persistentVolumeClaim": { "claimName": "shared" } },
+                { "name": "dataset-numbers", "hostPath": { "path": "/data" } },
+            ])
+        );
+        let mounts = json!([
+            own,
+            { "name": "primehub-app-root", "mountPath": "/phapplications/lab" },
+            { "name": "phfs", "mountPath": "/phfs", "subPath": "groups/my-group" },
+            { "name": "dataset-numbers", "mountPath": "/mnt/dataset-numbers", "readOnly": true },
+        ]);
+        let container = &pod["containers"][0];
+        assert_eq!(container["volumeMounts"], mounts);
+        assert_eq!(container["lifecycle"], hooks);
+        let env = container["env"].as_array().expect("a list");
+        let wanted =
+            json!([{ "name": "COLOURS_FIRST", "value": "red" }, { "name": "A", "value": "1" }]);
+        assert_eq!(json!(env[5..]), wanted);
+        let first = &pod["initContainers"][0];
+        assert_eq!(first["volumeMounts"], mounts);
+        assert_eq!(json!(first["env"]), container["env"]);
+    }
+
+    #[test]
+    fn a_template_cannot_mount_phfs_or_a_dataset_in_its_own_way() {
+        let mounting = |field: &str, volume: &str| {
+            let mount = json!({ "name": volume, "mountPath": "/x", "devicePath": "/x" });
+            json!({ "name": "app", field: [mount] })
+        };
+        let harmless = json!([{ "name": "app" }]);
+        for (template, wanted) in [
+            (
+                json!({ "containers": [mounting("volumeMounts", "dataset-numbers")] }),
+                "podTemplate.spec.containers: the volume \"dataset-numbers\" is mounted by the controller only",
+            ),
+            (
+                json!({ "containers": [mounting("volumeMounts", "phfs")] }),
+                "podTemplate.spec.containers: the volume \"phfs\" is mounted by the controller only",
+            ),
+            (
+                json!({ "containers": harmless, "initContainers": [mounting("volumeDevices", "phfs")] }),
+                "podTemplate.spec.initContainers: the volume \"phfs\" is mounted by the controller only",
+            ),
+            (
+                json!({ "containers": harmless, "volumes": [{ "name": "phfs", "emptyDir": {} }] }),
+                "podTemplate.spec.volumes: \"phfs\" is the name of a volume that the controller adds",
+            ),
+            (
+                json!({ "containers": harmless, "volumes": [{ "name": "primehub-app-root" }] }),
+                "podTemplate.spec.volumes: \"primehub-app-root\" is the name of the app's own volume",
+            ),
+        ] {
+            assert_eq!(
+                rendered(&app(&template)),
+                Err(wanted.to_owned()),
+                "{template}"
+            );
+        }
+        // A dataset of variables is no volume.
+        let own = json!([{ "name": "dataset-colours", "emptyDir": {} }]);
+        let mount = mounting("volumeMounts", "dataset-colours");
+        let template = json!({ "containers": [mount], "volumes": own });
+        assert!(rendered(&app(&template)).is_ok());
+    }
 
     #[test]
     fn all_containers_but_the_first_of_each_list_are_dropped() {

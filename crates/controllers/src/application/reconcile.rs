@@ -22,12 +22,14 @@ use tokio::sync::watch;
 use super::{
     admission::QuotaAdmission,
     app::{Application, child_name},
+    dataset_grant,
+    datasets::{DatasetSource, PinnedDataset},
     desired::{self, DesiredObjects},
     inputs::{PinnedInputs, RenderContext},
     instance_type::InstanceType,
     pod,
     quota::ResourceAmounts,
-    settings::ApplicationSettings,
+    settings::{ApplicationSettings, Group},
     status::{self, Observed, ObservedSpec, PhaseMessage},
     stores::{Stores, app_label},
     unpublished::UnpublishedPhases,
@@ -73,7 +75,8 @@ pub async fn reconcile(
     context: Arc<ReconcileContext>,
 ) -> Result<Action, ReconcileError> {
     // An object that has not been listed yet must not be taken for absent.
-    if context.stores.wait_until_ready().await.is_err() {
+    let has_datasets = context.settings.borrow().has_datasets();
+    if context.stores.wait_until_ready(has_datasets).await.is_err() {
         return Ok(Action::await_change());
     }
     let name = object.name_any();
@@ -201,7 +204,33 @@ impl ReconcileContext {
         let group = settings.groups.get(name);
         let group = group.ok_or_else(|| rejected(&format!("group {name} does not exist")))?;
         let instance_type = self.instance_type(&app.spec.instance_type, settings)?;
-        Ok(PinnedInputs::resolve(app, group, &instance_type, settings))
+        Ok(PinnedInputs {
+            datasets: self.datasets(group, settings)?,
+            ..PinnedInputs::resolve(app, group, &instance_type, settings)
+        })
+    }
+
+    /// The datasets that the apps of a group get. An app does not start without one of them.
+    fn datasets(
+        &self,
+        group: &Group,
+        settings: &ApplicationSettings,
+    ) -> Result<Vec<PinnedDataset>, ReconcileError> {
+        let granted = dataset_grant::granted(&group.datasets, &settings.datasets);
+        let pinned = granted.into_iter().map(|(name, access)| {
+            let in_cluster = self.stores.datasets.as_ref();
+            let object = in_cluster.and_then(|all| all.find(|it| it.name_any() == name));
+            let Some(object) = object else {
+                return Err(rejected(&format!("dataset {name} does not exist")));
+            };
+            let source = DatasetSource::from_spec(name, &object.data["spec"]);
+            Ok(PinnedDataset {
+                name: name.to_owned(),
+                access,
+                source: source.map_err(ReconcileError::Rejected)?,
+            })
+        });
+        pinned.collect()
     }
 
     fn instance_type(

@@ -38,6 +38,8 @@ pub fn settings() -> ApplicationSettings {
         image_prefix: None,
         folder_image: Some("ludgate:1".into()),
         ephemeral_size: Memory(5 << 30),
+        phfs: None,
+        datasets: Vec::new(),
         proxies: vec![BTreeMap::from(proxy)],
         proxy_namespaces: Vec::new(),
         pods: PodPolicy::default(),

@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quantity::{Memory, MilliCpu};
+use super::{
+    dataset_grant::DatasetGrant,
+    quantity::{Memory, MilliCpu},
+};
 use crate::pod_policy::PodPolicy;
 
 /// Settings of the controller.
@@ -20,6 +23,10 @@ pub struct ApplicationSettings {
     pub folder_image: Option<String>,
     /// Size of the volume of an app whose group has none.
     pub ephemeral_size: Memory,
+    /// The claim of PHFS, of which each group has a folder.
+    pub phfs: Option<String>,
+    /// Datasets of all apps.
+    pub datasets: Vec<DatasetGrant>,
     /// Labels of the pods that may send requests to every app: the gateway's, and PrimeHub's.
     pub proxies: Vec<BTreeMap<String, String>>,
     /// Labels of further namespaces whose proxies may do so, besides the app's own namespace.
@@ -30,6 +37,14 @@ pub struct ApplicationSettings {
     pub groups: BTreeMap<String, Group>,
     /// Instance types besides those of the cluster, by name.
     pub instance_types: BTreeMap<String, super::instance_type::InstanceType>,
+}
+
+impl ApplicationSettings {
+    /// Whether any app gets a dataset.
+    pub fn has_datasets(&self) -> bool {
+        let has_own = |group: &Group| !group.datasets.is_empty();
+        !self.datasets.is_empty() || self.groups.values().any(has_own)
+    }
 }
 
 /// A group, as far as its apps are concerned.
@@ -43,6 +58,8 @@ pub struct Group {
     pub display_name: Option<String>,
     /// Instance types that only its apps, and those of other groups with them, may have.
     pub instance_types: BTreeSet<String>,
+    /// Datasets of its apps, besides those of all apps.
+    pub datasets: Vec<DatasetGrant>,
 }
 
 /// What all pods of a group may use together; `None`: as much as there is.

@@ -47,6 +47,15 @@ impl Default for Kinds {
     }
 }
 
+/// PrimeHub's kinds that a cluster need not have; `None`: it does not know the kind.
+#[derive(Clone, Debug, Default)]
+pub struct OptionalKinds {
+    /// InstanceTypes.
+    pub instance_types: Option<ApiResource>,
+    /// Datasets.
+    pub datasets: Option<ApiResource>,
+}
+
 /// The objects of a namespace as of the last events. Clones share them.
 #[derive(Clone)]
 pub struct Stores {
@@ -64,6 +73,8 @@ pub struct Stores {
     pub pods: Store<Pod>,
     /// InstanceTypes; `None`: the cluster does not know the kind.
     pub instance_types: Option<Store<DynamicObject>>,
+    /// Datasets; `None`: the cluster does not know the kind.
+    pub datasets: Option<Store<DynamicObject>>,
     /// The namespace.
     pub namespace: String,
     /// The kinds.
@@ -86,16 +97,17 @@ pub struct Watches {
     pub pods: Watched<Pod>,
     /// InstanceTypes.
     pub instance_types: Option<Watched<DynamicObject>>,
+    /// Datasets.
+    pub datasets: Option<Watched<DynamicObject>>,
 }
 
 impl Watches {
-    /// Watches a namespace. `instance_types` is the kind, if the cluster knows it; `length` is how
-    /// long a watch lasts.
+    /// Watches a namespace. `length` is how long a watch lasts.
     pub fn new(
         client: &Client,
         namespace: &str,
         kinds: &Kinds,
-        instance_types: Option<ApiResource>,
+        optional: OptionalKinds,
         length: Duration,
     ) -> Watches {
         let api = |kind: &ApiResource| -> Api<DynamicObject> {
@@ -114,6 +126,7 @@ impl Watches {
             length,
         };
         let children = |kind: &ApiResource| Watched::new(api(kind), kind.clone(), of_apps);
+        let whole = |kind: ApiResource| Watched::new(api(&kind), kind, all);
         let apps = Api::namespaced_with(client.clone(), namespace, &kinds.apps);
         let replica_sets = Api::namespaced(client.clone(), namespace);
         let pods = Api::namespaced(client.clone(), namespace);
@@ -124,12 +137,14 @@ impl Watches {
             policies: children(&kinds.policies),
             replica_sets: Watched::new(replica_sets, (), of_apps),
             pods: Watched::new(pods, (), of_groups),
-            instance_types: instance_types.map(|kind| Watched::new(api(&kind), kind, all)),
+            instance_types: optional.instance_types.map(whole),
+            datasets: optional.datasets.map(whole),
         }
     }
 
     /// The stores of these watches.
     pub fn stores(&self, namespace: &str, kinds: &Kinds) -> Stores {
+        let store = |watched: &Watched<DynamicObject>| watched.store.clone();
         Stores {
             apps: self.apps.store.clone(),
             deployments: self.deployments.store.clone(),
@@ -137,10 +152,8 @@ impl Watches {
             policies: self.policies.store.clone(),
             replica_sets: self.replica_sets.store.clone(),
             pods: self.pods.store.clone(),
-            instance_types: self
-                .instance_types
-                .as_ref()
-                .map(|watched| watched.store.clone()),
+            instance_types: self.instance_types.as_ref().map(store),
+            datasets: self.datasets.as_ref().map(store),
             namespace: namespace.to_owned(),
             kinds: kinds.clone(),
         }
@@ -148,16 +161,18 @@ impl Watches {
 }
 
 impl Stores {
-    /// Waits until all kinds but apps have been listed. `applier` waits for the apps.
+    /// Waits until all kinds but apps have been listed; datasets only if an app gets one, so that a
+    /// platform without them needs no right to list them. `applier` waits for the apps.
     ///
     /// # Errors
     /// A watch has ended for good.
-    pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
+    pub async fn wait_until_ready(&self, has_datasets: bool) -> Result<(), WriterDropped> {
         for store in [&self.deployments, &self.services, &self.policies] {
             store.wait_until_ready().await?;
         }
-        if let Some(types) = &self.instance_types {
-            types.wait_until_ready().await?;
+        let datasets = self.datasets.as_ref().filter(|_| has_datasets);
+        for store in self.instance_types.iter().chain(datasets) {
+            store.wait_until_ready().await?;
         }
         self.replica_sets.wait_until_ready().await?;
         self.pods.wait_until_ready().await

@@ -39,7 +39,7 @@ control_plane() {
     --service-account-private-key-file="$folder/service-accounts.key" --leader-elect=false --port=0 --secure-port=0 \
     --kube-api-qps=100 --kube-api-burst=200
   start kube-scheduler --kubeconfig="$kubeconfig" --leader-elect=false --port=0 --secure-port=0
-  apply_crds "$crds" "$instance_types"
+  apply_crds "$crds" "$instance_types" "$datasets"
 }
 
 # Each pod has a link of its own to the node. On a shared bridge, answers of a Service's pod to another pod would bypass

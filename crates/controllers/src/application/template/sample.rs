@@ -63,6 +63,8 @@ fn settings(policy: &PodPolicy) -> ApplicationSettings {
         image_prefix: None,
         folder_image: None,
         ephemeral_size: Memory(1 << 30),
+        phfs: None,
+        datasets: Vec::new(),
         proxies: Vec::new(),
         proxy_namespaces: Vec::new(),
         pods: policy.clone(),
@@ -77,5 +79,7 @@ fn inputs() -> PinnedInputs {
         instance_type: InstanceType::sample(),
         volume: None,
         folder_image: None,
+        phfs: None,
+        datasets: Vec::new(),
     }
 }
