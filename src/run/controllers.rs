@@ -19,7 +19,7 @@ use crate::{
         leader::LeaderElector,
         metrics::{ControllerMetrics, ReconcileMetrics},
         webhook::{
-            certificate_store::{CertificateStore, ServedCertificate},
+            certificate_store::{CertificateStore, CurrentCertificate},
             server::WebhookServer,
         },
     },
@@ -105,7 +105,7 @@ fn start_webhook(
 ) -> Result<SocketAddr, StartError> {
     let listener = admin_listener::open(settings.address)?;
     let address = listener.local_addr()?;
-    let certificate = Arc::new(ServedCertificate::default());
+    let certificate = Arc::new(CurrentCertificate::default());
     let store = CertificateStore::new(client, settings.certificate, certificate.clone());
     let latch = process.ready.latch("webhook certificate");
     tokio::spawn(store.run(|| latch.release()));

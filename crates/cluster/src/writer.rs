@@ -34,6 +34,11 @@ impl Writer {
         }
     }
 
+    /// The owner of the written fields.
+    pub fn manager(&self) -> &'static str {
+        self.manager
+    }
+
     /// Makes an object; one of this name is not changed.
     ///
     /// # Errors

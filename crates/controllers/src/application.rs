@@ -2,6 +2,7 @@
 //! what they are made from.
 
 pub mod admission;
+pub mod adoption;
 pub mod app;
 pub mod controller;
 pub mod dataset_grant;

@@ -6,8 +6,15 @@
 //!   object finds values that are no longer wanted.
 //! - The server rewrites some values, such as `1024Mi`: the live object is as the server stored it
 //!   after the same desired object was applied.
+//!
+//! A child may be another controller's: one that ran here before made it for the same owner. Before
+//! it is applied it gets the desired spec by a patch, and the applying manager gets all fields of
+//! the spec (`take_over`). Each step may be the last one of a process: only the apply after them
+//! writes the hash.
 
-mod covers;
+pub(crate) mod covers;
+mod managed_fields;
+mod replacement;
 
 use std::{
     collections::HashMap,
@@ -101,10 +108,33 @@ impl Children {
             if self.is_as_desired(&owner.name, live, &desired, &hash) {
                 return Ok(());
             }
+            if !is_applied(live) {
+                self.take_over(kind, place, live, &desired).await?;
+            }
         }
         self.metrics.wrote();
         let stored = self.writer.apply(kind, place, &desired).await?;
         self.remember(&owner.name, &stored, hash);
+        Ok(())
+    }
+
+    /// Sets the annotations of a child, and leaves all else as it is.
+    ///
+    /// # Errors
+    /// [`ReconcileError`]; also for an object that is not the owner's.
+    pub async fn annotate(
+        &self,
+        owner: &OwnerReference,
+        kind: &ApiResource,
+        live: &DynamicObject,
+        annotations: &Value,
+    ) -> Result<(), ReconcileError> {
+        check_owner(live, owner, kind)?;
+        if covers(&json!(live.annotations()), annotations) {
+            return Ok(());
+        }
+        let patch = json!({ "metadata": { "annotations": annotations } });
+        self.merge(kind, live, &patch).await?;
         Ok(())
     }
 
@@ -145,24 +175,68 @@ impl Children {
         if live.data["spec"]["replicas"].as_u64() == Some(0) {
             return Ok(());
         }
-        let (namespace, name) = (live.namespace().unwrap_or_default(), live.name_any());
-        let place = NamespacedName {
-            namespace: &namespace,
-            name: &name,
-        };
         let patch = json!({ "spec": { "replicas": 0 } });
-        self.metrics.wrote();
-        match self.writer.merge(kind, place, &patch).await {
-            // It was deleted meanwhile.
-            Err(ApiCallError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
-            other => Ok(other.map(|_| ())?),
-        }
+        self.merge(kind, live, &patch).await?;
+        Ok(())
     }
 
     /// Forgets what was stored for an owner that is gone.
     pub fn forget(&self, owner: &str) {
         let mut stored = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         stored.remove(owner);
+    }
+
+    /// Gives another controller's object the desired spec, and its fields to this manager.
+    async fn take_over(
+        &self,
+        kind: &ApiResource,
+        place: NamespacedName<'_>,
+        live: &DynamicObject,
+        desired: &Value,
+    ) -> Result<(), ReconcileError> {
+        let patch = replacement::patch(&live.data, desired);
+        let Some(mut replaced) = self.merge(kind, live, &patch).await? else {
+            return Ok(());
+        };
+        if replaced.managed_fields().is_empty() {
+            // No fields are recorded for an object that has been invalid for server-side apply, or
+            // is older than it. Its first apply begins the record.
+            let mut first = desired.clone();
+            if let Some(Value::Object(annotations)) = first.pointer_mut("/metadata/annotations") {
+                annotations.remove(DESIRED_HASH_ANNOTATION);
+            }
+            self.metrics.wrote();
+            replaced = self.writer.apply(kind, place, &first).await?;
+        }
+        let entries = replaced.managed_fields();
+        let manager = self.writer.manager();
+        if let Some(entries) = managed_fields::take_over(entries, manager, &kind.api_version) {
+            // All entries are written: none may have changed since they were read.
+            let version = replaced.resource_version();
+            let metadata = json!({ "resourceVersion": version, "managedFields": entries });
+            self.merge(kind, live, &json!({ "metadata": metadata }))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Changes an object by a JSON merge patch. `None`: it was deleted meanwhile.
+    async fn merge(
+        &self,
+        kind: &ApiResource,
+        live: &DynamicObject,
+        patch: &Value,
+    ) -> Result<Option<DynamicObject>, ReconcileError> {
+        let (namespace, name) = (live.namespace().unwrap_or_default(), live.name_any());
+        let place = NamespacedName {
+            namespace: &namespace,
+            name: &name,
+        };
+        self.metrics.wrote();
+        match self.writer.merge(kind, place, patch).await {
+            Err(ApiCallError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(None),
+            other => Ok(Some(other?)),
+        }
     }
 
     fn is_as_desired(
@@ -197,6 +271,16 @@ impl Children {
     }
 }
 
+/// Whether another controller made this child of the owner.
+pub fn is_of_another_controller(child: &DynamicObject, owner: &OwnerReference) -> bool {
+    is_owned(child, owner) && !is_applied(child)
+}
+
+/// Whether a controller of this program has applied an object.
+fn is_applied(object: &DynamicObject) -> bool {
+    object.annotations().contains_key(DESIRED_HASH_ANNOTATION)
+}
+
 fn is_owned(object: &DynamicObject, owner: &OwnerReference) -> bool {
     let mut owners = object.owner_references().iter();
     owners.any(|other| other.uid == owner.uid)
@@ -217,7 +301,8 @@ fn check_owner(
     )))
 }
 
-fn hash_of(value: &Value) -> String {
+/// A short hash of a value.
+pub fn hash_of(value: &Value) -> String {
     // serde_json sorts the keys, unless its feature `preserve_order` is on.
     let text = value.to_string();
     hex::encode(&digest(&SHA256, text.as_bytes()).as_ref()[..8])

@@ -14,7 +14,7 @@ use crate::network_policy::{ingress, peer, proxy_peers};
 /// Label of an app's objects with its group.
 pub const GROUP_LABEL: &str = "primehub.io/group";
 /// Annotation of a pod for PrimeHub's usage report.
-const USAGE_ANNOTATION: &str = "primehub.io/usage";
+pub const USAGE_ANNOTATION: &str = "primehub.io/usage";
 
 /// The objects of an app.
 pub struct DesiredObjects {

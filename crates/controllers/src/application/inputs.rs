@@ -33,6 +33,10 @@ pub struct PinnedInputs {
     /// The datasets, sorted by their names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub datasets: Vec<PinnedDataset>,
+    /// The pods are another controller's, and stay so until what they are made of has another hash
+    /// (`adoption`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopted: Option<String>,
 }
 
 impl PinnedInputs {
@@ -50,14 +54,20 @@ impl PinnedInputs {
             folder_image: settings.folder_image.clone(),
             phfs: settings.phfs.clone(),
             datasets: Vec::new(),
+            adopted: None,
         }
     }
 
     /// Those of the Deployment, if the app has not changed since.
     pub fn from_deployment(app: &Application, deployment: &DynamicObject) -> Option<PinnedInputs> {
         let written = deployment.annotations().get(INPUTS_ANNOTATION)?;
-        let inputs: PinnedInputs = serde_json::from_str(written).ok()?;
+        let inputs = PinnedInputs::from_annotation(written)?;
         (inputs.generation == app.generation).then_some(inputs)
+    }
+
+    /// Reads the annotation's value.
+    pub fn from_annotation(written: &str) -> Option<PinnedInputs> {
+        serde_json::from_str(written).ok()
     }
 
     /// The annotation's value.

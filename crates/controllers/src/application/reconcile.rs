@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::{
     admission::QuotaAdmission,
+    adoption,
     app::{Application, child_name},
     dataset_grant,
     datasets::{DatasetSource, PinnedDataset},
@@ -35,7 +36,7 @@ use super::{
     unpublished::UnpublishedPhases,
 };
 use crate::{
-    children::{Child, Children},
+    children::{Child, Children, is_of_another_controller},
     error::{Backoffs, ReconcileError},
     events::{EventPublisher, KubernetesEvent},
     metrics::ControllerMetrics,
@@ -145,15 +146,27 @@ impl ReconcileContext {
             return self.stop(&owner, deployment.as_deref()).await;
         }
         let settings = self.settings.borrow().clone();
-        let pinned = deployment.and_then(|live| PinnedInputs::from_deployment(app, &live));
-        let inputs = match pinned {
+        let prefix = settings.image_prefix.as_deref();
+        let live = deployment.as_deref();
+        let adopted = live.filter(|live| {
+            is_of_another_controller(live, &owner) && adoption::keeps_pods(app, live, prefix)
+        });
+        let pinned = live.and_then(|live| PinnedInputs::from_deployment(app, live));
+        let mut inputs = match pinned {
             Some(inputs) => inputs,
             None => self.resolve_inputs(app, &settings)?,
         };
+        inputs.adopted = adopted.map(|_| adoption::pod_hash(app));
         // An app that runs goes on when its group is removed. Then no quota applies.
         let group = settings.groups.get(&app.spec.group_name);
         let quota = group.map(|group| group.quota).unwrap_or_default();
-        let amounts = ResourceAmounts::from_instance_type(&inputs.instance_type);
+        let amounts = match adopted {
+            // Its pods may have limits of an earlier form of the instance type.
+            Some(live) => ResourceAmounts::from_containers(
+                &live.data["spec"]["template"]["spec"]["containers"],
+            ),
+            None => ResourceAmounts::from_instance_type(&inputs.instance_type),
+        };
         let context = RenderContext {
             app,
             inputs: &inputs,
@@ -163,7 +176,11 @@ impl ReconcileContext {
         self.admission
             .admit(app, quota, amounts, &self.stores)
             .map_err(ReconcileError::Rejected)?;
-        let owned = Owned { app, owner: &owner };
+        let owned = Owned {
+            app,
+            owner: &owner,
+            adopted,
+        };
         self.prune(&owned, &desired).await?;
         let applied = self.apply(&owned, desired).await;
         if matches!(applied, Err(ReconcileError::Rejected(_))) {
@@ -281,7 +298,9 @@ impl ReconcileContext {
         let policies = policies.map(|object| (&stores.policies, &kinds.policies, object));
         let service = desired.service.into_iter();
         let service = service.map(|object| (&stores.services, &kinds.services, object));
-        let deployment = [(&stores.deployments, &kinds.deployments, desired.deployment)];
+        let annotations = desired.deployment["metadata"]["annotations"].clone();
+        let deployment = (&stores.deployments, &kinds.deployments, desired.deployment);
+        let deployment = owned.adopted.is_none().then_some(deployment);
         for (store, kind, desired) in policies.chain(service).chain(deployment) {
             let name = desired["metadata"]["name"].as_str().unwrap_or_default();
             let live = stores.find(store, kind, name);
@@ -291,6 +310,13 @@ impl ReconcileContext {
                 desired,
             };
             self.children.apply(owned.owner, child).await?;
+        }
+        if let Some(live) = owned.adopted {
+            // Its inputs are all that it gets.
+            let kind = &kinds.deployments;
+            self.children
+                .annotate(owned.owner, kind, live, &annotations)
+                .await?;
         }
         Ok(())
     }
@@ -381,6 +407,8 @@ fn phase_event(object: ObjectReference, generation: i64, phase: PhaseMessage) ->
 struct Owned<'a> {
     app: &'a Application,
     owner: &'a OwnerReference,
+    /// Its Deployment, if that is another controller's and keeps its pods.
+    adopted: Option<&'a DynamicObject>,
 }
 
 fn rejected(reason: &str) -> ReconcileError {

@@ -65,9 +65,9 @@ pub enum CertificateError {
 
 /// The certificate that new connections get; none before the first look at the Secret.
 #[derive(Debug, Default)]
-pub struct ServedCertificate(ArcSwapOption<CertifiedKey>);
+pub struct CurrentCertificate(ArcSwapOption<CertifiedKey>);
 
-impl ResolvesServerCert for ServedCertificate {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.load_full()
     }
@@ -78,7 +78,7 @@ pub struct CertificateStore {
     secrets: Api<Secret>,
     client: Client,
     settings: CertificateSettings,
-    served: Arc<ServedCertificate>,
+    served: Arc<CurrentCertificate>,
 }
 
 impl CertificateStore {
@@ -86,7 +86,7 @@ impl CertificateStore {
     pub fn new(
         client: Client,
         settings: CertificateSettings,
-        served: Arc<ServedCertificate>,
+        served: Arc<CurrentCertificate>,
     ) -> CertificateStore {
         CertificateStore {
             secrets: Api::namespaced(client.clone(), &settings.namespace),

@@ -20,7 +20,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use super::{
-    certificate_store::ServedCertificate,
+    certificate_store::CurrentCertificate,
     review::{AdmissionRules, ReviewKind, review},
 };
 use crate::application::settings::ApplicationSettings;
@@ -44,7 +44,7 @@ impl WebhookServer {
     /// Serves the certificate of the last look at the Secret, and decides by the settings in
     /// force.
     pub fn new(
-        certificate: Arc<ServedCertificate>,
+        certificate: Arc<CurrentCertificate>,
         applications: watch::Receiver<Arc<ApplicationSettings>>,
     ) -> WebhookServer {
         let config = ServerConfig::builder()

@@ -81,5 +81,6 @@ fn inputs() -> PinnedInputs {
         folder_image: None,
         phfs: None,
         datasets: Vec::new(),
+        adopted: None,
     }
 }
