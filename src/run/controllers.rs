@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use kube::{Client, api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
+use kube::{api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
 use tokio::sync::watch;
 
 use super::{
@@ -64,14 +64,9 @@ pub async fn start_controllers(
         .status("leading", leading);
     let admin = serve_admin(server, settings.admin.address)?;
     let (sender, applications) = watch::channel(Arc::new(settings.applications));
-    let webhook = settings.webhook.map(|webhook| {
-        start_webhook(
-            &process,
-            cluster.client().clone(),
-            webhook,
-            applications.clone(),
-        )
-    });
+    let webhook = settings
+        .webhook
+        .map(|webhook| start_webhook(&process, &cluster, webhook, applications.clone()));
     let webhook = webhook.transpose()?;
     let home = cluster.settings().namespaces.first().cloned();
     let home = home.unwrap_or_default();
@@ -99,17 +94,22 @@ pub async fn start_controllers(
 /// Returns the address.
 fn start_webhook(
     process: &Process,
-    client: Client,
+    cluster: &Cluster,
     settings: WebhookSettings,
     applications: watch::Receiver<Arc<ApplicationSettings>>,
 ) -> Result<SocketAddr, StartError> {
     let listener = admin_listener::open(settings.address)?;
     let address = listener.local_addr()?;
     let certificate = Arc::new(CurrentCertificate::default());
-    let store = CertificateStore::new(client, settings.certificate, certificate.clone());
+    let store = CertificateStore::new(
+        cluster.client().clone(),
+        settings.certificate,
+        certificate.clone(),
+    );
+    let namespaces = cluster.settings().namespaces.as_slice().into();
     let latch = process.ready.latch("webhook certificate");
     tokio::spawn(store.run(|| latch.release()));
-    tokio::spawn(WebhookServer::new(certificate, applications).serve(listener));
+    tokio::spawn(WebhookServer::new(certificate, namespaces, applications).serve(listener));
     tracing::info!(%address, "serving the webhook");
     Ok(address)
 }

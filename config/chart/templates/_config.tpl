@@ -106,6 +106,9 @@ logs = true
 
 [api]
 address = {{ ternary "127.0.0.1:8082" "0.0.0.0:8082" $.Values.demo.enabled | toJson }}
+{{- if $.Values.api.templateImport }}
+template_import = true
+{{- end }}
 {{- end }}
 {{- if $.Values.controller.enabled }}
 

@@ -14,7 +14,7 @@ use std::{
     process::Stdio,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -23,7 +23,7 @@ use crate::support::{
     browser::Browser,
     changes::POD_PATIENCE,
     command_line::finish,
-    kube_namespace::{KubeNamespace, kubectl},
+    kube_namespace::{KubeNamespace, application, kubectl},
     process::{program, until_open},
     until::holds_within,
 };
@@ -182,6 +182,17 @@ impl Reader {
         finish(signing_in, &page.copied_code()).await.ok();
     }
 
+    /// The API server calls the webhook of the chart at its Service.
+    async fn apply_invalid_app(&self) {
+        let pod = json!({ "spec": {
+            "hostNetwork": true, "containers": [{ "name": "app", "image": "app:1" }],
+        } });
+        let app = application("invalid", "public", json!({ "podTemplate": pod })).to_string();
+        let refused = finish(self.spawn("kubectl apply -f -"), &app).await.error();
+        let wanted = "denied the request: podTemplate: not allowed: hostNetwork";
+        assert!(refused.contains(wanted), "{refused}");
+    }
+
     /// Makes MLflow as the document does, and an app of the demo meanwhile; opens both.
     async fn make_apps(&self, commands: &str) -> String {
         let (printed, hello) = tokio::join!(self.run(commands), self.run(CREATE_HELLO));
@@ -202,6 +213,7 @@ impl Reader {
         assert!(refused.stdout.contains(quota), "{}", refused.stdout);
         // It would take the room that MLflow leaves when it is stopped.
         self.run("ludgate apps delete third").await;
+        self.apply_invalid_app().await;
         printed
     }
 }

@@ -17,6 +17,8 @@ from chart_values import MINIMAL, NAMESPACE, PEER, REFUSED, SETS, SIGN_IN, merge
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "config/chart"
+# Kinds of the webhook that have no namespace.
+CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 failures = []
 skipped = set()
 
@@ -198,6 +200,7 @@ def roles_hold(objects, values, what):
     for name, wanted, subject in (
             ("gateway", config.get("kubernetes", True), account), ("logs", config.get("logs", False), account),
             ("controller", demo or values.get("controller", {}).get("enabled", False), "hub-ludgate-controller"),
+            ("template-import", values.get("api", {}).get("templateImport", False), "hub-ludgate-api"),
             ("api", demo or values.get("api", {}).get("enabled", False), account if demo else "hub-ludgate-api")):
         roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"].endswith("-" + name)]
         check(sorted(role["metadata"]["namespace"] for role in roles) == (sorted(namespaces) if wanted else []),
@@ -209,6 +212,14 @@ def roles_hold(objects, values, what):
                         and one["metadata"]["namespace"] == role["metadata"]["namespace"]]
             check([one["subjects"] for one in bindings] ==
                   [[{"kind": "ServiceAccount", "name": subject, "namespace": NAMESPACE}]], f"{what}: binding of {name}")
+    webhook = values.get("controller", {}).get("webhook", {}).get("enabled", False)
+    for kind, own, chart_name in (("Role", "ludgate-webhook", "hub-ludgate-webhook"),
+                                  ("ClusterRole", "ludgate", f"hub-ludgate-webhook-{NAMESPACE}")):
+        role = pick(objects, kind, chart_name)
+        wanted = pick(shipped("webhook.yaml"), kind)["rules"]
+        for rule in wanted:
+            rule["resourceNames"] = [chart_name if name == own else name for name in rule["resourceNames"]]
+        check((role["rules"] == wanted) if webhook else role is None, f"{what}: the {kind} of the webhook")
     used = {one["spec"]["template"]["spec"]["serviceAccountName"] for one in deployments(objects)}
     made = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     check(made <= used, f"{what}: service accounts without a pod: {made - used}")
@@ -218,7 +229,8 @@ def check_set(helm, chart, what, values, wanted):
     objects = render(helm, chart, values)
     names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in objects]
     check(len(names) == len(set(names)), f"{what}: names are unique: {names}")
-    check(all(namespace for _, namespace, _ in names), f"{what}: every object has a namespace")
+    wide = {kind for kind, namespace, _ in names if not namespace}
+    check(wide <= CLUSTER_WIDE, f"{what}: objects without a namespace: {wide}")
     text = pick(objects, "ConfigMap")["data"]["ludgate.toml"]
     check(tomllib.loads(text) == wanted, f"{what}: ludgate.toml is\n{text}")
     pod = gateway_of(objects)["spec"]["template"]["spec"]

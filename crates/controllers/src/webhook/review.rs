@@ -32,6 +32,8 @@ pub enum ReviewKind {
 /// What the decisions depend on, besides the object.
 #[derive(Clone)]
 pub struct AdmissionRules {
+    /// The namespaces with objects that these rules are for.
+    pub namespaces: Arc<[String]>,
     /// The settings of the controller of apps.
     pub applications: Arc<ApplicationSettings>,
 }
@@ -46,10 +48,16 @@ pub fn review(
     rules: &AdmissionRules,
 ) -> Result<AdmissionReview<DynamicObject>, serde_json::Error> {
     let review: AdmissionReview<DeepObject> = serde_json::from_slice(body)?;
-    let Ok(request) = review.try_into() else {
+    let request: Result<AdmissionRequest<DeepObject>, _> = review.try_into();
+    let Ok(request) = request else {
         return Ok(AdmissionResponse::invalid("the review has no request").into_review());
     };
+    let namespace = request.namespace.as_deref().unwrap_or_default();
     let response = match kind {
+        // Other controllers, with rules of their own, may have these objects.
+        _ if !rules.namespaces.iter().any(|own| own == namespace) => {
+            AdmissionResponse::from(&request)
+        }
         ReviewKind::Validate => validated(&request, rules),
         ReviewKind::Default => defaulted(&request),
     };
@@ -129,6 +137,16 @@ mod tests {
 
     /// The response to a review of an object, and of the one that it replaces.
     fn answer(kind: ReviewKind, of: &str, spec: Value, old: Option<Value>) -> Value {
+        answer_in("hub", kind, of, spec, old)
+    }
+
+    fn answer_in(
+        namespace: &str,
+        kind: ReviewKind,
+        of: &str,
+        spec: Value,
+        old: Option<Value>,
+    ) -> Value {
         let object = |spec: Value| json!({ "metadata": { "name": "lab" }, "spec": spec });
         let body = json!({
             "apiVersion": "admission.k8s.io/v1",
@@ -138,6 +156,7 @@ mod tests {
                 "kind": { "group": "primehub.io", "version": "v1alpha1", "kind": of },
                 "resource": { "group": "primehub.io", "version": "v1alpha1", "resource": "x" },
                 "name": "lab",
+                "namespace": namespace,
                 "operation": "UPDATE",
                 "userInfo": {},
                 "object": object(spec),
@@ -145,6 +164,7 @@ mod tests {
             },
         });
         let rules = AdmissionRules {
+            namespaces: Arc::new(["hub".to_owned()]),
             applications: Arc::new(samples::settings()),
         };
         let review = review(kind, body.to_string().as_bytes(), &rules).expect("a review");
@@ -189,6 +209,9 @@ mod tests {
             assert_eq!(response["allowed"], wanted.is_none(), "{response}");
             assert_eq!(response["status"]["message"].as_str(), wanted, "{response}");
         }
+        let spec = app(host_network.clone());
+        let response = answer_in("other", ReviewKind::Validate, "PhApplication", spec, None);
+        assert_eq!(response["allowed"], true, "{response}");
         let unchanged = app(host_network);
         let old = Some(unchanged.clone());
         let response = answer(ReviewKind::Validate, "PhApplication", unchanged, old);

@@ -37,14 +37,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The webhook's server.
 pub struct WebhookServer {
     acceptor: TlsAcceptor,
+    namespaces: Arc<[String]>,
     applications: watch::Receiver<Arc<ApplicationSettings>>,
 }
 
 impl WebhookServer {
-    /// Serves the certificate of the last look at the Secret, and decides by the settings in
-    /// force.
+    /// Serves the certificate of the last look at the Secret, and decides on objects of these
+    /// namespaces by the settings in force.
     pub fn new(
         certificate: Arc<CurrentCertificate>,
+        namespaces: Arc<[String]>,
         applications: watch::Receiver<Arc<ApplicationSettings>>,
     ) -> WebhookServer {
         let config = ServerConfig::builder()
@@ -52,6 +54,7 @@ impl WebhookServer {
             .with_cert_resolver(certificate);
         WebhookServer {
             acceptor: TlsAcceptor::from(Arc::new(config)),
+            namespaces,
             applications,
         }
     }
@@ -113,6 +116,7 @@ impl WebhookServer {
             );
         };
         let rules = AdmissionRules {
+            namespaces: self.namespaces.clone(),
             applications: self.applications.borrow().clone(),
         };
         let reviewed = review(kind, &body.to_bytes(), &rules);
