@@ -13,6 +13,7 @@ use ludgate_cluster::{
     Cluster,
     crd::{application::PhApplication, template::PhAppTemplate},
     deadline::{ApiCallError, with_deadline},
+    merge_patch,
     writer::{NamespacedName, Writer},
 };
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use crate::{
     app_record::AppRecord,
     error::OperationError,
     platform::{OfferedInstanceType, PlatformSettings},
-    template_import::{ImportedTemplate, replacement},
+    template_import::ImportedTemplate,
 };
 
 /// Deadline of a read; a request with several must end in ten seconds.
@@ -211,7 +212,7 @@ impl ClusterObjects {
         };
         let patch = json!({
             "metadata": { "resourceVersion": stored.resource_version() },
-            "spec": replacement(&stored.data["spec"], &template.spec),
+            "spec": merge_patch::between(&stored.data["spec"], &template.spec),
         });
         let namespace = stored.namespace().unwrap_or_default();
         let name = NamespacedName {

@@ -16,7 +16,7 @@ use ludgate_ops::http_client::{CallError, PinnedServer, chain, get_pinned};
 use tokio::{net::lookup_host, time::timeout};
 
 pub use address::is_public;
-pub use document::{ImportedTemplate, replacement};
+pub use document::ImportedTemplate;
 
 use crate::error::OperationError;
 use source::TemplateSource;

@@ -8,6 +8,7 @@ pub mod conditions;
 pub mod crd;
 pub mod deadline;
 pub mod endpoint_slices;
+pub mod merge_patch;
 pub mod object;
 pub mod pod_logs;
 mod staleness;

@@ -37,8 +37,6 @@ const MAX_LOGS: usize = 64;
 const MAX_LOGS_PER_PERSON: usize = 4;
 /// Pause before a container that waits to start is asked for its log again.
 const START_PAUSE: Duration = Duration::from_secs(1);
-/// Longest name of a pod, in bytes. Kubernetes sets no separate limit for its labels.
-const MAX_NAME: usize = 253;
 
 /// The lines of a log, as they come.
 pub type PodLogBody = UnsyncBoxBody<Bytes, kube::Error>;
@@ -47,8 +45,7 @@ type LogFrame = Result<Frame<Bytes>, kube::Error>;
 
 /// Whether a pod can have this name. It becomes a part of a URL of the API.
 pub fn is_pod_name(name: &str) -> bool {
-    let is_label = |label: &str| dns::is_label(label.as_bytes(), MAX_NAME);
-    name.len() <= MAX_NAME && name.split('.').all(is_label)
+    dns::is_subdomain(name)
 }
 
 /// Reads logs of pods. Clones share the limits.

@@ -12,6 +12,16 @@ pub fn is_label(text: &[u8], max: usize) -> bool {
     }
 }
 
+/// Longest name of an object, in bytes.
+const MAX_SUBDOMAIN: usize = 253;
+
+/// Whether the text is a name of objects: labels with dots between them. Kubernetes sets no limit
+/// of its own for these labels.
+pub fn is_subdomain(text: &str) -> bool {
+    let is_label = |label: &str| is_label(label.as_bytes(), MAX_SUBDOMAIN);
+    text.len() <= MAX_SUBDOMAIN && text.split('.').all(is_label)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -68,7 +68,7 @@ async fn live(prepared: &Prepared, app: &str) -> i64 {
     deployment.metadata.generation.expect("a generation")
 }
 
-/// The children of an app, with their uids.
+/// The kinds and names of the children of an app.
 async fn children(prepared: &Prepared, app: &str) -> String {
     let label = format!("primehub.io/phapplication=app-{app}");
     let columns = "custom-columns=KIND:.kind,NAME:.metadata.name";

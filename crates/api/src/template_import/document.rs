@@ -1,11 +1,11 @@
-//! The text of a template, and the patch that makes it the stored one.
+//! The text of a template.
 
 use ludgate_controllers::{application::template, pod_policy::PodPolicy};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::OperationError;
 
-/// PrimeHub's text for what is no template.
+/// PrimeHub's message for an invalid template.
 const NO_TEMPLATE: &str = "Invalid PhAppTemplate yaml";
 /// Most problems that an error names.
 const MAX_PROBLEMS: usize = 5;
@@ -61,24 +61,8 @@ pub(super) fn parse(text: &[u8], policy: &PodPolicy) -> Result<ImportedTemplate,
     })
 }
 
-/// The JSON merge patch (RFC 7396) that makes `wanted` of `stored`: what is not wanted is null.
-pub fn replacement(stored: &Value, wanted: &Value) -> Value {
-    let (Value::Object(stored), Value::Object(wanted)) = (stored, wanted) else {
-        return wanted.clone();
-    };
-    let unwanted = stored.keys().filter(|key| !wanted.contains_key(*key));
-    let mut patch: Map<String, Value> = unwanted.map(|key| (key.clone(), Value::Null)).collect();
-    for (key, value) in wanted {
-        let replaced = replacement(stored.get(key).unwrap_or(&Value::Null), value);
-        patch.insert(key.clone(), replaced);
-    }
-    Value::Object(patch)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     const TEMPLATE: &str = "apiVersion: primehub.io/v1alpha1
@@ -148,30 +132,6 @@ spec:
                 "{said}"
             );
             assert!(said.contains(wanted), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_patch_removes_what_is_not_wanted_and_nothing_else() {
-        for (stored, wanted, patch) in [
-            (
-                json!({ "a": 1, "b": { "c": 1, "d": 2 }, "e": [1, 2] }),
-                json!({ "b": { "d": 3 }, "e": [2], "f": { "g": 1 } }),
-                json!({ "a": null, "b": { "c": null, "d": 3 }, "e": [2], "f": { "g": 1 } }),
-            ),
-            (
-                json!({ "a": { "b": 1 } }),
-                json!({ "a": 1 }),
-                json!({ "a": 1 }),
-            ),
-            (
-                json!({ "a": 1 }),
-                json!({ "a": { "b": 1 } }),
-                json!({ "a": { "b": 1 } }),
-            ),
-            (json!({}), json!({}), json!({})),
-        ] {
-            assert_eq!(replacement(&stored, &wanted), patch, "{stored}");
         }
     }
 }

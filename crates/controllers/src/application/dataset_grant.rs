@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use ludgate_model::dns;
 use serde::{Deserialize, Serialize};
-
-/// Longest name of an object, in bytes.
-const MAX_NAME: usize = 253;
 
 /// What apps may do with a dataset.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,7 +29,7 @@ impl DatasetGrant {
             Some(name) => (name, DatasetAccess::ReadWrite),
             None => (written, DatasetAccess::ReadOnly),
         };
-        is_object_name(name).then(|| DatasetGrant {
+        dns::is_subdomain(name).then(|| DatasetGrant {
             name: name.to_owned(),
             access,
         })
@@ -57,18 +55,6 @@ pub fn granted<'a>(
     granted
 }
 
-/// Whether an object can have this name (RFC 1123). It becomes a part of paths.
-fn is_object_name(name: &str) -> bool {
-    let is_inner = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && label.bytes().all(is_inner)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= MAX_NAME && name.split('.').all(is_label)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::{collection::vec, prelude::*};
@@ -82,7 +68,7 @@ mod tests {
 
     #[test]
     fn grants_are_names_of_objects_with_or_without_the_right_to_write() {
-        let long = "a".repeat(MAX_NAME + 1);
+        let long = "a".repeat(254);
         for (written, wanted) in [
             ("mnist", Some(("mnist", DatasetAccess::ReadOnly))),
             ("mnist:rw", Some(("mnist", DatasetAccess::ReadWrite))),

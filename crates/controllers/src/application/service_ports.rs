@@ -13,7 +13,7 @@ pub fn with_defaults(template: &Value) -> Result<Vec<Value>, String> {
         return Ok(Vec::new());
     }
     let Value::Array(ports) = ports else {
-        return Err("svcTemplate.spec.ports is no list".into());
+        return Err("svcTemplate.spec.ports must be a list".into());
     };
     let with_defaults = |port: &Value| {
         let Some(number) = port["port"].as_u64() else {

@@ -13,8 +13,8 @@ use super::{
     settings::ApplicationSettings,
 };
 
-/// Checks what the app's author can correct in the object. Its group and instance type may be
-/// made later, so they are not looked for.
+/// Checks what the app's author can correct in the object. Its group, instance type and datasets
+/// may be made later, so they are not looked for.
 ///
 /// # Errors
 /// The message that the status of the app would have.

@@ -5,30 +5,17 @@
 //! `lifecycle.postStart` without a handler, and refuses the object for them. And many versions
 //! refuse an object with two variables of one name, which updates may write.
 
-use serde_json::{Map, Value, json};
+use ludgate_cluster::merge_patch;
+use serde_json::{Value, json};
 
 /// A JSON merge patch (RFC 7396). The pod template gets the desired fields and no others. Other
 /// parts of the spec keep what the API server has added, such as the address of a Service.
 pub fn patch(live: &Value, desired: &Value) -> Value {
     let mut spec = desired["spec"].clone();
     if let Some(template) = spec.get_mut("template") {
-        *template = replacement(&live["spec"]["template"], template);
+        *template = merge_patch::between(&live["spec"]["template"], template);
     }
     json!({ "spec": spec })
-}
-
-/// The merge patch that makes one value of another. Lists are replaced as a whole.
-fn replacement(live: &Value, desired: &Value) -> Value {
-    let (Value::Object(live), Value::Object(desired)) = (live, desired) else {
-        return desired.clone();
-    };
-    let unwanted = live.keys().filter(|key| !desired.contains_key(*key));
-    let mut patch: Map<String, Value> = unwanted.map(|key| (key.clone(), Value::Null)).collect();
-    for (key, value) in desired {
-        let live = live.get(key).unwrap_or(&Value::Null);
-        patch.insert(key.clone(), replacement(live, value));
-    }
-    Value::Object(patch)
 }
 
 #[cfg(test)]

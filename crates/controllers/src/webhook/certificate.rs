@@ -1,5 +1,5 @@
-//! The certificate of the webhook, and the authority that signs it. Pure: reads and writes the
-//! fields of a Secret, and decides when to renew.
+//! The certificate of the webhook, and the authority that signs it. No IO: reads and writes the
+//! fields of a Secret, makes keys and certificates, and decides when to renew.
 //!
 //! Invariant: while a certificate is valid, its authority is in the bundle. So replicas that
 //! still serve the old certificate are trusted after a renewal.
@@ -19,11 +19,10 @@ use serde_json::{Value, json};
 
 /// Annotation of the Secret with the names and dates of its certificates.
 const RECORD_ANNOTATION: &str = "ludgate/webhook-certificate";
-/// Lifetime of a certificate, and the rest at which it is renewed.
+/// Lifetime of a certificate, and the remaining time at which it is renewed.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(90 * 24);
 const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Lifetime of an authority. It is renewed earlier than any certificate that it signs could
-/// outlive it.
+/// Lifetime of an authority. It is renewed while it still outlives each certificate that it signs.
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(5 * 365 * 24);
 const AUTHORITY_RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// Common name of the authority.

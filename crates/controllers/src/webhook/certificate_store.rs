@@ -52,13 +52,13 @@ pub struct CertificateSettings {
 /// The reasons for which the certificate is not current.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The API server did not do it.
+    /// A call of the API failed.
     #[error(transparent)]
     Api(#[from] ApiCallError),
     /// A name is neither a DNS name nor an IP address, or no key can be made.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
-    /// The Secret was changed by something else.
+    /// The Secret has no valid certificate or key.
     #[error("the certificate in the Secret cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
 }

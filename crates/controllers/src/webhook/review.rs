@@ -1,4 +1,4 @@
-//! Decides on admission requests. Pure: the functions that controllers use too.
+//! Decides on admission requests. Pure: calls the checks of the controllers.
 //!
 //! Invariant: an update that leaves the spec as it is passes, so that labels and finalizers of an
 //! invalid object can be changed.
@@ -53,11 +53,11 @@ pub fn review(
         return Ok(AdmissionResponse::invalid("the review has no request").into_review());
     };
     let namespace = request.namespace.as_deref().unwrap_or_default();
-    let response = match kind {
+    if !rules.namespaces.iter().any(|own| own == namespace) {
         // Other controllers, with rules of their own, may have these objects.
-        _ if !rules.namespaces.iter().any(|own| own == namespace) => {
-            AdmissionResponse::from(&request)
-        }
+        return Ok(AdmissionResponse::from(&request).into_review());
+    }
+    let response = match kind {
         ReviewKind::Validate => validated(&request, rules),
         ReviewKind::Default => defaulted(&request),
     };

@@ -1,8 +1,8 @@
 //! Serves the webhook: HTTPS, one path for each kind of review.
 //!
 //! The API server is the only client, but pods can reach the port too. So connections, bodies and
-//! times are limited. A review answers with public rules only, so no client certificate is asked
-//! for.
+//! times are limited. Responses reveal only the rules of validation, so clients need no
+//! certificate.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -42,7 +42,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Serves the certificate of the last look at the Secret, and decides on objects of these
+    /// Serves the certificate that was read last, and decides on objects of these
     /// namespaces by the settings in force.
     pub fn new(
         certificate: Arc<CurrentCertificate>,
