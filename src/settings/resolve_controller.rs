@@ -149,7 +149,7 @@ fn webhook(section: &ConfigSection<'_>, home: Option<String>) -> Option<WebhookS
             secret: text("secret", "ludgate-webhook"),
             configuration: text("configuration", "ludgate"),
             names: names.filter(|names| !names.is_empty())?,
-            namespace: home?,
+            namespace: section.text("namespace").or(home)?,
         },
     })
 }

@@ -121,6 +121,7 @@ address = "0.0.0.0:8443"
 {{- $webhook := printf "%s-webhook" (include "ludgate.fullname" $) }}
 names = {{ list (printf "%s.%s.svc" $webhook $.Release.Namespace) | toJson }}
 secret = {{ toJson $webhook }}
+namespace = {{ toJson $.Release.Namespace }}
 configuration = {{ printf "%s-%s" $webhook $.Release.Namespace | toJson }}
 {{- end }}
 

@@ -12,6 +12,30 @@ pub fn is_active(pod: &Pod) -> bool {
     !matches!(phase, Some("Failed" | "Succeeded"))
 }
 
+/// Most entries of a list in an author's pod. Some checks compare each entry with all others.
+const MAX_ENTRIES: usize = 1000;
+
+/// The path of a list with too many entries, such as `.containers[0].env`.
+pub fn too_long_list(value: &Value) -> Option<String> {
+    match value {
+        Value::Array(list) if list.len() > MAX_ENTRIES => Some(String::new()),
+        Value::Array(list) => list.iter().enumerate().find_map(|(at, value)| {
+            let path = too_long_list(value)?;
+            Some(format!("[{at}]{path}"))
+        }),
+        Value::Object(fields) => fields.iter().find_map(|(field, value)| {
+            let path = too_long_list(value)?;
+            Some(format!(".{field}{path}"))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+/// What is wrong with such a list.
+pub fn too_long(path: &str) -> String {
+    format!("{path} has more than {MAX_ENTRIES} entries")
+}
+
 /// Appends to a list that may be absent.
 pub fn append(object: &mut Map<String, Value>, field: &str, more: Vec<Value>) {
     if more.is_empty() {
@@ -61,6 +85,15 @@ mod tests {
             let pod = serde_json::from_value(json!({ "status": { "phase": phase } }));
             assert_eq!(is_active(&pod.expect("a pod")), wanted, "{phase}");
         }
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_found_at_any_depth() {
+        let env =
+            |count| json!({ "containers": [{ "name": "a" }, { "env": vec![json!({}); count] }] });
+        assert_eq!(too_long_list(&env(MAX_ENTRIES)), None);
+        let found = too_long_list(&env(MAX_ENTRIES + 1));
+        assert_eq!(found.as_deref(), Some(".containers[1].env"));
     }
 
     #[test]

@@ -249,7 +249,15 @@ pub const INNER_KEYS: &[Key] = &[
         Kind::Text,
         "\"ludgate-webhook\"",
         "\"ludgate-webhook\"",
-        "The Secret with its certificate, in the first namespace of [kubernetes]. It must exist, and may be empty.",
+        "The Secret with its certificate. It must exist, and may be empty.",
+    ),
+    key(
+        "controller.webhook",
+        "namespace",
+        Kind::Text,
+        "",
+        "\"ludgate\"",
+        "The Secret's namespace. Absent: the first one of [kubernetes]. Better is one in which authors of apps have no rights.",
     ),
     key(
         "controller.webhook",

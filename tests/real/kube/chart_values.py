@@ -120,7 +120,7 @@ SETS = {
             "groups": {"phusers": {}},
             "controller": {"lease": "hub-ludgate-controller", "webhook": {
                 "address": "0.0.0.0:8443", "names": [f"hub-ludgate-webhook.{NAMESPACE}.svc"],
-                "secret": "hub-ludgate-webhook", "configuration": f"hub-ludgate-webhook-{NAMESPACE}"},
+                "secret": "hub-ludgate-webhook", "namespace": NAMESPACE, "configuration": f"hub-ludgate-webhook-{NAMESPACE}"},
                 "applications": {"folder_image": "registry.example.com/ludgate:0.1.0",
                                  "proxy_pod_labels": [GATEWAY_LABELS]}}}),
     "demo": (

@@ -3,6 +3,9 @@
 //!
 //! What each controller adds in its own way is not compared: volumes, resources, the preset
 //! variables.
+//!
+//! Invariant: pods with a right that the policy refuses are never kept, whatever the app's spec is
+//! now: the other controller may not have had such a policy.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +15,27 @@ use serde_json::{Value, json};
 
 use super::{
     app::Application,
+    dataset_grant,
     desired::{GROUP_LABEL, USAGE_ANNOTATION},
     environment::PRESET_NAMES,
     group_names,
     inputs::{INPUTS_ANNOTATION, PinnedInputs},
+    settings::ApplicationSettings,
 };
 use crate::children::{covers::covers, hash_of};
 
-/// Whether a Deployment of another controller can be left as it is. `image_prefix` is put before
-/// the names of images.
+/// Whether a Deployment of another controller can be left as it is.
 ///
 /// The other controller does not run any more. So a Deployment that had the pods of the app's spec
 /// at first has them until the spec changes; the hash also shows changes that `is_current` does
 /// not compare.
-pub fn keeps_pods(app: &Application, live: &DynamicObject, image_prefix: Option<&str>) -> bool {
+pub fn keeps_pods(app: &Application, live: &DynamicObject, settings: &ApplicationSettings) -> bool {
     let is_unchanged = match live.annotations().get(INPUTS_ANNOTATION) {
         None => true,
         Some(written) => PinnedInputs::from_annotation(written)
             .is_some_and(|inputs| inputs.adopted == Some(pod_hash(app))),
     };
-    is_unchanged && is_current(app, live, image_prefix)
+    is_unchanged && is_current(app, live, settings)
 }
 
 /// A hash of the parts of an app's spec that its pods are made of. Other parts, such as its scope,
@@ -47,11 +51,13 @@ pub fn pod_hash(app: &Application) -> String {
 }
 
 /// Whether the present spec of an app is in force in a Deployment.
-fn is_current(app: &Application, live: &DynamicObject, image_prefix: Option<&str>) -> bool {
+fn is_current(app: &Application, live: &DynamicObject, settings: &ApplicationSettings) -> bool {
+    let image_prefix = settings.image_prefix.as_deref();
     let spec = &live.data["spec"];
     let (metadata, pod) = (&spec["template"]["metadata"], &spec["template"]["spec"]);
     let found = &pod["containers"][0];
-    let wanted = &app.spec.pod_template.spec["containers"][0];
+    let template = &app.spec.pod_template.spec;
+    let wanted = &template["containers"][0];
     spec["replicas"] == 1
         && has_labels(app, &metadata["labels"])
         && has_usage(app, &metadata["annotations"][USAGE_ANNOTATION])
@@ -59,6 +65,61 @@ fn is_current(app: &Application, live: &DynamicObject, image_prefix: Option<&str
         && is_same_list(&found["command"], &wanted["command"])
         && is_same_list(&found["args"], &wanted["args"])
         && has_variables(found, wanted, init_container(app, pod))
+        && covers(found, &without(wanted, &CHANGED_IN_CONTAINERS))
+        && covers(pod, &without(template, &CHANGED_IN_PODS))
+        && is_permitted(app, pod, settings)
+}
+
+/// Fields of a container that are compared in another way, or that both controllers change.
+const CHANGED_IN_CONTAINERS: [&str; 9] = [
+    "image",
+    "command",
+    "args",
+    "env",
+    "volumeMounts",
+    "resources",
+    "lifecycle",
+    "imagePullPolicy",
+    "terminationMessagePolicy",
+];
+/// The same, of a pod.
+const CHANGED_IN_PODS: [&str; 5] = [
+    "containers",
+    "initContainers",
+    "volumes",
+    "tolerations",
+    "nodeSelector",
+];
+
+fn without(object: &Value, fields: &[&str]) -> Value {
+    let mut object = object.clone();
+    if let Value::Object(object) = &mut object {
+        object.retain(|field, _| !fields.contains(&field.as_str()));
+    }
+    object
+}
+
+/// Whether the policy permits all rights of the pods, apart from what PrimeHub's controller adds.
+fn is_permitted(app: &Application, pod: &Value, settings: &ApplicationSettings) -> bool {
+    let group = settings.groups.get(&app.spec.group_name);
+    let own = group.map(|group| group.datasets.as_slice());
+    let granted = dataset_grant::granted(own.unwrap_or_default(), &settings.datasets);
+    let is_of_platform = |volume: &Value| {
+        let name = volume["name"].as_str().unwrap_or_default();
+        match name.strip_prefix("dataset-") {
+            Some(dataset) => granted.contains_key(dataset),
+            None => {
+                volume["hostPath"].is_null() && (name.starts_with("project-") || name == "phfs")
+            }
+        }
+    };
+    // The instance type adds tolerations.
+    let mut pod = without(pod, &["tolerations"]);
+    if let Some(volumes) = pod["volumes"].as_array_mut() {
+        volumes.retain(|volume| !is_of_platform(volume));
+    }
+    let containers = pod["containers"].as_array().map_or(0, Vec::len);
+    containers == 1 && settings.pods.violations(&pod).is_empty()
 }
 
 /// Services, policies and quotas find pods by these.
@@ -145,9 +206,18 @@ mod tests {
                 { "name": "PRIMEHUB_GROUP", "value": "ignored" },
             ],
             "ports": [{ "containerPort": 5000 }],
+            "livenessProbe": { "tcpSocket": { "port": 5000 } },
         });
         change(&mut container);
-        samples::app(json!({ "podTemplate": { "spec": { "containers": [container] } } }))
+        let pod = json!({ "hostname": "lab", "containers": [container] });
+        samples::app(json!({ "podTemplate": { "spec": pod } }))
+    }
+
+    fn with_prefix(prefix: &str) -> ApplicationSettings {
+        ApplicationSettings {
+            image_prefix: Some(prefix.to_owned()),
+            ..samples::settings()
+        }
     }
 
     fn unchanged() -> Application {
@@ -195,8 +265,11 @@ mod tests {
                         "name": "app", "image": "mlflow:1", "command": ["mlflow"], "args": ["server"],
                         "env": lists(&[&presets, &own, &datasets]),
                         "lifecycle": { "postStart": { "exec": { "command": ["sh", "-c", "ln -s /datasets ."] } } },
+                        "ports": [{ "containerPort": 5000, "protocol": "TCP" }],
+                        "livenessProbe": { "tcpSocket": { "port": 5000 }, "timeoutSeconds": 1 },
                         "resources": limits,
                     }],
+                    "hostname": "lab",
                     "volumes": [{ "name": "datasets", "emptyDir": { "sizeLimit": "1M" } }],
                 },
             },
@@ -214,15 +287,18 @@ mod tests {
     #[test]
     fn a_deployment_of_the_present_spec_is_current() {
         let live = deployment(json!({}), spec());
-        assert!(is_current(&unchanged(), &live, None));
+        assert!(is_current(&unchanged(), &live, &samples::settings()));
         let prefixed = app(|it| it["image"] = format!("{PREFIX}mlflow:1").into());
-        assert!(!is_current(&prefixed, &live, None), "another image");
+        assert!(
+            !is_current(&prefixed, &live, &samples::settings()),
+            "another image"
+        );
         let mut spec = spec();
         spec["template"]["spec"]["containers"][0]["image"] = format!("{PREFIX}mlflow:1").into();
         let live = deployment(json!({}), spec);
-        assert!(is_current(&unchanged(), &live, Some(PREFIX)));
-        assert!(is_current(&prefixed, &live, Some(PREFIX)));
-        assert!(!is_current(&unchanged(), &live, Some("other/")));
+        assert!(is_current(&unchanged(), &live, &with_prefix(PREFIX)));
+        assert!(is_current(&prefixed, &live, &with_prefix(PREFIX)));
+        assert!(!is_current(&unchanged(), &live, &with_prefix("other/")));
     }
 
     #[test]
@@ -251,7 +327,10 @@ mod tests {
         ];
         let live = deployment(json!({}), spec());
         for (what, change) in changes {
-            assert!(!is_current(&app(change), &live, None), "{what}");
+            assert!(
+                !is_current(&app(change), &live, &samples::settings()),
+                "{what}"
+            );
         }
         for field in ["group", "instance type"] {
             let mut changed = unchanged();
@@ -259,7 +338,10 @@ mod tests {
                 "group" => changed.spec.group_name = "others".into(),
                 _ => changed.spec.instance_type = "cpu-2".into(),
             }
-            assert!(!is_current(&changed, &live, None), "{field}");
+            assert!(
+                !is_current(&changed, &live, &samples::settings()),
+                "{field}"
+            );
         }
     }
 
@@ -281,13 +363,38 @@ mod tests {
             ("/template/spec/containers", json!([])),
             ("/template/spec/containers/0/image", json!("mlflow:2")),
             ("/template/spec/containers/0/env", json!([])),
+            ("/template/spec/containers/0/livenessProbe", json!(null)),
+            ("/template/spec/hostname", json!("other")),
+            // The policy refuses these.
+            ("/template/spec/hostNetwork", json!(true)),
+            (
+                "/template/spec/containers/0/securityContext",
+                json!({ "privileged": true }),
+            ),
+            (
+                "/template/spec/volumes/0",
+                json!({ "name": "dataset-x", "hostPath": { "path": "/" } }),
+            ),
+            (
+                "/template/spec/volumes/0",
+                json!({ "name": "project-x", "hostPath": { "path": "/" } }),
+            ),
             // The variable of a dataset could now be one that the app had.
             ("/template/spec/initContainers", json!([])),
         ] {
             let mut spec = spec();
-            *spec.pointer_mut(path).expect("a field") = value;
+            let (parent, field) = path.rsplit_once('/').expect("a path");
+            let field = field.replace("~1", "/");
+            let parent = spec.pointer_mut(parent).expect("a parent");
+            match parent.is_array() {
+                true => parent[0] = value,
+                false => parent[&field] = value,
+            }
             let live = deployment(json!({}), spec);
-            assert!(!is_current(&unchanged(), &live, None), "{path}");
+            assert!(
+                !is_current(&unchanged(), &live, &samples::settings()),
+                "{path}"
+            );
         }
     }
 
@@ -306,7 +413,8 @@ mod tests {
             json!({ INPUTS_ANNOTATION: inputs.to_annotation() })
         };
         let adopted = || pinned(Some(pod_hash(&unchanged())));
-        let probe = app(|it| it["livenessProbe"] = json!({ "tcpSocket": { "port": 5000 } }));
+        let hook =
+            app(|it| it["lifecycle"] = json!({ "preStop": { "exec": { "command": ["sync"] } } }));
         let mut scope = unchanged();
         scope.generation += 1;
         scope.spec.scope = "public".into();
@@ -315,8 +423,8 @@ mod tests {
             ("adopted", unchanged(), adopted(), true),
             ("another scope", scope, adopted(), true),
             // `is_current` alone does not see this change.
-            ("a probe before", probe.clone(), json!({}), true),
-            ("a probe since", probe, adopted(), false),
+            ("a hook before", hook.clone(), json!({}), true),
+            ("a hook since", hook, adopted(), false),
             (
                 "an image since",
                 app(|it| it["image"] = "mlflow:2".into()),
@@ -332,11 +440,18 @@ mod tests {
             ),
         ] {
             let live = deployment(annotations, spec());
-            assert_eq!(keeps_pods(&app, &live, None), wanted, "{what}");
+            assert_eq!(
+                keeps_pods(&app, &live, &samples::settings()),
+                wanted,
+                "{what}"
+            );
         }
         let mut edited = spec();
         edited["template"]["spec"]["containers"][0]["image"] = "mlflow:2".into();
         let edited = deployment(adopted(), edited);
-        assert!(!keeps_pods(&unchanged(), &edited, None), "edited by hand");
+        assert!(
+            !keeps_pods(&unchanged(), &edited, &samples::settings()),
+            "edited by hand"
+        );
     }
 }

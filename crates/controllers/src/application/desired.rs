@@ -9,7 +9,10 @@ use super::{
     inputs::{INPUTS_ANNOTATION, RenderContext},
     pod, service_ports,
 };
-use crate::network_policy::{ingress, peer, proxy_peers};
+use crate::{
+    network_policy::{ingress, peer, proxy_peers},
+    pods::{too_long, too_long_list},
+};
 
 /// Label of an app's objects with its group.
 pub const GROUP_LABEL: &str = "primehub.io/group";
@@ -40,6 +43,15 @@ impl DesiredObjects {
 /// # Errors
 /// The reason for which the app cannot run, for its status.
 pub fn objects(context: RenderContext<'_>) -> Result<DesiredObjects, String> {
+    let spec = &context.app.spec;
+    for (name, part) in [
+        ("podTemplate.spec", &spec.pod_template.spec),
+        ("svcTemplate.spec", &spec.svc_template.spec),
+    ] {
+        if let Some(path) = too_long_list(part) {
+            return Err(too_long(&format!("{name}{path}")));
+        }
+    }
     let pod = pod::spec(context)?;
     // Of the template: the volume of the group is the platform's own.
     let template = &context.app.spec.pod_template.spec;

@@ -76,8 +76,7 @@ pub async fn reconcile(
     context: Arc<ReconcileContext>,
 ) -> Result<Action, ReconcileError> {
     // An object that has not been listed yet must not be taken for absent.
-    let has_datasets = context.settings.borrow().has_datasets();
-    if context.stores.wait_until_ready(has_datasets).await.is_err() {
+    if context.stores.wait_until_ready().await.is_err() {
         return Ok(Action::await_change());
     }
     let name = object.name_any();
@@ -146,15 +145,14 @@ impl ReconcileContext {
             return self.stop(&owner, deployment.as_deref()).await;
         }
         let settings = self.settings.borrow().clone();
-        let prefix = settings.image_prefix.as_deref();
         let live = deployment.as_deref();
         let adopted = live.filter(|live| {
-            is_of_another_controller(live, &owner) && adoption::keeps_pods(app, live, prefix)
+            is_of_another_controller(live, &owner) && adoption::keeps_pods(app, live, &settings)
         });
         let pinned = live.and_then(|live| PinnedInputs::from_deployment(app, live));
         let mut inputs = match pinned {
             Some(inputs) => inputs,
-            None => self.resolve_inputs(app, &settings)?,
+            None => self.resolve_inputs(app, &settings).await?,
         };
         inputs.adopted = adopted.map(|_| adoption::pod_hash(app));
         // An app that runs goes on when its group is removed. Then no quota applies.
@@ -212,7 +210,7 @@ impl ReconcileContext {
         self.stop(&owner, deployment.as_deref()).await
     }
 
-    fn resolve_inputs(
+    async fn resolve_inputs(
         &self,
         app: &Application,
         settings: &ApplicationSettings,
@@ -222,18 +220,21 @@ impl ReconcileContext {
         let group = group.ok_or_else(|| rejected(&format!("group {name} does not exist")))?;
         let instance_type = self.instance_type(&app.spec.instance_type, settings)?;
         Ok(PinnedInputs {
-            datasets: self.datasets(group, settings)?,
+            datasets: self.datasets(group, settings).await?,
             ..PinnedInputs::resolve(app, group, &instance_type, settings)
         })
     }
 
     /// The datasets that the apps of a group get. An app does not start without one of them.
-    fn datasets(
+    async fn datasets(
         &self,
         group: &Group,
         settings: &ApplicationSettings,
     ) -> Result<Vec<PinnedDataset>, ReconcileError> {
         let granted = dataset_grant::granted(&group.datasets, &settings.datasets);
+        if !granted.is_empty() && !self.stores.are_datasets_known().await {
+            return Err(rejected("the datasets of the cluster cannot be listed"));
+        }
         let pinned = granted.into_iter().map(|(name, access)| {
             let in_cluster = self.stores.datasets.as_ref();
             let object = in_cluster.and_then(|all| all.find(|it| it.name_any() == name));

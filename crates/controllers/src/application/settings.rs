@@ -39,14 +39,6 @@ pub struct ApplicationSettings {
     pub instance_types: BTreeMap<String, super::instance_type::InstanceType>,
 }
 
-impl ApplicationSettings {
-    /// Whether any app gets a dataset.
-    pub fn has_datasets(&self) -> bool {
-        let has_own = |group: &Group| !group.datasets.is_empty();
-        !self.datasets.is_empty() || self.groups.values().any(has_own)
-    }
-}
-
 /// A group, as far as its apps are concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Group {

@@ -17,11 +17,16 @@ use ludgate_cluster::{
     object::DeepObject,
 };
 
+use tokio::time::timeout;
+
 use super::desired::GROUP_LABEL;
 use crate::{
     pods::is_active,
     watched::{WatchSettings, Watched},
 };
+
+/// Longest wait for the first list of datasets.
+const DATASETS: Duration = Duration::from_secs(5);
 
 /// The kinds of objects.
 #[derive(Clone, Debug)]
@@ -161,21 +166,31 @@ impl Watches {
 }
 
 impl Stores {
-    /// Waits until all kinds but apps have been listed; datasets only if an app gets one, so that a
-    /// platform without them needs no right to list them. `applier` waits for the apps.
+    /// Waits until all kinds but apps and datasets have been listed. `applier` waits for the apps.
     ///
     /// # Errors
     /// A watch has ended for good.
-    pub async fn wait_until_ready(&self, has_datasets: bool) -> Result<(), WriterDropped> {
+    pub async fn wait_until_ready(&self) -> Result<(), WriterDropped> {
         for store in [&self.deployments, &self.services, &self.policies] {
             store.wait_until_ready().await?;
         }
-        let datasets = self.datasets.as_ref().filter(|_| has_datasets);
-        for store in self.instance_types.iter().chain(datasets) {
-            store.wait_until_ready().await?;
+        if let Some(types) = &self.instance_types {
+            types.wait_until_ready().await?;
         }
         self.replica_sets.wait_until_ready().await?;
         self.pods.wait_until_ready().await
+    }
+
+    /// Waits for the list of datasets, for a short time: without the right to list them, apps that
+    /// get none must not wait.
+    pub async fn are_datasets_known(&self) -> bool {
+        match &self.datasets {
+            Some(datasets) => {
+                let listed = timeout(DATASETS, datasets.wait_until_ready()).await;
+                matches!(listed, Ok(Ok(())))
+            }
+            None => true,
+        }
     }
 
     /// An object of this name.

@@ -15,7 +15,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{app::MAX_NAME, environment::PRESET_NAMES};
-use crate::pod_policy::PodPolicy;
+use crate::{
+    pod_policy::PodPolicy,
+    pods::{too_long, too_long_list},
+};
 
 /// Consoles name an app after its template, with a dash and five characters.
 const MAX_TEMPLATE_NAME: usize = MAX_NAME - 6;
@@ -46,6 +49,10 @@ pub fn problems(template: &Value, policy: &PodPolicy) -> Vec<TemplateProblem> {
         problems: Vec::new(),
     };
     check.kind_and_name();
+    if let Some(path) = too_long_list(&template["spec"]) {
+        check.report(format!("spec{path}"), too_long("the list"));
+        return check.problems;
+    }
     if !check.texts() {
         return check.problems;
     }

@@ -1,7 +1,8 @@
 //! Serves the webhook: HTTPS, one path for each kind of review.
 //!
 //! The API server is the only client, but pods can reach the port too. So connections, bodies and
-//! times are limited. Responses reveal only the rules of validation, so clients need no
+//! times are limited, and so are the reviews at one time: each may need a hundred times the memory
+//! of its body. Responses reveal only the rules of validation, so clients need no
 //! certificate.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
@@ -15,6 +16,7 @@ use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
+    task::spawn_blocking,
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
@@ -25,18 +27,23 @@ use super::{
 };
 use crate::application::settings::ApplicationSettings;
 
-/// The object twice, each up to etcd's limit of 1.5 MiB, in JSON that may be longer.
-const MAX_BODY: usize = 8 << 20;
+/// The object twice, each up to etcd's limit of 1.5 MiB.
+const MAX_BODY: usize = 4 << 20;
+/// Reviews at the same time.
+const MAX_REVIEWS: usize = 2;
 /// Deadline of a TLS handshake, of a request head, and of a body.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Connections at the same time. The API server keeps a few.
 const MAX_CONNECTIONS: usize = 128;
+/// A connection ends after this time, also one whose client does not read.
+const MAX_LIFETIME: Duration = Duration::from_secs(120);
 /// Pause after a failed accept, such as without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The webhook's server.
 pub struct WebhookServer {
     acceptor: TlsAcceptor,
+    reviews: Semaphore,
     namespaces: Arc<[String]>,
     applications: watch::Receiver<Arc<ApplicationSettings>>,
 }
@@ -54,6 +61,7 @@ impl WebhookServer {
             .with_cert_resolver(certificate);
         WebhookServer {
             acceptor: TlsAcceptor::from(Arc::new(config)),
+            reviews: Semaphore::new(MAX_REVIEWS),
             namespaces,
             applications,
         }
@@ -87,11 +95,16 @@ impl WebhookServer {
             let server = self.clone();
             async move { Ok::<_, Infallible>(server.respond(request).await) }
         });
-        let _ = http1::Builder::new()
+        let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(DEADLINE)
-            .serve_connection(TokioIo::new(stream), service)
-            .await;
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        if timeout(MAX_LIFETIME, connection.as_mut()).await.is_err() {
+            // A request in progress is still answered.
+            connection.as_mut().graceful_shutdown();
+            let _ = timeout(DEADLINE, connection).await;
+        }
     }
 
     async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
@@ -108,6 +121,10 @@ impl WebhookServer {
         if request.method() != Method::POST {
             return text(StatusCode::METHOD_NOT_ALLOWED, "POST only\n");
         }
+        // Before the body, which is in memory as long as the review lasts.
+        let Ok(Ok(_permit)) = timeout(DEADLINE, self.reviews.acquire()).await else {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "too many reviews\n");
+        };
         let body = Limited::new(request.into_body(), MAX_BODY).collect();
         let Ok(Ok(body)) = timeout(DEADLINE, body).await else {
             return text(
@@ -119,8 +136,16 @@ impl WebhookServer {
             namespaces: self.namespaces.clone(),
             applications: self.applications.borrow().clone(),
         };
-        let reviewed = review(kind, &body.to_bytes(), &rules);
-        match reviewed.and_then(|review| serde_json::to_vec(&review)) {
+        let body = body.to_bytes();
+        // Reconciles and the renewal of the lease must not wait for it.
+        let reviewed = spawn_blocking(move || {
+            let review = review(kind, &body, &rules)?;
+            serde_json::to_vec(&review)
+        });
+        let Ok(reviewed) = reviewed.await else {
+            return text(StatusCode::INTERNAL_SERVER_ERROR, "the review failed\n");
+        };
+        match reviewed {
             Ok(body) => {
                 let mut response = Response::new(Full::new(body.into()));
                 let json = header::HeaderValue::from_static("application/json");
