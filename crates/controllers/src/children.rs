@@ -194,17 +194,20 @@ impl Children {
         live: &DynamicObject,
         desired: &Value,
     ) -> Result<(), ReconcileError> {
-        let patch = replacement::patch(&live.data, desired);
+        // The hash comes last, with the apply that follows. The other annotations come at once: with
+        // the old ones, a take-over that ends here would look like a Deployment that was left alone.
+        let mut first = desired.clone();
+        if let Some(Value::Object(annotations)) = first.pointer_mut("/metadata/annotations") {
+            annotations.remove(DESIRED_HASH_ANNOTATION);
+        }
+        let mut patch = replacement::patch(&live.data, desired);
+        patch["metadata"] = json!({ "annotations": first["metadata"]["annotations"] });
         let Some(mut replaced) = self.merge(kind, live, &patch).await? else {
             return Ok(());
         };
         if replaced.managed_fields().is_empty() {
             // No fields are recorded for an object that has been invalid for server-side apply, or
             // is older than it. Its first apply begins the record.
-            let mut first = desired.clone();
-            if let Some(Value::Object(annotations)) = first.pointer_mut("/metadata/annotations") {
-                annotations.remove(DESIRED_HASH_ANNOTATION);
-            }
             self.metrics.wrote();
             replaced = self.writer.apply(kind, place, &first).await?;
         }
