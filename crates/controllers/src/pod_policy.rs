@@ -73,6 +73,9 @@ impl PodPolicy {
     }
 }
 
+/// The scheduler that the API server fills in.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 fn pod_fields(spec: &Value, found: &mut Vec<(PodRight, String)>) {
     for field in ["hostNetwork", "hostPID", "hostIPC"] {
         if is_set(&spec[field]) {
@@ -95,7 +98,7 @@ fn pod_fields(spec: &Value, found: &mut Vec<(PodRight, String)>) {
         "runtimeClassName",
         "resourceClaims",
     ] {
-        if is_set(&spec[field]) {
+        if is_set(&spec[field]) && spec[field] != DEFAULT_SCHEDULER {
             found.push((PodRight::Scheduling, field.to_owned()));
         }
     }

@@ -270,6 +270,7 @@ mod tests {
                         "resources": limits,
                     }],
                     "hostname": "lab",
+                    "schedulerName": "default-scheduler",
                     "volumes": [{ "name": "datasets", "emptyDir": { "sizeLimit": "1M" } }],
                 },
             },
