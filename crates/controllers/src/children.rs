@@ -194,8 +194,9 @@ impl Children {
         live: &DynamicObject,
         desired: &Value,
     ) -> Result<(), ReconcileError> {
-        // The hash comes last, with the apply that follows. The other annotations come at once: with
-        // the old ones, a take-over that ends here would look like a Deployment that was left alone.
+        // The hash comes last, with the apply that follows. The other annotations come at once:
+        // with the old ones, a take-over that ends here would look like a Deployment that was left
+        // alone.
         let mut first = desired.clone();
         if let Some(Value::Object(annotations)) = first.pointer_mut("/metadata/annotations") {
             annotations.remove(DESIRED_HASH_ANNOTATION);
