@@ -140,7 +140,7 @@ impl Viewer {
         })
     }
 
-    /// The path that its web app is told to have, also without networking.
+    /// The base path that its web app gets, also without networking.
     pub fn prefix(&self) -> String {
         match &self.networking {
             Some(networking) => networking.prefix.clone(),
