@@ -12,6 +12,7 @@ pub mod metrics;
 pub mod network_policy;
 pub mod pod_policy;
 pub mod pods;
+pub mod requests;
 pub mod viewer;
 pub mod watched;
 pub mod webhook;

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{
-    StreamExt, future,
+    StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
     Client, Resource, ResourceExt,
     runtime::{
-        controller::{self, Action, Config, applier},
+        controller::{Action, Config, applier},
         reflector::ObjectRef,
         watcher,
     },
@@ -27,9 +27,10 @@ use super::{
 };
 use crate::{
     children::Children,
-    error::{Backoffs, ReconcileError},
+    error::Backoffs,
     events::EventPublisher,
     metrics::ControllerMetrics,
+    requests::{ReconcileRequests, ReconciledKind, record_results},
     watched::Change,
 };
 
@@ -63,7 +64,6 @@ impl ApplicationController {
         let (client, namespace) = (&self.client, &self.namespace);
         let watches = Watches::new(client, namespace, &kinds, self.optional_kinds, self.watch);
         let stores = watches.stores(namespace, &kinds);
-        let apps = stores.apps.clone();
         let events = EventPublisher::start(self.client.clone(), REPORTER);
         let writer = Writer::new(self.client, FIELD_MANAGER);
         let context = Arc::new(ReconcileContext {
@@ -77,32 +77,31 @@ impl ApplicationController {
             metrics: self.metrics.clone(),
             backoffs: Backoffs::default(),
         });
+        let reconciled = ReconciledKind {
+            store: context.stores.apps.clone(),
+            kind: kinds.apps,
+            namespace: self.namespace,
+        };
         let mapper = RequestMapper {
+            apps: reconciled,
             context: context.clone(),
         };
-        let reconciled = applier(
+        let results = applier(
             |object, context| Box::pin(reconcile(object, context)),
             |object, _error, context| Action::requeue(context.backoffs.next(object.name_any())),
             context.clone(),
-            apps,
+            context.stores.apps.clone(),
             mapper.requests(watches, self.settings),
             Config::default().concurrency(CONCURRENCY),
         );
-        reconciled
-            .for_each(|result| {
-                record(&self.metrics, &context, result);
-                future::ready(())
-            })
-            .await;
+        record_results(results, self.metrics, |app| context.forget(app)).await;
     }
 }
-
-/// The apps that a change leads to.
-type Requests = BoxStream<'static, Result<ObjectRef<DeepObject>, watcher::Error>>;
 
 /// Maps changes of objects to the apps that must be reconciled.
 #[derive(Clone)]
 struct RequestMapper {
+    apps: ReconciledKind,
     context: Arc<ReconcileContext>,
 }
 
@@ -112,90 +111,41 @@ impl RequestMapper {
         &self,
         watches: Watches,
         settings: watch::Receiver<Arc<ApplicationSettings>>,
-    ) -> Requests {
-        let own = |mapper: &RequestMapper, app: &DeepObject| vec![mapper.app(&app.name_any())];
+    ) -> ReconcileRequests {
+        let apps = self.apps.clone();
+        let own = move |app: &DeepObject| vec![apps.named(&app.name_any())];
         let mut all = vec![
-            self.map(watches.apps.changes, own),
-            self.map(watches.deployments.changes, RequestMapper::apps_of_child),
-            self.map(watches.services.changes, RequestMapper::apps_of_child),
-            self.map(watches.policies.changes, RequestMapper::apps_of_child),
-            self.map(watches.replica_sets.changes, RequestMapper::apps_of_child),
-            self.map(watches.pods.changes, RequestMapper::apps_of_child),
+            self.apps.requests(watches.apps.changes, own),
+            self.by_child(watches.deployments.changes),
+            self.by_child(watches.services.changes),
+            self.by_child(watches.policies.changes),
+            self.by_child(watches.replica_sets.changes),
+            self.by_child(watches.pods.changes),
+            self.apps.requests_by_settings(settings),
         ];
         for optional in watches.instance_types.into_iter().chain(watches.datasets) {
-            all.push(self.map(optional.changes, |mapper, _| mapper.all_apps()));
+            let apps = self.apps.clone();
+            all.push(self.apps.requests(optional.changes, move |_| apps.all()));
         }
-        let changed = stream::unfold(settings, |mut settings| async move {
-            settings.changed().await.ok()?;
-            Some((Ok(Change::Listed), settings))
-        });
-        all.push(self.map(changed.boxed(), |mapper, _: &()| mapper.all_apps()));
         stream::select_all(all).boxed()
     }
 
-    fn map<K: Send + 'static>(
+    fn by_child<K: Resource + Send + 'static>(
         &self,
         changes: BoxStream<'static, Result<Change<K>, watcher::Error>>,
-        apps: impl Fn(&RequestMapper, &K) -> Vec<ObjectRef<DeepObject>> + Send + 'static,
-    ) -> Requests {
+    ) -> ReconcileRequests {
         let mapper = self.clone();
-        let requests = changes.flat_map(move |change| {
-            let requests = match change {
-                Ok(Change::Object(object)) => apps(&mapper, &object).into_iter().map(Ok).collect(),
-                Ok(Change::Listed) => mapper.all_apps().into_iter().map(Ok).collect(),
-                Err(error) => vec![Err(error)],
-            };
-            stream::iter(requests)
-        });
-        requests.boxed()
-    }
-
-    fn app(&self, name: &str) -> ObjectRef<DeepObject> {
-        let stores = &self.context.stores;
-        ObjectRef::new_with(name, stores.kinds.apps.clone()).within(&stores.namespace)
-    }
-
-    fn all_apps(&self) -> Vec<ObjectRef<DeepObject>> {
-        let apps = self.context.stores.apps.state();
-        apps.iter().map(|app| self.app(&app.name_any())).collect()
+        self.apps
+            .requests(changes, move |child| mapper.apps_of_child(child))
     }
 
     /// The app of a child, and the apps that wait for their group's quota: a child that ends may
     /// let one run.
     fn apps_of_child<K: Resource>(&self, child: &K) -> Vec<ObjectRef<DeepObject>> {
         let own = app_label(child).and_then(app_name);
-        let own = own.into_iter().map(|name| self.app(name));
+        let own = own.into_iter().map(|name| self.apps.named(name));
         let pending = self.context.admission.pending();
-        own.chain(pending.iter().map(|name| self.app(name)))
+        own.chain(pending.iter().map(|name| self.apps.named(name)))
             .collect()
-    }
-}
-
-/// The result of a reconcile, or a failure of a watch.
-type ReconcileResult =
-    Result<(ObjectRef<DeepObject>, Action), controller::Error<ReconcileError, watcher::Error>>;
-
-fn record(metrics: &ControllerMetrics, context: &ReconcileContext, result: ReconcileResult) {
-    match result {
-        Ok((_, _)) => metrics.succeeded(),
-        Err(controller::Error::ReconcilerFailed(error, app)) => {
-            metrics.failed(&error);
-            match error {
-                ReconcileError::Transient(error) => {
-                    tracing::warn!(app = app.name, %error, "cannot reconcile the app");
-                }
-                // Its status says so, and was logged.
-                ReconcileError::Rejected(_) => {}
-            }
-        }
-        // It was deleted: a request can come from its children.
-        Err(controller::Error::ObjectNotFound(app)) => context.forget(&app.name),
-        Err(controller::Error::QueueError(error)) => {
-            metrics.watch_failed();
-            tracing::warn!(%error, "cannot watch the cluster");
-        }
-        Err(controller::Error::RunnerError(error)) => {
-            tracing::error!(%error, "the controller lost a watch");
-        }
     }
 }
