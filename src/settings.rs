@@ -20,10 +20,12 @@ mod resolve_hosts;
 mod resolve_identity;
 pub(crate) mod resolve_kubernetes;
 mod resolve_listen;
+mod resolve_pods;
 mod resolve_process;
 mod resolve_session;
 mod resolve_site;
 mod resolve_upstream_tls;
+mod resolve_viewers;
 mod resolved;
 mod section;
 mod units;
@@ -82,6 +84,7 @@ pub fn parse(
     file::ConfigFile::read(text, environment, |file| {
         if file.has("controller") {
             resolve_controller::applications(file);
+            resolve_viewers::viewers(file, folder);
         }
         resolve::resolve(file, folder)
     })

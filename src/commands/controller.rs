@@ -4,7 +4,6 @@ use std::{
     hash::{BuildHasher, RandomState},
     path::Path,
     process,
-    sync::Arc,
     time::Duration,
 };
 
@@ -61,9 +60,7 @@ fn serve(settings: ControllerSettings, config: &Path) -> anyhow::Result<()> {
                 },
                 _ = poll.tick() => false,
             };
-            reload.poll(is_forced, status, |file| {
-                replace_applications(file, &running)
-            });
+            reload.poll(is_forced, status, |file| replace_settings(file, &running));
         }
         tracing::info!("stopping");
         signals.exit_on_next();
@@ -81,10 +78,9 @@ fn identity() -> String {
     format!("{host}_{:016x}", RandomState::new().hash_one(process::id()))
 }
 
-/// Groups, instance types and settings of apps change without a restart.
-fn replace_applications(file: &Path, running: &RunningControllers) -> Result<(), ConfigErrors> {
+/// Groups, instance types and settings of the controllers change without a restart.
+fn replace_settings(file: &Path, running: &RunningControllers) -> Result<(), ConfigErrors> {
     let settings = settings::load_controller(file)?;
-    let applications = Arc::new(settings.applications);
-    running.applications.send_replace(applications);
+    running.settings.replace(settings);
     Ok(())
 }

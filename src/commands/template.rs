@@ -26,7 +26,7 @@ pub fn run(command: &TemplateCommand) -> u8 {
 fn check(args: &TemplateCheckArgs) -> u8 {
     let policy = match args.config.as_deref().map(settings::load_controller) {
         None => PodPolicy::default(),
-        Some(Ok(settings)) => settings.applications.pods,
+        Some(Ok(settings)) => settings.applications.map(|it| it.pods).unwrap_or_default(),
         Some(Err(errors)) => {
             eprintln!("{errors}");
             return BAD_CONFIGURATION;

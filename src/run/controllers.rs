@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use kube::{api::ApiResource, core::GroupVersionKind, discovery, error::DiscoveryError};
 use tokio::sync::watch;
 
@@ -17,7 +17,8 @@ use crate::{
             controller::ApplicationController, settings::ApplicationSettings, stores::OptionalKinds,
         },
         leader::LeaderElector,
-        metrics::{ControllerMetrics, ReconcileMetrics},
+        metrics::ReconcileMetrics,
+        viewer::{controller::ViewerController, settings::ViewerSettings},
         webhook::{
             certificate_store::{CertificateStore, CurrentCertificate},
             server::WebhookServer,
@@ -39,8 +40,30 @@ pub struct RunningControllers {
     pub admin: SocketAddr,
     /// The address of the webhook, if it is on.
     pub webhook: Option<SocketAddr>,
-    /// Where the settings of the controller of apps are replaced.
-    pub applications: watch::Sender<Arc<ApplicationSettings>>,
+    /// Where the settings of its controllers are replaced.
+    pub settings: ReplaceableSettings,
+}
+
+/// Settings of controllers that are replaced while they run. A controller that is off has none.
+pub struct ReplaceableSettings {
+    /// The controller of apps.
+    pub applications: Option<watch::Sender<Arc<ApplicationSettings>>>,
+    /// The controller of viewers.
+    pub viewers: Option<watch::Sender<Arc<ViewerSettings>>>,
+}
+
+impl ReplaceableSettings {
+    /// Replaces all settings. Which controllers run does not change.
+    pub fn replace(&self, settings: ControllerSettings) {
+        replace(self.applications.as_ref(), settings.applications);
+        replace(self.viewers.as_ref(), settings.viewers);
+    }
+}
+
+fn replace<S>(sender: Option<&watch::Sender<Arc<S>>>, settings: Option<S>) {
+    if let (Some(sender), Some(settings)) = (sender, settings) {
+        sender.send_replace(Arc::new(settings));
+    }
 }
 
 /// Starts the controllers on the current runtime. They work while this process, which `identity`
@@ -63,7 +86,10 @@ pub async fn start_controllers(
         .status("configuration", move || configuration.text())
         .status("leading", leading);
     let admin = serve_admin(server, settings.admin.address)?;
-    let (sender, applications) = watch::channel(Arc::new(settings.applications));
+    let applications = settings.applications.map(Arc::new).map(watch::channel);
+    let (application_sender, applications) = applications.unzip();
+    let viewers = settings.viewers.map(Arc::new).map(watch::channel);
+    let (viewer_sender, viewers) = viewers.unzip();
     let webhook = settings
         .webhook
         .map(|webhook| start_webhook(&process, &cluster, webhook, applications.clone()));
@@ -74,7 +100,8 @@ pub async fn start_controllers(
     let tasks = LeaderTasks {
         cluster,
         applications,
-        metrics: metrics.for_controller("applications"),
+        viewers,
+        metrics,
     };
     let mut drain = process.drain.watcher();
     tokio::spawn(async move {
@@ -86,7 +113,10 @@ pub async fn start_controllers(
         process,
         admin,
         webhook,
-        applications: sender,
+        settings: ReplaceableSettings {
+            applications: application_sender,
+            viewers: viewer_sender,
+        },
     })
 }
 
@@ -96,7 +126,7 @@ fn start_webhook(
     process: &Process,
     cluster: &Cluster,
     settings: WebhookSettings,
-    applications: watch::Receiver<Arc<ApplicationSettings>>,
+    applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
 ) -> Result<SocketAddr, StartError> {
     let listener = admin_listener::open(settings.address)?;
     let address = listener.local_addr()?;
@@ -117,12 +147,20 @@ fn start_webhook(
 /// What the leader does.
 struct LeaderTasks {
     cluster: Cluster,
-    applications: watch::Receiver<Arc<ApplicationSettings>>,
-    metrics: ControllerMetrics,
+    applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
+    viewers: Option<watch::Receiver<Arc<ViewerSettings>>>,
+    metrics: ReconcileMetrics,
 }
 
 impl LeaderTasks {
     async fn run(&self) {
+        join(self.run_applications(), self.run_viewers()).await;
+    }
+
+    async fn run_applications(&self) {
+        let Some(settings) = &self.applications else {
+            return;
+        };
         let optional_kinds = OptionalKinds {
             instance_types: self.find_kind("InstanceType").await,
             datasets: self.find_kind("Dataset").await,
@@ -132,9 +170,26 @@ impl LeaderTasks {
                 client: self.cluster.client().clone(),
                 namespace: namespace.clone(),
                 watch: self.cluster.settings().watch,
-                settings: self.applications.clone(),
+                settings: settings.clone(),
                 optional_kinds: optional_kinds.clone(),
-                metrics: self.metrics.clone(),
+                metrics: self.metrics.for_controller("applications"),
+            };
+            controller.run()
+        });
+        join_all(controllers).await;
+    }
+
+    async fn run_viewers(&self) {
+        let Some(settings) = &self.viewers else {
+            return;
+        };
+        let controllers = self.cluster.settings().namespaces.iter().map(|namespace| {
+            let controller = ViewerController {
+                client: self.cluster.client().clone(),
+                namespace: namespace.clone(),
+                watch: self.cluster.settings().watch,
+                settings: settings.clone(),
+                metrics: self.metrics.for_controller("viewers"),
             };
             controller.run()
         });

@@ -9,6 +9,7 @@ mod gateway;
 mod key;
 mod limits;
 mod people;
+mod viewers;
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -80,16 +81,20 @@ pub const PUBLISHED_PORT: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 4] = [
+pub const INNER: [Section; 5] = [
     PUBLISHED_PORT,
     controller::APPLICATIONS,
+    viewers::VIEWERS,
     controller::WEBHOOK,
     controller::QUOTA,
 ];
 
 /// The keys of [`INNER`] tables.
 pub fn inner() -> impl Iterator<Item = &'static Key> {
-    PORT_KEYS.iter().chain(controller::INNER_KEYS)
+    PORT_KEYS
+        .iter()
+        .chain(controller::INNER_KEYS)
+        .chain(viewers::INNER_KEYS)
 }
 
 /// Every key in print order, except those of [`INNER`] tables.
@@ -112,7 +117,6 @@ pub fn all() -> impl Iterator<Item = &'static Key> {
 pub const NOT_YET: &[(&str, &str)] = &[
     ("identity", "introspection"),
     ("apps", "bearer"),
-    ("controller", "viewers"),
     ("controller", "installations"),
 ];
 

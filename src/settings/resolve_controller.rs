@@ -4,9 +4,11 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve_datasets, resolve_groups, resolve_kubernetes, resolve_listen, resolve_process,
+    resolve_datasets, resolve_groups, resolve_kubernetes, resolve_listen,
+    resolve_pods::{pod_policy, proxy_labels},
+    resolve_process, resolve_viewers,
     section::ConfigSection,
-    values::{labels, labels_of_all, origin},
+    values::{labels, origin},
 };
 use crate::{
     cluster::ClusterSettings,
@@ -16,7 +18,8 @@ use crate::{
             quantity::Memory,
             settings::{ApplicationSettings, Group},
         },
-        pod_policy::{PodPolicy, PodRight},
+        pod_policy::PodPolicy,
+        viewer::settings::ViewerSettings,
         webhook::certificate_store::CertificateSettings,
     },
     ops::{admin::AdminSettings, logging::LogSettings},
@@ -38,8 +41,10 @@ pub struct ControllerSettings {
     pub cluster: ClusterSettings,
     /// The Lease that elects one of several processes.
     pub lease: String,
-    /// The controller of apps.
-    pub applications: ApplicationSettings,
+    /// The controller of apps, if it is on.
+    pub applications: Option<ApplicationSettings>,
+    /// The controller of viewers, if it is on.
+    pub viewers: Option<ViewerSettings>,
     /// The admission webhook, if it is on.
     pub webhook: Option<WebhookSettings>,
     /// The admin listener.
@@ -65,11 +70,12 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         file.section("kubernetes").missing("namespace");
     }
     let applications = applications(file);
-    if matches!(applications, Some(None)) {
+    let viewers = resolve_viewers::viewers(file, folder);
+    if matches!((&applications, &viewers), (Some(None), Some(None))) {
         let example = Some("applications = true".to_owned());
         section.wrong(
             "applications",
-            "is not on, so there is nothing to run",
+            "is not on, and viewers is not either, so there is nothing to run",
             example,
         );
     }
@@ -92,7 +98,8 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
     Some(ControllerSettings {
         cluster: cluster?,
         lease: lease.unwrap_or_else(|| "ludgate-controller".to_owned()),
-        applications: applications??,
+        applications: applications?,
+        viewers: viewers?,
         webhook: webhook?,
         admin: admin?,
         log,
@@ -198,14 +205,10 @@ impl OwnKeys {
         groups: Option<&BTreeMap<String, Group>>,
     ) -> Option<OwnKeys> {
         let default = OwnKeys::default();
-        let proxies = match section.texts("proxy_pod_labels") {
-            Some(written) => labels_of_all(section, "proxy_pod_labels", &written),
-            None => Some(default.proxies),
-        };
-        let namespaces = section.texts("proxy_namespace_labels").unwrap_or_default();
-        let namespaces = labels_of_all(section, "proxy_namespace_labels", &namespaces);
+        let proxies = proxy_labels(section, default.proxies);
         let phfs = resolve_datasets::phfs(section, groups);
         let datasets = resolve_datasets::grants(section);
+        let (proxies, proxy_namespaces) = proxies?;
         Some(OwnKeys {
             image_prefix: section.text("image_prefix"),
             folder_image: section.text("folder_image"),
@@ -214,23 +217,9 @@ impl OwnKeys {
                 .unwrap_or(default.ephemeral_size),
             phfs: phfs?,
             datasets: datasets?,
-            proxies: proxies?,
-            proxy_namespaces: namespaces?,
+            proxies,
+            proxy_namespaces,
             pods: pod_policy(section)?,
         })
     }
-}
-
-fn pod_policy(section: &ConfigSection<'_>) -> Option<PodPolicy> {
-    let mut policy = PodPolicy::default();
-    for name in section.texts("allowed_pod_rights").unwrap_or_default() {
-        let Some((_, right)) = PodRight::ALL.into_iter().find(|(known, _)| *known == name) else {
-            let names = PodRight::ALL.map(|(known, _)| known).join(", ");
-            let what = format!("{name:?} is no right of a pod");
-            section.wrong("allowed_pod_rights", what, Some(format!("one of {names}")));
-            return None;
-        };
-        policy.allowed.insert(right);
-    }
-    Some(policy)
 }

@@ -102,16 +102,26 @@ impl Writer {
         name: NamespacedName<'_>,
         patch: &Value,
     ) -> Result<DynamicObject, ApiCallError> {
-        let parameters = PatchParams {
-            field_manager: Some(self.manager.to_owned()),
-            ..PatchParams::default()
-        };
         let api = self.api(kind, name);
-        with_deadline(
-            DEADLINE,
-            api.patch(name.name, &parameters, &Patch::Merge(patch)),
-        )
-        .await
+        let parameters = self.merge_parameters();
+        let patch = Patch::Merge(patch);
+        with_deadline(DEADLINE, api.patch(name.name, &parameters, &patch)).await
+    }
+
+    /// Changes the given fields of an object's status, as [`Writer::merge`] does.
+    ///
+    /// # Errors
+    /// See [`ApiCallError`].
+    pub async fn merge_status(
+        &self,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        patch: &Value,
+    ) -> Result<DynamicObject, ApiCallError> {
+        let api = self.api(kind, name);
+        let parameters = self.merge_parameters();
+        let patch = Patch::Merge(patch);
+        with_deadline(DEADLINE, api.patch_status(name.name, &parameters, &patch)).await
     }
 
     /// Deletes the object of this uid; one that is gone already is no error.
@@ -124,11 +134,37 @@ impl Writer {
         name: NamespacedName<'_>,
         uid: &str,
     ) -> Result<(), ApiCallError> {
+        self.delete_with(DeleteParams::background(), kind, name, uid)
+            .await
+    }
+
+    /// Deletes the object of this uid after all objects whose owner references say that they block
+    /// its deletion; one that is gone already is no error.
+    ///
+    /// # Errors
+    /// See [`ApiCallError`].
+    pub async fn delete_foreground(
+        &self,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        uid: &str,
+    ) -> Result<(), ApiCallError> {
+        self.delete_with(DeleteParams::foreground(), kind, name, uid)
+            .await
+    }
+
+    async fn delete_with(
+        &self,
+        parameters: DeleteParams,
+        kind: &ApiResource,
+        name: NamespacedName<'_>,
+        uid: &str,
+    ) -> Result<(), ApiCallError> {
         let preconditions = Preconditions {
             uid: Some(uid.to_owned()),
             ..Preconditions::default()
         };
-        let parameters = DeleteParams::background().preconditions(preconditions);
+        let parameters = parameters.preconditions(preconditions);
         let api = self.api(kind, name);
         match with_deadline(DEADLINE, api.delete(name.name, &parameters)).await {
             Err(ApiCallError::Api(kube::Error::Api(status))) if status.is_not_found() => Ok(()),
@@ -147,6 +183,13 @@ impl Writer {
     ) -> Result<Option<DynamicObject>, ApiCallError> {
         let api = self.api(kind, name);
         with_deadline(DEADLINE, api.get_opt(name.name)).await
+    }
+
+    fn merge_parameters(&self) -> PatchParams {
+        PatchParams {
+            field_manager: Some(self.manager.to_owned()),
+            ..PatchParams::default()
+        }
     }
 
     fn api(&self, kind: &ApiResource, name: NamespacedName<'_>) -> Api<DynamicObject> {

@@ -1,17 +1,21 @@
 //! PVCViewers: each becomes a Deployment, a NetworkPolicy, and with networking a Service.
 //!
-//! All modules here are pure. The object stays as its author wrote it: defaults are computed at
-//! each reconcile, so they follow the settings and the viewer's path.
+//! The object stays as its author wrote it: defaults are computed at each reconcile, so they follow
+//! the settings and the viewer's path.
 
+pub mod controller;
+pub mod default_networking;
 pub mod default_pod;
 pub mod desired;
 mod go_duration;
 pub mod parsed;
 pub mod placement;
 pub mod pod;
+pub mod reconcile;
 pub mod route;
 #[cfg(test)]
 mod samples;
 pub mod settings;
 pub mod status;
 pub mod stop_reason;
+pub mod stores;

@@ -56,6 +56,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "controller",
+        "viewers",
+        Kind::Switch,
+        "false",
+        "true",
+        "Run the controller of PVCViewers. Or a table [controller.viewers] with its settings.",
+    ),
+    key(
+        "controller",
         "lease",
         Kind::Text,
         "\"ludgate-controller\"",

@@ -73,7 +73,10 @@ impl Prepared {
     /// Starts the controller in the process of the test.
     pub async fn start(self) -> Controlled {
         let read = settings::load_controller(&self.config()).expect("valid");
-        let settings = read.applications.clone();
+        let settings = read
+            .applications
+            .clone()
+            .expect("the controller of apps is on");
         let running = start_controllers(read, "test".to_owned()).await;
         Controlled {
             namespace: self.namespace,
@@ -151,7 +154,9 @@ impl Controlled {
     pub fn change(&self, change: impl FnOnce(&mut ApplicationSettings)) {
         let mut settings = self.settings.clone();
         change(&mut settings);
-        self.running.applications.send_replace(Arc::new(settings));
+        let applications = self.running.settings.applications.as_ref();
+        let sender = applications.expect("the controller of apps is on");
+        sender.send_replace(Arc::new(settings));
     }
 
     /// The settings of another platform.
@@ -162,6 +167,7 @@ impl Controlled {
         settings::load_controller(&file)
             .expect("valid")
             .applications
+            .expect("the controller of apps is on")
     }
 
     /// Makes an app of busybox that serves its environment, or changes it.

@@ -15,6 +15,10 @@ use super::{
 };
 use crate::network_policy::{ingress, proxy_peers};
 
+/// Annotation of the Deployment with the uid of the claim. A viewer whose claim is absent is
+/// deleted only if the claim has existed.
+pub const CLAIM_UID_ANNOTATION: &str = "ludgate/claim-uid";
+
 /// The objects of a viewer. All have the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ViewerObjects {
@@ -39,6 +43,8 @@ pub struct ViewerContext<'a> {
     pub placement: &'a Placement,
     /// Why it has no pod; `None`: it has one.
     pub stop: Option<&'a StopReason>,
+    /// The uid of its claim; `None`: there is no such claim.
+    pub claim_uid: Option<&'a str>,
 }
 
 /// The objects of a viewer.
@@ -51,6 +57,7 @@ pub fn objects(context: ViewerContext<'_>) -> Result<ViewerObjects, StopReason> 
         settings,
         placement,
         stop,
+        claim_uid,
     } = context;
     let pod = pod::spec(viewer, settings, placement)?;
     let replicas = if stop.is_some() { 0 } else { 1 };
@@ -64,7 +71,7 @@ pub fn objects(context: ViewerContext<'_>) -> Result<ViewerObjects, StopReason> 
         policy: policy(viewer, settings),
         service,
         route,
-        deployment: deployment(viewer, pod, replicas),
+        deployment: deployment(viewer, pod, replicas, claim_uid),
     })
 }
 
@@ -77,11 +84,15 @@ fn metadata(viewer: &Viewer) -> Value {
 }
 
 /// The old pod is gone before the new one starts: both could not mount a volume of one node.
-fn deployment(viewer: &Viewer, pod: Value, replicas: u8) -> Value {
+fn deployment(viewer: &Viewer, pod: Value, replicas: u8, claim_uid: Option<&str>) -> Value {
+    let mut metadata = metadata(viewer);
+    if let Some(uid) = claim_uid {
+        metadata["annotations"] = json!({ CLAIM_UID_ANNOTATION: uid });
+    }
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(viewer),
+        "metadata": metadata,
         "spec": {
             "replicas": replicas,
             "selector": { "matchLabels": viewer.labels() },
@@ -144,6 +155,7 @@ mod tests {
             settings,
             placement: &Placement::Anywhere,
             stop: None,
+            claim_uid: None,
         };
         objects(context).expect("made")
     }
@@ -326,6 +338,7 @@ mod tests {
                 settings: &settings,
                 placement: &Placement::Anywhere,
                 stop,
+                claim_uid: None,
             };
             objects(context).expect("made")
         };

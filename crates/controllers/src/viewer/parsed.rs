@@ -174,7 +174,7 @@ impl Networking {
         {
             return Err(invalid("spec.networking.targetPort", "no port"));
         }
-        if !base.is_empty() && (!is_path(&base) || base.ends_with('/')) {
+        if !base.is_empty() && !is_base_prefix(&base) {
             let problem = "a path such as /pvcviewers, without a slash at the end";
             return Err(invalid("spec.networking.basePrefix", problem));
         }
@@ -215,6 +215,11 @@ fn uses(pod_spec: &Map<String, Value>, claim: &str) -> bool {
     let volumes = pod_spec.get("volumes").and_then(Value::as_array);
     let mut volumes = volumes.into_iter().flatten();
     volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
+}
+
+/// Whether a text is a base path of viewers, such as `/pvcviewers`.
+pub fn is_base_prefix(text: &str) -> bool {
+    is_path(text) && !text.ends_with('/')
 }
 
 /// Whether a text is an absolute path of plain segments. `$` would start a variable in the pod's

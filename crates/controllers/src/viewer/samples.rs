@@ -32,6 +32,7 @@ pub fn settings() -> ViewerSettings {
     let proxy = [("app.kubernetes.io/name".to_owned(), "ludgate".to_owned())];
     let image = "filebrowser/filebrowser:v2.32.0".to_owned();
     ViewerSettings {
+        base_prefix: None,
         default_pod: DefaultPod::BuiltIn { image },
         idle_after: None,
         affinity: AffinityMode::Required,

@@ -12,6 +12,8 @@ use crate::pod_policy::PodPolicy;
 /// Settings of the controller.
 #[derive(Clone, Debug)]
 pub struct ViewerSettings {
+    /// The base path of viewers without networking; `None`: they have no Service.
+    pub base_prefix: Option<String>,
     /// The pod of a viewer that brings none.
     pub default_pod: DefaultPod,
     /// A viewer is scaled to zero after this time without use, unless its annotation says

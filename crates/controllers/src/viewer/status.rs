@@ -74,6 +74,41 @@ pub fn status(
     }
 }
 
+/// What an Event says when a viewer stops, or starts again.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ViewerChange {
+    /// The author or an operator must change something.
+    pub is_warning: bool,
+    /// One word in PascalCase.
+    pub reason: String,
+    /// A sentence for people.
+    pub note: String,
+}
+
+/// The change since the earlier status, if the reason to stop is another one.
+pub fn change(before: &PVCViewerStatus, stop: Option<&StopReason>) -> Option<ViewerChange> {
+    let mut stopped = before.conditions.iter();
+    let stopped = stopped.find(|it| !MIRRORED.contains(&&*it.kind) && it.status == TRUE);
+    match (stop, stopped) {
+        (Some(stop), Some(before))
+            if (stop.condition(), stop.reason()) == (&*before.kind, &*before.reason) =>
+        {
+            None
+        }
+        (Some(stop), _) => Some(ViewerChange {
+            is_warning: stop.is_problem(),
+            reason: stop.reason().to_owned(),
+            note: stop.message(),
+        }),
+        (None, Some(before)) => Some(ViewerChange {
+            is_warning: false,
+            reason: "Restarted".to_owned(),
+            note: format!("no longer stopped: {}", before.message),
+        }),
+        (None, None) => None,
+    }
+}
+
 impl<'a> ObservedViewer<'a> {
     /// The newest pod that runs or starts. A stopped viewer has none: its pod is about to end.
     fn current_pod(&self) -> Option<&'a Pod> {
@@ -290,6 +325,30 @@ mod tests {
             (ready.reason.as_str(), ready.message.as_str()),
             ("FailedCreate", "quota")
         );
+    }
+
+    #[test]
+    fn an_event_says_once_why_a_viewer_stops_and_that_it_starts_again() {
+        let idle = StopReason::Idle(Duration::from_secs(1));
+        let refused = StopReason::Refused("no".into());
+        let stopped = |stop| {
+            let observed = ObservedViewer {
+                stop,
+                ..ObservedViewer::default()
+            };
+            status(observed, &PVCViewerStatus::default(), NOON)
+        };
+        let reason = |before: &PVCViewerStatus, stop: Option<&StopReason>| {
+            change(before, stop).map(|change| (change.reason, change.is_warning))
+        };
+        let is = |reason: &str, is_warning| Some((reason.to_owned(), is_warning));
+        let running = PVCViewerStatus::default();
+        assert_eq!(reason(&running, None), None);
+        assert_eq!(reason(&running, Some(&idle)), is("Unused", false));
+        let unused = stopped(Some(&idle));
+        assert_eq!(reason(&unused, Some(&idle)), None);
+        assert_eq!(reason(&unused, Some(&refused)), is("ObjectRefused", true));
+        assert_eq!(reason(&unused, None), is("Restarted", false));
     }
 
     proptest! {

@@ -24,6 +24,8 @@ pub enum StopReason {
     Yielded(Vec<ClaimUser>),
     /// It was not used for this time.
     Idle(Duration),
+    /// The cluster refused one of its objects, for this reason. An earlier pod may still run.
+    Refused(String),
 }
 
 impl StopReason {
@@ -49,7 +51,7 @@ impl StopReason {
     /// The type of the condition that reports it.
     pub fn condition(&self) -> &'static str {
         match self {
-            StopReason::Invalid(_) => "Invalid",
+            StopReason::Invalid(_) | StopReason::Refused(_) => "Invalid",
             StopReason::PodSpecRejected(_) => "PodSpecRejected",
             StopReason::ClaimInUse(_) | StopReason::Yielded(_) => "VolumeInUse",
             StopReason::Idle(_) => "Idle",
@@ -64,6 +66,7 @@ impl StopReason {
             StopReason::ClaimInUse(_) => "ClaimInUse",
             StopReason::Yielded(_) => "Yielded",
             StopReason::Idle(_) => "Unused",
+            StopReason::Refused(_) => "ObjectRefused",
         }
     }
 
@@ -79,6 +82,18 @@ impl StopReason {
                 format!("stopped for pods that wait for the volume: {}", list(users))
             }
             StopReason::Idle(after) => format!("not used for {} s", after.as_secs_f64()),
+            StopReason::Refused(reason) => reason.clone(),
+        }
+    }
+
+    /// Whether the author or an operator must change something before the viewer can run.
+    pub fn is_problem(&self) -> bool {
+        match self {
+            StopReason::Invalid(_)
+            | StopReason::PodSpecRejected(_)
+            | StopReason::ClaimInUse(_)
+            | StopReason::Refused(_) => true,
+            StopReason::Yielded(_) | StopReason::Idle(_) => false,
         }
     }
 }

@@ -34,8 +34,8 @@ pub enum ReviewKind {
 pub struct AdmissionRules {
     /// The namespaces with objects that these rules are for.
     pub namespaces: Arc<[String]>,
-    /// The settings of the controller of apps.
-    pub applications: Arc<ApplicationSettings>,
+    /// The settings of the controller of apps; `None`: it is off.
+    pub applications: Option<Arc<ApplicationSettings>>,
 }
 
 /// The response to the body of a request.
@@ -76,13 +76,15 @@ fn validated(request: &AdmissionRequest<DeepObject>, rules: &AdmissionRules) -> 
     if before.is_some_and(|old| with_defaults(kind, &old.spec) == object.spec) {
         return response;
     }
-    match kind {
-        "PhApplication" => match application::validate::validate(object, &rules.applications) {
-            Ok(()) => response,
-            Err(reason) => response.deny(reason),
-        },
-        "PhAppTemplate" => {
-            let problems = template::problems(&whole(request, object), &rules.applications.pods);
+    match (kind, &rules.applications) {
+        ("PhApplication", Some(settings)) => {
+            match application::validate::validate(object, settings) {
+                Ok(()) => response,
+                Err(reason) => response.deny(reason),
+            }
+        }
+        ("PhAppTemplate", Some(settings)) => {
+            let problems = template::problems(&whole(request, object), &settings.pods);
             let warnings = problems.iter().take(MAX_WARNINGS).map(|problem| {
                 let text = problem.to_string();
                 text[..text.floor_char_boundary(MAX_WARNING)].to_owned()
@@ -90,7 +92,7 @@ fn validated(request: &AdmissionRequest<DeepObject>, rules: &AdmissionRules) -> 
             response.warnings = Some(warnings.collect());
             response
         }
-        other => response.deny(format!("the webhook has no rules for the kind {other}")),
+        (other, _) => response.deny(format!("the webhook has no rules for the kind {other}")),
     }
 }
 
@@ -165,7 +167,7 @@ mod tests {
         });
         let rules = AdmissionRules {
             namespaces: Arc::new(["hub".to_owned()]),
-            applications: Arc::new(samples::settings()),
+            applications: Some(Arc::new(samples::settings())),
         };
         let review = review(kind, body.to_string().as_bytes(), &rules).expect("a review");
         serde_json::to_value(review).expect("JSON")["response"].take()

@@ -45,7 +45,7 @@ pub struct WebhookServer {
     acceptor: TlsAcceptor,
     reviews: Semaphore,
     namespaces: Arc<[String]>,
-    applications: watch::Receiver<Arc<ApplicationSettings>>,
+    applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
 }
 
 impl WebhookServer {
@@ -54,7 +54,7 @@ impl WebhookServer {
     pub fn new(
         certificate: Arc<CurrentCertificate>,
         namespaces: Arc<[String]>,
-        applications: watch::Receiver<Arc<ApplicationSettings>>,
+        applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
     ) -> WebhookServer {
         let config = ServerConfig::builder()
             .with_no_client_auth()
@@ -134,7 +134,7 @@ impl WebhookServer {
         };
         let rules = AdmissionRules {
             namespaces: self.namespaces.clone(),
-            applications: self.applications.borrow().clone(),
+            applications: current(self.applications.as_ref()),
         };
         let body = body.to_bytes();
         // Reconciles and the renewal of the lease must not wait for it.
@@ -158,6 +158,11 @@ impl WebhookServer {
             ),
         }
     }
+}
+
+/// The settings in force, if their controller is on.
+fn current<S>(settings: Option<&watch::Receiver<Arc<S>>>) -> Option<Arc<S>> {
+    settings.map(|settings| settings.borrow().clone())
 }
 
 fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
