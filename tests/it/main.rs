@@ -140,6 +140,7 @@ mod configuration {
     mod file;
     mod reload;
     mod upstreams;
+    mod viewers;
 }
 
 /// Admin endpoints, signals, replacement of a process.

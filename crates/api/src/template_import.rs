@@ -13,7 +13,7 @@ use std::{net::IpAddr, time::Duration};
 use http::StatusCode;
 use ludgate_controllers::pod_policy::PodPolicy;
 use ludgate_ops::http_client::{CallError, PinnedServer, chain, get_pinned};
-use tokio::{net::lookup_host, time::timeout};
+use tokio::{net::lookup_host, task::spawn_blocking, time::timeout};
 
 pub use address::is_public;
 pub use document::ImportedTemplate;
@@ -55,7 +55,11 @@ impl ImportSettings {
         let downloaded = timeout(DEADLINE, self.download(&source)).await;
         let late = || OperationError::Unavailable("url: the server did not answer in time".into());
         let text = downloaded.unwrap_or_else(|_| Err(late()))?;
-        document::parse(&text, &self.pods)
+        let pods = self.pods.clone();
+        // A long document must not delay other requests.
+        let parsed = spawn_blocking(move || document::parse(&text, &pods)).await;
+        let failed = |_| OperationError::Unavailable("url: the check failed".to_owned());
+        parsed.map_err(failed)?
     }
 
     async fn download(&self, source: &TemplateSource) -> Result<Vec<u8>, OperationError> {
