@@ -77,5 +77,6 @@ docs: ## regenerate config/ludgate.toml, config/crd and docs/configuration.md
 	mv target/ludgate.toml config/ludgate.toml
 	cargo run -- config reference > target/configuration.md
 	mv target/configuration.md docs/configuration.md
-	cargo run -- crd print > target/crd.yaml
-	mv target/crd.yaml config/crd/primehub.io.yaml
+	for group in primehub.io kubeflow.org; do \
+		cargo run -- crd print --group $$group > target/crd.yaml && mv target/crd.yaml config/crd/$$group.yaml || exit; \
+	done

@@ -132,9 +132,17 @@ pub enum ConfigCommand {
 /// `ludgate crd …`
 #[derive(Debug, Subcommand)]
 pub enum CrdCommand {
-    /// Print PhApplication and PhAppTemplate as YAML.
+    /// Print PhApplication, PhAppTemplate and PVCViewer as YAML.
     #[command(after_help = "Example: ludgate crd print | kubectl apply -f -")]
-    Print,
+    Print(CrdPrintArgs),
+}
+
+/// `ludgate crd print`
+#[derive(Args, Debug)]
+pub struct CrdPrintArgs {
+    /// Only the definitions of this API group.
+    #[arg(long, value_parser = ["primehub.io", "kubeflow.org"])]
+    pub group: Option<String>,
 }
 
 /// `ludgate template …`

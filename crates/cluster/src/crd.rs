@@ -1,7 +1,6 @@
 //! The custom resources that Ludgate reads: `PhApplication`, an app with its access rule,
 //! `PhAppTemplate`, a template for such apps, and `PVCViewer`, a web app that shows the files of a
-//! volume. The definitions are generated from these types, so
-//! they cannot drift apart.
+//! volume. The definitions are generated from these types, so they cannot drift apart.
 
 pub mod application;
 mod schema;
@@ -13,8 +12,9 @@ use kube::CustomResourceExt;
 
 use application::PhApplication;
 use template::PhAppTemplate;
+use viewer::PVCViewer;
 
 /// The definitions of all custom resources.
-pub fn definitions() -> [CustomResourceDefinition; 2] {
-    [PhApplication::crd(), PhAppTemplate::crd()]
+pub fn definitions() -> [CustomResourceDefinition; 3] {
+    [PhApplication::crd(), PhAppTemplate::crd(), PVCViewer::crd()]
 }

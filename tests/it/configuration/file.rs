@@ -27,7 +27,11 @@ fn the_generated_files_are_fresh() {
         ("docs/configuration.md", reference::markdown()),
         (
             "config/crd/primehub.io.yaml",
-            ludgate::commands::crd::documents().expect("YAML"),
+            ludgate::commands::crd::documents(Some("primehub.io")).expect("YAML"),
+        ),
+        (
+            "config/crd/kubeflow.org.yaml",
+            ludgate::commands::crd::documents(Some("kubeflow.org")).expect("YAML"),
         ),
     ] {
         let written = fs::read_to_string(root().join(file)).unwrap_or_default();

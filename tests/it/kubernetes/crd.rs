@@ -100,23 +100,30 @@ fn an_object_is_read_and_written_without_loss() {
 }
 
 #[test]
-fn crd_print_writes_both_definitions_as_yaml_documents() {
-    let output = std::process::Command::new(program())
-        .args(["crd", "print"])
-        .output()
-        .expect("the binary runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    assert!(output.status.success());
-    let names: Vec<_> = text
-        .lines()
-        .filter(|line| line.starts_with("  name: "))
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "  name: phapplications.primehub.io",
-            "  name: phapptemplates.primehub.io"
-        ]
-    );
-    assert_eq!(text.matches("---\n").count(), 2);
+fn crd_print_writes_the_definitions_of_all_groups_or_of_one_as_yaml_documents() {
+    let [apps, templates, viewers] = [
+        "phapplications.primehub.io",
+        "phapptemplates.primehub.io",
+        "pvcviewers.kubeflow.org",
+    ];
+    let cases: [(&[&str], &[&str]); 3] = [
+        (&[], &[apps, templates, viewers]),
+        (&["--group=primehub.io"], &[apps, templates]),
+        (&["--group=kubeflow.org"], &[viewers]),
+    ];
+    for (group, wanted) in cases {
+        let output = std::process::Command::new(program())
+            .args(["crd", "print"])
+            .args(group)
+            .output()
+            .expect("the binary runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success());
+        let names: Vec<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  name: "))
+            .collect();
+        assert_eq!(names, wanted, "{group:?}");
+        assert_eq!(text.matches("---\n").count(), wanted.len());
+    }
 }

@@ -23,7 +23,7 @@ if (($# == 0)); then
 fi
 
 if [[ -n ${KUBECONFIG:-} ]]; then
-  kubectl apply -f "$crds" >&2
+  kubectl apply --validate=false -f "$crds" >&2
   exec "$@"
 fi
 
