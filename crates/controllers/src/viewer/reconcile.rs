@@ -137,7 +137,8 @@ impl ViewerReconcile {
         self.metrics.wrote();
         let kind = &self.stores.kinds.viewers;
         self.writer.delete_foreground(kind, place, &uid).await?;
-        tracing::info!(viewer = name, claim = %object.spec["pvc"], "deleted with its claim");
+        let claim = object.spec["pvc"].as_str();
+        tracing::info!(viewer = name, claim, "deleted with its claim");
         Ok(())
     }
 
