@@ -21,7 +21,7 @@ use crate::{
         viewer::{controller::ViewerController, settings::ViewerSettings},
         webhook::{
             certificate_store::{CertificateStore, CurrentCertificate},
-            server::WebhookServer,
+            server::{ReviewedSettings, WebhookServer},
         },
     },
     model::clock::Clock,
@@ -90,9 +90,13 @@ pub async fn start_controllers(
     let (application_sender, applications) = applications.unzip();
     let viewers = settings.viewers.map(Arc::new).map(watch::channel);
     let (viewer_sender, viewers) = viewers.unzip();
+    let reviewed = ReviewedSettings {
+        applications: applications.clone(),
+        viewers: viewers.clone(),
+    };
     let webhook = settings
         .webhook
-        .map(|webhook| start_webhook(&process, &cluster, webhook, applications.clone()));
+        .map(|webhook| start_webhook(&process, &cluster, webhook, reviewed));
     let webhook = webhook.transpose()?;
     let home = cluster.settings().namespaces.first().cloned();
     let home = home.unwrap_or_default();
@@ -126,7 +130,7 @@ fn start_webhook(
     process: &Process,
     cluster: &Cluster,
     settings: WebhookSettings,
-    applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
+    reviewed: ReviewedSettings,
 ) -> Result<SocketAddr, StartError> {
     let listener = admin_listener::open(settings.address)?;
     let address = listener.local_addr()?;
@@ -139,7 +143,7 @@ fn start_webhook(
     let namespaces = cluster.settings().namespaces.as_slice().into();
     let latch = process.ready.latch("webhook certificate");
     tokio::spawn(store.run(|| latch.release()));
-    tokio::spawn(WebhookServer::new(certificate, namespaces, applications).serve(listener));
+    tokio::spawn(WebhookServer::new(certificate, namespaces, reviewed).serve(listener));
     tracing::info!(%address, "serving the webhook");
     Ok(address)
 }

@@ -14,8 +14,9 @@ pub mod pod;
 pub mod reconcile;
 pub mod route;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 pub mod settings;
 pub mod status;
 pub mod stop_reason;
 pub mod stores;
+pub mod validate;

@@ -1,6 +1,8 @@
 //! The admission webhook with the shipped objects and rights: the API server refuses an invalid
 //! object with the message that its status would have.
 
+use kube::api::ApiResource;
+use ludgate::cluster::crd::viewer::PVCViewer;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -9,17 +11,17 @@ use crate::support::{
     until::{until, until_async},
 };
 
-/// An address that no other test has: the API server calls it on this machine.
-fn address() -> String {
+/// An address that no other test has: the API server calls it on this machine. Tests of one process
+/// have different numbers.
+fn address(test: u8) -> String {
     let [.., high, low] = std::process::id().to_be_bytes();
-    format!("127.80.{high}.{low}")
+    format!("127.{}.{high}.{low}", 80 + test)
 }
 
 /// A shipped file, with names of its own, and an address in place of the Service.
-fn adapted(file: &str, namespace: &str) -> String {
+fn adapted(file: &str, namespace: &str, host: &str) -> String {
     let path = format!("{}/config/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("a shipped file");
-    let host = address();
     text.replace("namespace: hub", &format!("namespace: {namespace}"))
         .replace("name: ludgate\n", &format!("name: {namespace}\n"))
         .replace(
@@ -56,9 +58,40 @@ impl Drop for ClusterWide {
     }
 }
 
+/// Writes the configuration of a controller with a webhook. `more` is more TOML.
+async fn prepared(host: &str, more: &str) -> Prepared {
+    let platform = "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 1\nmemory = \"1GiB\"\n";
+    let prepared = Prepared::with(&format!("{platform}{more}[controller.webhook]\naddress = \"{host}:8443\"\nnames = [\"{host}\"]\nconfiguration = \"NAMESPACE\"\n")).await;
+    let config = std::fs::read_to_string(prepared.config()).expect("a configuration");
+    let config = config.replace("NAMESPACE", &prepared.namespace.name);
+    std::fs::write(prepared.config(), config).expect("written");
+    prepared
+}
+
+/// Makes the objects of the webhook, with the rights to write them.
+async fn install(namespace: &KubeNamespace, host: &str) {
+    for file in ["rbac/webhook.yaml", "webhook.yaml"] {
+        let objects = adapted(file, &namespace.name, host);
+        namespace.kubectl(&["apply", "-f", "-"], &objects).await;
+    }
+}
+
 /// What the API server says to `kubectl apply` of an app.
 async fn applied(namespace: &KubeNamespace, app: &str, more: Value) -> Result<String, String> {
-    let object = application(app, "public", more).to_string();
+    applied_object(namespace, application(app, "public", more)).await
+}
+
+/// What the API server says to `kubectl apply` of a viewer.
+async fn applied_viewer(namespace: &KubeNamespace, spec: Value) -> Result<String, String> {
+    let object = json!({
+        "apiVersion": "kubeflow.org/v1alpha1", "kind": "PVCViewer",
+        "metadata": { "name": "v" }, "spec": spec,
+    });
+    applied_object(namespace, object).await
+}
+
+async fn applied_object(namespace: &KubeNamespace, object: Value) -> Result<String, String> {
+    let object = object.to_string();
     let arguments = [
         "-n",
         &namespace.name,
@@ -78,25 +111,16 @@ fn host_network() -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_app_is_refused_with_the_message_of_its_status() {
-    let host = address();
-    let platform = "[groups.phusers]\n[instance_types.cpu-1]\ncpu = 1\nmemory = \"1GiB\"\n";
-    let prepared = Prepared::with(&format!("{platform}[controller.webhook]\naddress = \"{host}:8443\"\nnames = [\"{host}\"]\nconfiguration = \"NAMESPACE\"\n")).await;
+    let host = address(0);
+    let prepared = prepared(&host, "").await;
     let name = prepared.namespace.name.clone();
-    let config = std::fs::read_to_string(prepared.config()).expect("a configuration");
-    std::fs::write(prepared.config(), config.replace("NAMESPACE", &name)).expect("written");
     let _wide = ClusterWide(name.clone());
     // Stored before the webhook is there.
     prepared
         .namespace
         .app("old", "public", host_network())
         .await;
-    for file in ["rbac/webhook.yaml", "webhook.yaml"] {
-        let apply = ["apply", "-f", "-"];
-        prepared
-            .namespace
-            .kubectl(&apply, &adapted(file, &name))
-            .await;
-    }
+    install(&prepared.namespace, &host).await;
     let controlled = prepared.start().await;
     let namespace = &controlled.namespace;
     let message = controlled.until_phase("old", "Error").await;
@@ -173,6 +197,62 @@ async fn an_invalid_app_is_refused_with_the_message_of_its_status() {
     );
     let refusal = applied(namespace, "new", host_network()).await;
     assert!(refusal.expect_err("refused").contains(&wanted));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_viewer_is_refused_with_the_message_of_its_condition() {
+    let host = address(1);
+    let prepared = prepared(&host, "[controller.viewers]\n").await;
+    prepared.namespace.grant("viewers.yaml").await;
+    let _wide = ClusterWide(prepared.namespace.name.clone());
+    install(&prepared.namespace, &host).await;
+    let controlled = prepared.start().await;
+    let namespace = &controlled.namespace;
+    let ready = &controlled.running.process.ready;
+    until("it has a certificate", || ready.waiting_for().is_empty()).await;
+    let volume =
+        |claim: &str| json!({ "name": "v", "persistentVolumeClaim": { "claimName": claim } });
+    let with_pod = |claim: &str, host_pid: bool| {
+        let containers = json!([{ "name": "main", "image": "browser" }]);
+        let volumes = json!([volume(claim)]);
+        let pod = json!({ "containers": containers, "volumes": volumes, "hostPID": host_pid });
+        json!({ "pvc": "data", "podSpec": pod })
+    };
+
+    until_async("the API server calls the webhook", async || {
+        applied_viewer(namespace, with_pod("data", true))
+            .await
+            .is_err()
+    })
+    .await;
+    // An API server with CEL says the first two itself.
+    for (spec, message) in [
+        (json!({ "pvc": "" }), "PVC name must be specified"),
+        (
+            with_pod("other", false),
+            "PVC data must be used in the podSpec",
+        ),
+        (with_pod("data", true), "podSpec: not allowed: hostPID"),
+    ] {
+        let refusal = applied_viewer(namespace, spec).await.expect_err(message);
+        assert!(refusal.contains(message), "{refusal}");
+    }
+    let least = json!({ "pvc": "data" });
+    for spec in [least.clone(), with_pod("data", false)] {
+        applied_viewer(namespace, spec)
+            .await
+            .expect("a valid viewer");
+    }
+
+    let viewer = json!({ "metadata": { "name": "v" }, "spec": least });
+    let kind = ApiResource::erase::<PVCViewer>(&());
+    namespace.apply(&kind, &viewer).await;
+    let refusal = applied_viewer(namespace, json!({ "pvc": "other" })).await;
+    let refusal = refusal.expect_err("another claim");
+    assert!(refusal.contains("PVC name is immutable"), "{refusal}");
+    let stored = namespace.api(&kind).get("v").await.expect("the viewer");
+    let wanted = json!({ "pvc": "data", "rwoScheduling": false });
+    assert_eq!(stored.data["spec"], wanted, "it stays as it was written");
 }
 
 /// The authorities that the API server trusts, PEM.

@@ -6,14 +6,17 @@
 use std::sync::Arc;
 
 use kube::{
-    ResourceExt,
+    Resource, ResourceExt,
     api::DynamicObject,
     core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview},
 };
 use ludgate_cluster::object::DeepObject;
 use serde_json::{Value, json};
 
-use crate::application::{self, settings::ApplicationSettings, template};
+use crate::{
+    application::{self, settings::ApplicationSettings, template},
+    viewer::{self, settings::ViewerSettings},
+};
 
 /// Longest warning that `kubectl` shows in full, in bytes.
 const MAX_WARNING: usize = 256;
@@ -36,6 +39,8 @@ pub struct AdmissionRules {
     pub namespaces: Arc<[String]>,
     /// The settings of the controller of apps; `None`: it is off.
     pub applications: Option<Arc<ApplicationSettings>>,
+    /// The settings of the controller of viewers; `None`: it is off.
+    pub viewers: Option<Arc<ViewerSettings>>,
 }
 
 /// The response to the body of a request.
@@ -76,24 +81,46 @@ fn validated(request: &AdmissionRequest<DeepObject>, rules: &AdmissionRules) -> 
     if before.is_some_and(|old| with_defaults(kind, &old.spec) == object.spec) {
         return response;
     }
-    match (kind, &rules.applications) {
-        ("PhApplication", Some(settings)) => {
-            match application::validate::validate(object, settings) {
-                Ok(()) => response,
-                Err(reason) => response.deny(reason),
-            }
+    let verdict = match (kind, &rules.applications, &rules.viewers) {
+        ("PhApplication", Some(settings), _) => application::validate::validate(object, settings),
+        ("PhAppTemplate", Some(settings), _) => {
+            response.warnings = Some(warnings(request, object, settings));
+            Ok(())
         }
-        ("PhAppTemplate", Some(settings)) => {
-            let problems = template::problems(&whole(request, object), &settings.pods);
-            let warnings = problems.iter().take(MAX_WARNINGS).map(|problem| {
-                let text = problem.to_string();
-                text[..text.floor_char_boundary(MAX_WARNING)].to_owned()
-            });
-            response.warnings = Some(warnings.collect());
-            response
+        ("PVCViewer", _, Some(settings)) => {
+            let before = before.map(|old| &old.spec);
+            viewer::validate::validate(&with_namespace(request, object), before, settings)
         }
-        (other, _) => response.deny(format!("the webhook has no rules for the kind {other}")),
+        // The controller of these objects is off here, and may run elsewhere with other rules.
+        ("PhApplication" | "PhAppTemplate", None, _) | ("PVCViewer", _, None) => Ok(()),
+        (other, ..) => Err(format!("the webhook has no rules for the kind {other}")),
+    };
+    match verdict {
+        Ok(()) => response,
+        Err(reason) => response.deny(reason),
     }
+}
+
+/// What is wrong with a template.
+fn warnings(
+    request: &AdmissionRequest<DeepObject>,
+    object: &DeepObject,
+    settings: &ApplicationSettings,
+) -> Vec<String> {
+    let problems = template::problems(&whole(request, object), &settings.pods);
+    let warnings = problems.iter().take(MAX_WARNINGS).map(|problem| {
+        let text = problem.to_string();
+        text[..text.floor_char_boundary(MAX_WARNING)].to_owned()
+    });
+    warnings.collect()
+}
+
+/// The object with the namespace of the request. Before Kubernetes 1.21, the metadata of a new
+/// object may have none.
+fn with_namespace(request: &AdmissionRequest<DeepObject>, object: &DeepObject) -> DeepObject {
+    let mut object = object.clone();
+    object.meta_mut().namespace.clone_from(&request.namespace);
+    object
 }
 
 fn defaulted(request: &AdmissionRequest<DeepObject>) -> AdmissionResponse {
@@ -149,6 +176,22 @@ mod tests {
         spec: Value,
         old: Option<Value>,
     ) -> Value {
+        let rules = AdmissionRules {
+            namespaces: Arc::new(["hub".to_owned()]),
+            applications: Some(Arc::new(samples::settings())),
+            viewers: Some(Arc::new(viewer::samples::settings())),
+        };
+        answer_by(&rules, namespace, kind, of, spec, old)
+    }
+
+    fn answer_by(
+        rules: &AdmissionRules,
+        namespace: &str,
+        kind: ReviewKind,
+        of: &str,
+        spec: Value,
+        old: Option<Value>,
+    ) -> Value {
         let object = |spec: Value| json!({ "metadata": { "name": "lab" }, "spec": spec });
         let body = json!({
             "apiVersion": "admission.k8s.io/v1",
@@ -165,11 +208,7 @@ mod tests {
                 "oldObject": old.map(object),
             },
         });
-        let rules = AdmissionRules {
-            namespaces: Arc::new(["hub".to_owned()]),
-            applications: Some(Arc::new(samples::settings())),
-        };
-        let review = review(kind, body.to_string().as_bytes(), &rules).expect("a review");
+        let review = review(kind, body.to_string().as_bytes(), rules).expect("a review");
         serde_json::to_value(review).expect("JSON")["response"].take()
     }
 
@@ -228,6 +267,82 @@ mod tests {
         assert!(!warnings.is_empty(), "{response}");
         let response = answer(ReviewKind::Validate, "Pod", json!({}), None);
         assert_eq!(response["allowed"], false);
+    }
+
+    #[test]
+    fn an_invalid_viewer_is_denied_with_the_message_of_its_condition() {
+        let with_pod = |claim: &str, container: Value| {
+            let volume = json!({ "name": "v", "persistentVolumeClaim": { "claimName": claim } });
+            let pod = json!({ "containers": [container], "volumes": [volume] });
+            json!({ "pvc": "data", "podSpec": pod })
+        };
+        let privileged = json!({ "name": "a", "securityContext": { "privileged": true } });
+        let before = || json!({ "pvc": "data" });
+        for (spec, old, wanted) in [
+            (json!({ "pvc": "data" }), None, None),
+            (
+                json!({ "pvc": "" }),
+                None,
+                Some("PVC name must be specified"),
+            ),
+            (
+                with_pod("other", json!({ "name": "a" })),
+                None,
+                Some("PVC data must be used in the podSpec"),
+            ),
+            (
+                json!({ "pvc": "other" }),
+                Some(before()),
+                Some("PVC name is immutable"),
+            ),
+            (
+                with_pod("data", privileged.clone()),
+                Some(before()),
+                Some("podSpec: not allowed: containers[a].securityContext.privileged"),
+            ),
+            // A label of a viewer that became invalid can change.
+            (
+                with_pod("data", privileged.clone()),
+                Some(with_pod("data", privileged.clone())),
+                None,
+            ),
+        ] {
+            let response = answer(ReviewKind::Validate, "PVCViewer", spec, old);
+            assert_eq!(response["allowed"], wanted.is_none(), "{response}");
+            assert_eq!(response["status"]["message"].as_str(), wanted, "{response}");
+        }
+        let response = answer(ReviewKind::Default, "PVCViewer", before(), None);
+        assert!(response["patch"].is_null(), "{response}");
+    }
+
+    #[test]
+    fn the_namespace_of_a_new_viewer_is_that_of_the_request() {
+        let volume = json!({ "name": "v", "persistentVolumeClaim": { "claimName": "data" } });
+        let pod = json!({ "containers": [{ "name": "a" }], "volumes": [volume], "hostPID": true });
+        let spec = json!({ "pvc": "data", "podSpec": pod });
+        let mut settings = viewer::samples::settings();
+        settings.trusted_namespaces.insert("hub".to_owned());
+        let rules = AdmissionRules {
+            namespaces: Arc::new(["hub".to_owned()]),
+            applications: None,
+            viewers: Some(Arc::new(settings)),
+        };
+        let response = answer_by(&rules, "hub", ReviewKind::Validate, "PVCViewer", spec, None);
+        assert_eq!(response["allowed"], true, "{response}");
+    }
+
+    #[test]
+    fn objects_of_a_controller_that_is_off_are_allowed() {
+        let rules = AdmissionRules {
+            namespaces: Arc::new(["hub".to_owned()]),
+            applications: None,
+            viewers: None,
+        };
+        for kind in ["PhApplication", "PhAppTemplate", "PVCViewer"] {
+            let spec = json!({});
+            let response = answer_by(&rules, "hub", ReviewKind::Validate, kind, spec, None);
+            assert_eq!(response["allowed"], true, "{kind}: {response}");
+        }
     }
 
     #[test]

@@ -25,7 +25,7 @@ use super::{
     certificate_store::CurrentCertificate,
     review::{AdmissionRules, ReviewKind, review},
 };
-use crate::application::settings::ApplicationSettings;
+use crate::{application::settings::ApplicationSettings, viewer::settings::ViewerSettings};
 
 /// The object twice, each up to etcd's limit of 1.5 MiB.
 const MAX_BODY: usize = 4 << 20;
@@ -40,12 +40,20 @@ const MAX_LIFETIME: Duration = Duration::from_secs(120);
 /// Pause after a failed accept, such as without file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Where the settings in force are read; `None`: that controller is off.
+pub struct ReviewedSettings {
+    /// The settings of the controller of apps.
+    pub applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
+    /// The settings of the controller of viewers.
+    pub viewers: Option<watch::Receiver<Arc<ViewerSettings>>>,
+}
+
 /// The webhook's server.
 pub struct WebhookServer {
     acceptor: TlsAcceptor,
     reviews: Semaphore,
     namespaces: Arc<[String]>,
-    applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
+    settings: ReviewedSettings,
 }
 
 impl WebhookServer {
@@ -54,7 +62,7 @@ impl WebhookServer {
     pub fn new(
         certificate: Arc<CurrentCertificate>,
         namespaces: Arc<[String]>,
-        applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
+        settings: ReviewedSettings,
     ) -> WebhookServer {
         let config = ServerConfig::builder()
             .with_no_client_auth()
@@ -63,7 +71,7 @@ impl WebhookServer {
             acceptor: TlsAcceptor::from(Arc::new(config)),
             reviews: Semaphore::new(MAX_REVIEWS),
             namespaces,
-            applications,
+            settings,
         }
     }
 
@@ -134,7 +142,8 @@ impl WebhookServer {
         };
         let rules = AdmissionRules {
             namespaces: self.namespaces.clone(),
-            applications: current(self.applications.as_ref()),
+            applications: current(self.settings.applications.as_ref()),
+            viewers: current(self.settings.viewers.as_ref()),
         };
         let body = body.to_bytes();
         // Reconciles and the renewal of the lease must not wait for it.
