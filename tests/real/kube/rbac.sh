@@ -100,6 +100,51 @@ for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'crea
   expect_right no $right
 done
 
+# Without controller.yaml, as for a controller of viewers alone.
+kubectl -n "$namespace" delete rolebinding ludgate-controller ludgate-gateway >/dev/null
+shipped viewers
+expect 'viewers.yaml' "$namespace" 'deployments.apps get list watch create patch
+events.events.k8s.io create patch
+leases.coordination.k8s.io get create update
+networkpolicies.networking.k8s.io get list watch create patch
+persistentvolumeclaims list watch
+pods list watch
+pvcviewers.kubeflow.org list watch delete
+pvcviewers.kubeflow.org/finalizers update
+pvcviewers.kubeflow.org/status patch
+services get list watch create patch delete'
+expect 'viewers.yaml, in another namespace: no rights' "$other" ''
+for right in 'get secrets' 'create pods' 'create pods/exec' 'get pods/log' 'create serviceaccounts/token' \
+  'create rolebindings.rbac.authorization.k8s.io' 'delete deployments.apps' 'delete networkpolicies.networking.k8s.io' \
+  'delete persistentvolumeclaims' 'patch pvcviewers.kubeflow.org'; do
+  # shellcheck disable=SC2086 # A verb and a resource.
+  expect_right no $right
+done
+kubectl -n "$namespace" delete rolebinding ludgate-viewers >/dev/null
+shipped viewer-routes
+expect 'viewer-routes.yaml' "$namespace" 'httproutes.gateway.networking.k8s.io get list watch create patch delete
+virtualservices.networking.istio.io get list watch create patch delete'
+
+# The gateway's part, and the namespaces by their names.
+account=ludgate
+kubectl -n "$namespace" delete rolebinding ludgate-logs >/dev/null
+expect 'viewers.yaml, for the gateway' "$namespace" 'pvcviewers.kubeflow.org list watch'
+sed "s/resourceNames: \[hub\]/resourceNames: [$namespace]/; s/namespace: hub\$/namespace: $namespace/" \
+  config/rbac/viewer-namespaces.yaml | kubectl apply -f - >/dev/null
+expect 'viewer-namespaces.yaml' "$namespace" 'namespaces get list watch
+pvcviewers.kubeflow.org list watch'
+for right in yes:get:$namespace yes:list:$namespace yes:watch:$namespace no:patch:$namespace no:delete:$namespace \
+  no:get:$other no:list:$other no:watch:$other; do
+  IFS=: read -r answer verb name <<<"$right"
+  got=$(kubectl auth can-i "$verb" "namespaces/$name" --as="system:serviceaccount:$namespace:$account" 2>/dev/null || true)
+  if [[ $got != "$answer" ]]; then
+    failed=1
+    echo "NOT as expected: $verb namespaces/$name: $got"
+  fi
+done
+kubectl delete clusterrole,clusterrolebinding ludgate-viewer-namespaces >/dev/null
+
+account=ludgate-controller
 # The webhook's own objects, by their names, and nothing else.
 shipped webhook
 granted=$(rights ludgate-controller "$namespace" | grep -E 'secrets|webhookconfigurations' || true)

@@ -16,11 +16,13 @@ import yaml
 
 FOLDER = pathlib.Path(__file__).resolve().parents[3] / "config/rbac"
 # The files whose rights the suite `cluster` uses. The suite `kube` uses those of all others.
-OF_CLUSTER = {"api.yaml", "controller.yaml", "gateway.yaml", "logs.yaml"}
+OF_CLUSTER = {"api.yaml", "controller.yaml", "gateway.yaml", "logs.yaml", "viewers.yaml"}
 # Rights that no request shows, and why they are granted: file, account, API group, resource, verb.
 EXCEPTIONS = {
     ("controller.yaml", "ludgate-controller", "primehub.io", "phapplications/finalizers", "update"):
         "OwnerReferencesPermissionEnforcement checks it. This admission plugin is off by default.",
+    ("viewers.yaml", "ludgate-controller", "kubeflow.org", "pvcviewers/finalizers", "update"):
+        "As that of controller.yaml.",
 }
 
 
