@@ -28,14 +28,26 @@
 {{- if and .config.sessionStoreSecret (not .config.sessionKeysSecret) }}
 {{- fail "config.sessionStoreSecret needs config.sessionKeysSecret: every pod must decrypt records that another pod has sealed" }}
 {{- end }}
-{{- if and (or .controller.enabled .api.enabled) (not .config.kubernetes) }}
-{{- fail "controller.enabled and api.enabled need config.kubernetes: they work on PhApplications" }}
+{{- if and (or .controller.enabled .api.enabled .config.viewers.enabled) (not .config.kubernetes) }}
+{{- fail "controller.enabled, api.enabled and config.viewers.enabled need config.kubernetes: they work on its objects" }}
 {{- end }}
 {{- if and .api.enabled (not .config.issuer) }}
 {{- fail "api.enabled needs config.issuer: people must sign in to make apps" }}
 {{- end }}
-{{- if and (or .controller.enabled .api.enabled) (not .config.groups) }}
-{{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group" }}
+{{- if and (or (and .controller.enabled (not .controller.viewers.enabled)) .api.enabled) (not .config.groups) }}
+{{- fail "controller.enabled and api.enabled need config.groups: every app belongs to a group; only a controller of viewers needs none" }}
+{{- end }}
+{{- if and (or .controller.viewers.enabled .controller.idle.enabled) (not .controller.enabled) }}
+{{- fail "controller.viewers and controller.idle need controller.enabled: they are parts of the controller" }}
+{{- end }}
+{{- if and .controller.viewers.enabled .controller.viewers.image .controller.viewers.defaultPodFile }}
+{{- fail "controller.viewers.image and .defaultPodFile: set one of them, not both" }}
+{{- end }}
+{{- if and .controller.viewers.idleAfter (not .controller.idle.enabled) }}
+{{- fail "controller.viewers.idleAfter needs controller.idle.enabled: only the gateways know which viewers are in use" }}
+{{- end }}
+{{- if and .controller.idle.enabled (not .config.adminTokenSecret) }}
+{{- fail "controller.idle.enabled needs config.adminTokenSecret: gateways tell what is in use only to holders of this token" }}
 {{- end }}
 {{- if and .api.enabled (not .demo.enabled) (gt (int .api.replicaCount) 1) (not .config.sessionKeysSecret) }}
 {{- fail "api.replicaCount above 1 needs config.sessionKeysSecret: each pod must open what another has sealed" }}

@@ -79,6 +79,11 @@ isolation = {{ toJson . }}
 {{- if .logs }}
 logs = true
 {{- end }}
+{{- if .viewers.enabled }}
+{{- $viewers := dict "prefix" .viewers.prefix }}
+{{- with .viewers.access }}{{ $_ := set $viewers "access" . }}{{ end }}
+viewers = {{ include "ludgate.tomlValue" $viewers }}
+{{- end }}
 {{- end }}
 {{- $session := .session }}
 {{- if .cookieName }}{{ $session = merge (dict "cookie" .cookieName) $session }}{{ end }}
@@ -124,17 +129,42 @@ secret = {{ toJson $webhook }}
 namespace = {{ toJson $.Release.Namespace }}
 configuration = {{ printf "%s-%s" $webhook $.Release.Namespace | toJson }}
 {{- end }}
-
-[controller.applications]
 {{- /* Only the gateway reaches apps, and not the other processes of the chart. */}}
 {{- $gateway := printf "app.kubernetes.io/instance=%s,app.kubernetes.io/component=ludgate-gateway" $.Release.Name }}
-{{- $applications := dict "folder_image" (include "ludgate.image" $) "proxy_pod_labels" (list $gateway) }}
+{{- $proxies := dict "proxy_pod_labels" (list $gateway) }}
 {{- if ne (list $.Release.Namespace | toJson) (include "ludgate.namespaces" $) }}
 {{- $release := printf "kubernetes.io/metadata.name=%s" $.Release.Namespace }}
-{{- $_ := set $applications "proxy_namespace_labels" (list $release) }}
+{{- $_ := set $proxies "proxy_namespace_labels" (list $release) }}
 {{- end }}
+{{- if include "ludgate.runsApplications" $ }}
+
+[controller.applications]
+{{- $applications := merge (dict "folder_image" (include "ludgate.image" $)) $proxies }}
 {{- range $key, $value := merge (deepCopy $.Values.controller.applications) $applications }}
 {{ $key }} = {{ include "ludgate.tomlValue" $value }}
+{{- end }}
+{{- end }}
+{{- with $.Values.controller.viewers }}
+{{- if .enabled }}
+
+[controller.viewers]
+{{- /* Every value is a key. Empty ones are left out, so that the program's default applies. */}}
+{{- $viewers := dict "yields" .yields }}
+{{- range $key, $value := omit . "enabled" "yields" }}
+{{- if $value }}{{ $_ := set $viewers (snakecase $key) $value }}{{ end }}
+{{- end }}
+{{- range $key, $value := merge $viewers $proxies }}
+{{ $key }} = {{ toJson $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $.Values.controller.idle }}
+{{- if .enabled }}
+
+[controller.idle]
+gateways = {{ default (list (printf "%s-admin.%s.svc:9090" (include "ludgate.fullname" $) $.Release.Namespace)) .gateways | toJson }}
+token_file = "/etc/ludgate/admin/token"
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .extra }}

@@ -51,6 +51,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{- /* Not empty if the controller makes the pods of PhApplications. Each belongs to a group. */}}
+{{- define "ludgate.runsApplications" -}}
+{{- if and .Values.controller.enabled .Values.config.groups }}true{{ end }}
+{{- end }}
+
+{{- define "ludgate.runsViewers" -}}
+{{- if and .Values.controller.enabled .Values.controller.viewers.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Not empty if the controller asks the chart's own gateway which apps are in use. */}}
+{{- define "ludgate.asksGateway" -}}
+{{- with .Values.controller }}
+{{- if and .enabled .idle.enabled (not .idle.gateways) }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{- /* The public hosts, as a JSON list. */}}
 {{- define "ludgate.hosts" -}}
 {{- $hosts := list (urlParse .Values.config.site.url).hostname }}

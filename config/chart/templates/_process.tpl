@@ -143,12 +143,13 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: ludgate-{{ .component }}
 {{- end }}
 
-{{- /* A Role in each namespace of apps, for a ServiceAccount of the release. Takes root, component, account, rules. */}}
+{{- /* A Role in each namespace of apps, for a ServiceAccount of the release. Takes root, component, account, rules, and
+       `file` if the component's name is not that of its file. */}}
 {{- define "ludgate.role" -}}
 {{- $name := printf "%s-%s" (include "ludgate.fullname" .root) .component }}
 {{- range include "ludgate.namespaces" .root | fromJsonArray }}
 ---
-# As config/rbac/{{ $.component }}.yaml.
+# As config/rbac/{{ default $.component $.file }}.yaml.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

@@ -17,7 +17,9 @@ from chart_values import MINIMAL, NAMESPACE, PEER, REFUSED, SETS, SIGN_IN, merge
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHART = ROOT / "config/chart"
-# Kinds of the webhook that have no namespace.
+# The resources of the routes of viewers, by the value of `publish`.
+ROUTES = {"virtual_service": ["virtualservices"], "http_route": ["httproutes"]}
+# Kinds that have no namespace: of the webhook, and the rights to read namespaces.
 CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}
 failures = []
 skipped = set()
@@ -177,7 +179,8 @@ def config_check(text, what, environment=()):
     with tempfile.TemporaryDirectory() as folder:
         for name, content in (("client/client-secret", "secret"), ("admin/token", "t" * 32),
                               ("session-keys/session-keys", base64.b64encode(os.urandom(32)).decode()),
-                              ("session-store/store", "rediss://user:password@redis.example.internal")):
+                              ("session-store/store", "rediss://user:password@redis.example.internal"),
+                              ("viewer/pod.yaml", "containers: [{ name: main, image: browser }]")):
             path = pathlib.Path(folder, name)
             path.parent.mkdir()
             path.write_text(content + "\n")
@@ -196,17 +199,27 @@ def roles_hold(objects, values, what):
     """The Roles have the rules of config/rbac, and are bound to the service account of the process that needs them."""
     config, demo = values["config"], values.get("demo", {}).get("enabled", False)
     namespaces = config.get("namespaces") or [config.get("namespace", NAMESPACE)]
+    fullname = values.get("fullnameOverride", "hub-ludgate")
     account = gateway_of(objects)["spec"]["template"]["spec"]["serviceAccountName"]
-    for name, wanted, subject in (
-            ("gateway", config.get("kubernetes", True), account), ("logs", config.get("logs", False), account),
-            ("controller", demo or values.get("controller", {}).get("enabled", False), "hub-ludgate-controller"),
-            ("template-import", values.get("api", {}).get("templateImport", False), "hub-ludgate-api"),
-            ("api", demo or values.get("api", {}).get("enabled", False), account if demo else "hub-ludgate-api")):
-        roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"].endswith("-" + name)]
+    viewers, publish = config.get("viewers", {}), values.get("controller", {}).get("viewers", {}).get("publish")
+    # The file if it has another name, its Role, the rules of it that the values need, and the account.
+    for file, name, wanted, subject in (
+            (None, "gateway", config.get("kubernetes", True), account), (None, "logs", config.get("logs", False), account),
+            (None, "controller", demo or bool(values.get("controller", {}).get("enabled") and config.get("groups")),
+             "hub-ludgate-controller"),
+            (None, "viewers", values.get("controller", {}).get("viewers", {}).get("enabled", False), "hub-ludgate-controller"),
+            (None, "viewer-routes", publish in ROUTES, "hub-ludgate-controller"),
+            ("viewers", "gateway-viewers", viewers.get("enabled", False), account),
+            (None, "template-import", values.get("api", {}).get("templateImport", False), "hub-ludgate-api"),
+            (None, "api", demo or values.get("api", {}).get("enabled", False), account if demo else "hub-ludgate-api")):
+        roles = [one for one in objects if one["kind"] == "Role" and one["metadata"]["name"] == f"{fullname}-{name}"]
         check(sorted(role["metadata"]["namespace"] for role in roles) == (sorted(namespaces) if wanted else []),
               f"{what}: a Role {name} in each namespace")
         for role in roles:
-            check(role["rules"] == pick(shipped(f"{name}.yaml"), "Role")["rules"], f"{what}: the rules of {name}")
+            rules = pick(shipped(f"{file or name}.yaml"), "Role", f"ludgate-{name}")["rules"]
+            if name == "viewer-routes":
+                rules = [rule for rule in rules if rule["resources"] == ROUTES[publish]]
+            check(role["rules"] == rules, f"{what}: the rules of {name}")
             bindings = [one for one in objects if one["kind"] == "RoleBinding"
                         and one["roleRef"]["name"] == role["metadata"]["name"]
                         and one["metadata"]["namespace"] == role["metadata"]["namespace"]]
@@ -220,6 +233,11 @@ def roles_hold(objects, values, what):
         for rule in wanted:
             rule["resourceNames"] = [chart_name if name == own else name for name in rule["resourceNames"]]
         check((role["rules"] == wanted) if webhook else role is None, f"{what}: the {kind} of the webhook")
+    role = pick(objects, "ClusterRole", f"hub-ludgate-viewer-namespaces-{NAMESPACE}")
+    wanted = pick(shipped("viewer-namespaces.yaml"), "ClusterRole")["rules"]
+    wanted[0]["resourceNames"] = namespaces
+    by_namespace = "{label:" in viewers.get("access", "")
+    check((role["rules"] == wanted) if by_namespace else role is None, f"{what}: the ClusterRole of the namespaces")
     used = {one["spec"]["template"]["spec"]["serviceAccountName"] for one in deployments(objects)}
     made = {one["metadata"]["name"] for one in objects if one["kind"] == "ServiceAccount"}
     check(made <= used, f"{what}: service accounts without a pod: {made - used}")
@@ -315,6 +333,30 @@ def details(sets):
     check(service[component] == "ludgate-api", "the API's Service selects the API")
     (peer,) = pick(processes, "NetworkPolicy", "hub-ludgate-api")["spec"]["ingress"][0]["from"]
     check(peer["podSelector"]["matchLabels"][component] == "ludgate-gateway", "only the gateway calls the API")
+    viewers = sets["viewers, and unused ones are stopped"]
+    rules = pick(viewers, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]
+    (ports, (prometheus, controller)) = (rules[1]["ports"], rules[1]["from"])
+    check(ports == [{"port": "admin"}] and prometheus == PEER
+          and controller["podSelector"]["matchLabels"][component] == "ludgate-controller", f"viewers: {rules}")
+    service = pick(viewers, "Service", "hub-ludgate-admin")["spec"]
+    check((service["clusterIP"], service["selector"][component]) == ("None", "ludgate-gateway"), f"viewers: {service}")
+    volumes = pick(viewers, "Deployment", "hub-ludgate-controller")["spec"]["template"]["spec"]["volumes"]
+    check([volume["name"] for volume in volumes] == ["config", "admin"], "the controller has the token of the gateway")
+    elsewhere = sets["viewers without apps, published by Istio"]
+    check(pick(elsewhere, "Service", "hub-ludgate-admin") is None, "gateways elsewhere need no Service")
+    check(len(pick(elsewhere, "NetworkPolicy", "hub-ludgate")["spec"]["ingress"]) == 1, "nor a rule of the policy")
+    validating, apps = "ValidatingWebhookConfiguration", ["validate phapplications", "warn phapptemplates"]
+    for what, wanted in (("a controller with a webhook", apps),
+                         ("viewers, and unused ones are stopped", [apps[0], "validate pvcviewers", apps[1]]),
+                         ("viewers without apps, published by Istio", ["validate pvcviewers"])):
+        found = [f'{webhook["name"].split(".")[0]} {rule["resources"][0]}'
+                 for webhook in pick(sets[what], validating)["webhooks"] for rule in webhook["rules"]]
+        check(found == wanted, f"{what}: {found}")
+        rules = [rule for webhook in pick(sets[what], validating)["webhooks"] for rule in webhook["rules"]]
+        known = [rule for one in shipped("../webhook.yaml") for webhook in one.get("webhooks", []) for rule in webhook["rules"]]
+        check(all(rule in known for rule in rules), f"{what}: rules of config/webhook.yaml")
+        mutating = pick(sets[what], "MutatingWebhookConfiguration")
+        check((mutating is not None) == (apps[0] in wanted), f"{what}: viewers get no defaults")
     demo = gateway_of(sets["demo"])["spec"]["template"]["spec"]["containers"]
     check([one["name"] for one in demo] == ["ludgate", "provider"], "demo: the provider is in the gateway's pod")
     listens = [one for one in demo[1]["args"] if one.startswith("--listen")]

@@ -64,6 +64,10 @@ EVERYTHING = merged(with_config(
 LISTEN = {"listen": {"address": "0.0.0.0:8080"}, "admin": {"address": "0.0.0.0:9090"}}
 # The controller's policies admit these pods to apps, whatever the name of the chart.
 GATEWAY_LABELS = "app.kubernetes.io/instance=hub,app.kubernetes.io/component=ludgate-gateway"
+PROXIES = {"proxy_pod_labels": [GATEWAY_LABELS], "proxy_namespace_labels": ["kubernetes.io/metadata.name=" + NAMESPACE]}
+ADMIN = LISTEN["admin"] | {"token_file": "/etc/ludgate/admin/token"}
+WEBHOOK = {"address": "0.0.0.0:8443", "names": [f"hub-ludgate-webhook.{NAMESPACE}.svc"], "secret": "hub-ludgate-webhook",
+           "namespace": NAMESPACE, "configuration": f"hub-ludgate-webhook-{NAMESPACE}"}
 SITE = {"site": {"url": "https://hub.example.com"}}
 IDENTITY = {"issuer": "https://id.example.com/realms/hub", "client_id": "ludgate"}
 SECRET_FILE = {"client_secret_file": "/etc/ludgate/client/client-secret"}
@@ -110,19 +114,62 @@ SETS = {
             "instance_types": {"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}},
             "api": {"address": "0.0.0.0:8082", "template_import": True},
             "controller": {"lease": "hub-ludgate-controller", "applications": {
-                "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"],
-                "proxy_pod_labels": [GATEWAY_LABELS],
-                "proxy_namespace_labels": ["kubernetes.io/metadata.name=" + NAMESPACE]}}}),
+                "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"]} | PROXIES}}),
     "a controller with a webhook": (
         merged(MINIMAL, {"controller": {"enabled": True, "webhook": {"enabled": True}}},
                with_config(groups={"phusers": {}})),
         LISTEN | SITE | WATCHED | {
             "groups": {"phusers": {}},
-            "controller": {"lease": "hub-ludgate-controller", "webhook": {
-                "address": "0.0.0.0:8443", "names": [f"hub-ludgate-webhook.{NAMESPACE}.svc"],
-                "secret": "hub-ludgate-webhook", "namespace": NAMESPACE, "configuration": f"hub-ludgate-webhook-{NAMESPACE}"},
+            "controller": {"lease": "hub-ludgate-controller", "webhook": WEBHOOK,
                 "applications": {"folder_image": "registry.example.com/ludgate:0.1.0",
                                  "proxy_pod_labels": [GATEWAY_LABELS]}}}),
+    "viewers, and unused ones are stopped": (
+        merged(with_config(
+            groups={"phusers": {}}, namespaces=[NAMESPACE, NAMESPACE + "-b"], adminTokenSecret="hub-admin",
+            viewers={"enabled": True, "prefix": "/volumes", "access": "group:{label:team}"}),
+               {"controller": {
+                   "enabled": True, "webhook": {"enabled": True}, "idle": {"enabled": True}, "viewers": {
+                       "enabled": True, "basePrefix": "/volumes", "image": "registry.example.com/filebrowser@sha256:" + "0" * 64,
+                       "idleAfter": "30m", "affinity": "preferred", "yields": False, "allowedPodRights": ["scheduling"],
+                       "serviceAccounts": ["default-editor"], "trustedNamespaces": ["admins"]}},
+                "networkPolicy": {"adminFrom": [PEER]}, "metrics": {"serviceMonitor": {"enabled": True}}}),
+        LISTEN | SITE | {
+            "admin": ADMIN, "groups": {"phusers": {}},
+            "kubernetes": {"namespaces": [NAMESPACE, NAMESPACE + "-b"],
+                           "viewers": {"prefix": "/volumes", "access": "group:{label:team}"}},
+            "controller": {
+                "lease": "hub-ludgate-controller", "webhook": WEBHOOK,
+                "applications": PROXIES | {"folder_image": "registry.example.com/ludgate:0.1.0"},
+                "viewers": PROXIES | {
+                    "base_prefix": "/volumes", "image": "registry.example.com/filebrowser@sha256:" + "0" * 64,
+                    "idle_after": "30m", "affinity": "preferred", "yields": False, "allowed_pod_rights": ["scheduling"],
+                    "service_accounts": ["default-editor"], "trusted_namespaces": ["admins"]},
+                "idle": {"gateways": [f"hub-ludgate-admin.{NAMESPACE}.svc:9090"],
+                         "token_file": "/etc/ludgate/admin/token"}}}),
+    "viewers without apps, published by Istio": (
+        merged(with_config(adminTokenSecret="hub-admin"), {"controller": {
+            "enabled": True, "webhook": {"enabled": True}, "idle": {"enabled": True, "gateways": ["192.0.2.1:9090"]},
+            "viewers": {"enabled": True, "publish": "virtual_service", "publishGateway": "edge/front",
+                        "proxyPodLabels": ["app=istio-ingressgateway"], "proxyNamespaceLabels": ["istio=edge"]}}}),
+        LISTEN | SITE | WATCHED | {"admin": ADMIN, "controller": {
+            "lease": "hub-ludgate-controller", "webhook": WEBHOOK,
+            "viewers": {"yields": True, "publish": "virtual_service", "publish_gateway": "edge/front",
+                        "proxy_pod_labels": ["app=istio-ingressgateway"], "proxy_namespace_labels": ["istio=edge"]},
+            "idle": {"gateways": ["192.0.2.1:9090"], "token_file": "/etc/ludgate/admin/token"}}}),
+    "viewers by the Gateway API, with a pod of the operator": (
+        merged(with_config(viewers={"enabled": True, "access": "group:ns-{namespace}"}), {
+            "controller": {"enabled": True, "viewers": {
+                "enabled": True, "publish": "http_route", "defaultPodFile": "/etc/ludgate/viewer/pod.yaml"}},
+            "extraVolumes": [{"name": "viewer", "configMap": {"name": "viewer-pod"}}],
+            "extraVolumeMounts": [{"name": "viewer", "mountPath": "/etc/ludgate/viewer"}]}),
+        LISTEN | SITE | {
+            "kubernetes": {"namespace": NAMESPACE, "viewers": {"prefix": "/pvcviewers", "access": "group:ns-{namespace}"}},
+            "controller": {"lease": "hub-ludgate-controller", "viewers": {
+                "yields": True, "publish": "http_route", "default_pod_file": "/etc/ludgate/viewer/pod.yaml",
+                "proxy_pod_labels": [GATEWAY_LABELS]}}}),
+    "viewers of a controller elsewhere": (
+        with_config(viewers={"enabled": True}),
+        LISTEN | SITE | {"kubernetes": {"namespace": NAMESPACE, "viewers": {"prefix": "/pvcviewers"}}}),
     "demo": (
         {"image": {"repository": "registry.example.com/ludgate", "tag": "1"}, "config": {}, "demo": {"enabled": True}},
         LISTEN | WATCHED | {
@@ -158,6 +205,7 @@ SETS = {
     }),
 }
 
+VIEWERS = {"controller": {"enabled": True, "viewers": {"enabled": True}}}
 # Values, and a part of Helm's error message.
 REFUSED = [
     ({}, "image.repository is needed"),
@@ -175,6 +223,12 @@ REFUSED = [
     (merged(MINIMAL, {"api": {"enabled": True}}), "api.enabled needs config.issuer"),
     (merged(MINIMAL, {"controller": {"enabled": True}}), "need config.groups"),
     (merged(with_config(kubernetes=False), {"controller": {"enabled": True}}), "need config.kubernetes"),
+    (with_config(kubernetes=False, viewers={"enabled": True}), "need config.kubernetes"),
+    (merged(MINIMAL, {"controller": {"viewers": {"enabled": True}}}), "need controller.enabled"),
+    (merged(MINIMAL, {"controller": {"idle": {"enabled": True}}}), "need controller.enabled"),
+    (merged(MINIMAL, VIEWERS, {"controller": {"viewers": {"image": "a", "defaultPodFile": "/b"}}}), "one of them, not both"),
+    (merged(MINIMAL, VIEWERS, {"controller": {"viewers": {"idleAfter": "30m"}}}), "needs controller.idle.enabled"),
+    (merged(MINIMAL, VIEWERS, {"controller": {"idle": {"enabled": True}}}), "needs config.adminTokenSecret"),
     (merged(MINIMAL, {"demo": {"enabled": True}, "replicaCount": 2, "allowSeparateSessions": True}), "needs one replica"),
     (merged(with_config(**SIGN_IN, groups={"a": {}}), {"api": {"enabled": True, "replicaCount": 2}}),
      "needs config.sessionKeysSecret"),
@@ -183,4 +237,5 @@ REFUSED = [
     (with_config(clientId="ludgate"), "clientId"),
     (merged(MINIMAL, {"replicas": 2}), "replicas"),
     (with_config(adminGroups=[7]), "adminGroups"),
+    (merged(MINIMAL, VIEWERS, {"controller": {"viewers": {"publish": "istio"}}}), "publish"),
 ]
