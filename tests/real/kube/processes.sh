@@ -42,6 +42,8 @@ give_up() {
       tail -n 40 "$log"
     done
   } >&2
+  # Whole, for a reader who needs more than the ends.
+  [[ -z ${LUDGATE_CLUSTER_LOGS:-} ]] || cp -r "$folder"/*.log "$LUDGATE_CLUSTER_LOGS"/
   exit 1
 }
 
