@@ -7,6 +7,7 @@ pub mod application;
 pub mod children;
 pub mod error;
 pub mod events;
+pub mod idle;
 pub mod leader;
 pub mod metrics;
 pub mod network_policy;
