@@ -18,6 +18,7 @@ mod resolve_datasets;
 mod resolve_groups;
 mod resolve_hosts;
 mod resolve_identity;
+mod resolve_idle;
 pub(crate) mod resolve_kubernetes;
 mod resolve_listen;
 mod resolve_pods;

@@ -86,6 +86,7 @@ pub const INNER: [Section; 5] = [
     controller::APPLICATIONS,
     viewers::VIEWERS,
     controller::WEBHOOK,
+    controller::IDLE,
     controller::QUOTA,
 ];
 

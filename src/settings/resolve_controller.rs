@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path};
 
 use super::{
     file::ConfigFile,
-    resolve_datasets, resolve_groups, resolve_kubernetes, resolve_listen,
+    resolve_datasets, resolve_groups, resolve_idle, resolve_kubernetes, resolve_listen,
     resolve_pods::{pod_policy, proxy_labels},
     resolve_process, resolve_viewers,
     section::ConfigSection,
@@ -18,6 +18,7 @@ use crate::{
             quantity::Memory,
             settings::{ApplicationSettings, Group},
         },
+        idle::settings::IdleSettings,
         pod_policy::PodPolicy,
         viewer::settings::ViewerSettings,
         webhook::certificate_store::CertificateSettings,
@@ -47,6 +48,8 @@ pub struct ControllerSettings {
     pub viewers: Option<ViewerSettings>,
     /// The admission webhook, if it is on.
     pub webhook: Option<WebhookSettings>,
+    /// The gateways that report when apps were used last; `None`: no app is ever idle.
+    pub idle: Option<IdleSettings>,
     /// The admin listener.
     pub admin: AdminSettings,
     /// The log level.
@@ -93,6 +96,7 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
             .map(Some),
         false => Some(None),
     };
+    let idle = resolve_idle::idle(&section, folder);
     let admin = resolve_process::admin(&file.section("admin"), folder);
     let log = resolve_process::log(&file.section("log"));
     Some(ControllerSettings {
@@ -101,6 +105,7 @@ pub fn controller(file: &ConfigFile<'_>, folder: &Path) -> Option<ControllerSett
         applications: applications?,
         viewers: viewers?,
         webhook: webhook?,
+        idle: idle?,
         admin: admin?,
         log,
     })

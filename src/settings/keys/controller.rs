@@ -23,6 +23,13 @@ pub const WEBHOOK: Section = Section {
     is_optional: true,
 };
 
+/// Idle apps.
+pub const IDLE: Section = Section {
+    name: "controller.idle",
+    purpose: "The gateways that report when apps were used last. Required for idle_after: without it no app is ever idle.",
+    is_optional: true,
+};
+
 /// Groups by name.
 pub const GROUPS: Section = Section {
     name: "groups",
@@ -77,6 +84,14 @@ pub const KEYS: &[Key] = &[
         "",
         "{ address = \"0.0.0.0:8443\", names = [\"ludgate-webhook.hub.svc\"] }",
         "Serve the admission webhook. Absent: none.",
+    ),
+    key(
+        "controller",
+        "idle",
+        Kind::Table,
+        "",
+        "{ gateways = [\"ludgate-admin.hub.svc:9090\"], token_file = \"admin-token\" }",
+        "Ask the gateways which apps are idle. Absent: no app is.",
     ),
     key(
         "groups",
@@ -274,6 +289,30 @@ pub const INNER_KEYS: &[Key] = &[
         "\"ludgate\"",
         "\"ludgate\"",
         "Name of the ValidatingWebhookConfiguration and the MutatingWebhookConfiguration whose caBundle is kept current.",
+    ),
+    key(
+        "controller.idle",
+        "gateways",
+        Kind::Texts,
+        "",
+        "[\"ludgate-admin.hub.svc:9090\"]",
+        "Admin listeners of all gateways, as host:port, asked by plain http every second. All addresses of a name are gateways: use a headless Service. While one does not answer, no app becomes idle. Required.",
+    ),
+    key(
+        "controller.idle",
+        "token",
+        Kind::Text,
+        "",
+        "\"the-token-itself\"",
+        "The bearer token of the gateways' [admin]; prefer token_file.",
+    ),
+    key(
+        "controller.idle",
+        "token_file",
+        Kind::Text,
+        "",
+        "\"admin-token\"",
+        "File with the bearer token of the gateways' [admin]. One of token and token_file is required.",
     ),
     key(
         "groups.quota",
