@@ -16,6 +16,7 @@ use crate::{
         application::{
             controller::ApplicationController, settings::ApplicationSettings, stores::OptionalKinds,
         },
+        idle::{gateway_activity::GatewayActivity, poller::GatewayPoller, settings::IdleSettings},
         leader::LeaderElector,
         metrics::ReconcileMetrics,
         viewer::{controller::ViewerController, settings::ViewerSettings},
@@ -105,6 +106,7 @@ pub async fn start_controllers(
         cluster,
         applications,
         viewers,
+        activity: poll_gateways(settings.idle, &process),
         metrics,
     };
     let mut drain = process.drain.watcher();
@@ -148,11 +150,23 @@ fn start_webhook(
     Ok(address)
 }
 
+/// Polls the gateways in every replica, so that a new leader knows the uses of apps.
+fn poll_gateways(settings: Option<IdleSettings>, process: &Process) -> GatewayActivity {
+    let Some(settings) = settings else {
+        return GatewayActivity::disabled();
+    };
+    let poller = GatewayPoller::new(settings, Clock::system(), &process.registry);
+    let activity = poller.activity();
+    tokio::spawn(poller.run());
+    activity
+}
+
 /// What the leader does.
 struct LeaderTasks {
     cluster: Cluster,
     applications: Option<watch::Receiver<Arc<ApplicationSettings>>>,
     viewers: Option<watch::Receiver<Arc<ViewerSettings>>>,
+    activity: GatewayActivity,
     metrics: ReconcileMetrics,
 }
 
@@ -193,6 +207,7 @@ impl LeaderTasks {
                 namespace: namespace.clone(),
                 watch: self.cluster.settings().watch,
                 settings: settings.clone(),
+                activity: self.activity.clone(),
                 metrics: self.metrics.for_controller("viewers"),
             };
             controller.run()

@@ -81,7 +81,7 @@ pub const PUBLISHED_PORT: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 5] = [
+pub const INNER: [Section; 6] = [
     PUBLISHED_PORT,
     controller::APPLICATIONS,
     viewers::VIEWERS,

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{
     file::ConfigFile,
+    resolve_idle,
     resolve_pods::{pod_policy, proxy_labels},
     section::ConfigSection,
 };
@@ -28,7 +29,7 @@ const GATEWAY: &str = "kubeflow/kubeflow-gateway";
 pub(super) fn viewers(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<ViewerSettings>> {
     let controller = file.section("controller");
     if controller.is_table("viewers") {
-        let read = |section: ConfigSection<'_>| table(&section, folder);
+        let read = |section: ConfigSection<'_>| table(&section, &controller, folder);
         return controller
             .inner("viewers", "controller.viewers", read)?
             .map(Some);
@@ -55,8 +56,14 @@ fn defaults() -> ViewerSettings {
     }
 }
 
-fn table(section: &ConfigSection<'_>, folder: &Path) -> Option<ViewerSettings> {
+fn table(
+    section: &ConfigSection<'_>,
+    controller: &ConfigSection<'_>,
+    folder: &Path,
+) -> Option<ViewerSettings> {
     let defaults = defaults();
+    let idle_after = section.duration("idle_after");
+    resolve_idle::check_idle_after(section, idle_after, controller);
     let base_prefix = match section.has("base_prefix") {
         true => section.required("base_prefix", base_prefix).map(Some),
         false => Some(None),
@@ -66,12 +73,16 @@ fn table(section: &ConfigSection<'_>, folder: &Path) -> Option<ViewerSettings> {
     let default_pod = default_pod(section, folder);
     let affinity = affinity(section);
     let publication = publication(section);
+    if idle_after.is_some() && !matches!(publication, None | Some(Publication::Ludgate)) {
+        let what = "needs publish = \"ludgate\": only its gateway reports uses";
+        section.wrong("idle_after", what, None);
+    }
     let pods = pod_policy(section);
     let (proxies, proxy_namespaces) = proxies?;
     Some(ViewerSettings {
         base_prefix: base_prefix?,
         default_pod: default_pod?,
-        idle_after: section.duration("idle_after"),
+        idle_after,
         affinity: affinity?,
         yields: section.switch("yields").unwrap_or(defaults.yields),
         proxies,

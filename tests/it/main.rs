@@ -138,6 +138,7 @@ mod console {
 /// Configuration files, and what a reload changes.
 mod configuration {
     mod file;
+    mod hosts;
     mod reload;
     mod upstreams;
     mod viewers;

@@ -14,7 +14,8 @@ pub struct Condition {
     pub status: String,
     /// Why, as one word for programs.
     pub reason: String,
-    /// Why, for people.
+    /// Why, for people; empty if the type and the reason say all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The generation of the spec that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]

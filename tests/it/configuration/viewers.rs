@@ -43,7 +43,7 @@ fn viewers_run_alone_and_have_defaults() {
 #[test]
 fn every_key_of_viewers_has_its_effect() {
     let all = viewers(
-        "base_prefix = \"/pvcviewers\"\ndefault_pod_file = \"pod.yaml\"\nidle_after = \"30m\"\n\
+        "base_prefix = \"/pvcviewers\"\ndefault_pod_file = \"pod.yaml\"\n\
          affinity = \"preferred\"\nyields = false\nproxy_pod_labels = [\"app=edge\"]\n\
          proxy_namespace_labels = [\"name=edge\"]\nallowed_pod_rights = [\"scheduling\"]\n\
          service_accounts = [\"default-editor\"]\ntrusted_namespaces = [\"admins\"]\n\
@@ -54,7 +54,6 @@ fn every_key_of_viewers_has_its_effect() {
         panic!("{:?}", all.default_pod);
     };
     assert_eq!(pod["securityContext"], json!({ "runAsUser": 1234 }));
-    assert_eq!(all.idle_after, Some(Duration::from_secs(1800)));
     assert_eq!(all.affinity, AffinityMode::Preferred);
     assert!(!all.yields);
     assert_eq!((all.proxies.len(), all.proxy_namespaces.len()), (1, 1));
@@ -66,6 +65,21 @@ fn every_key_of_viewers_has_its_effect() {
         namespace: "gateways".to_owned(),
     };
     assert_eq!(all.publication, route);
+}
+
+#[test]
+fn viewers_can_be_idle_where_a_gateway_reports_uses() {
+    let idle = "[controller.idle]\ngateways = [\"127.0.0.1:9090\"]\ntoken = \"secret\"\n";
+    let table = |more: &str| {
+        let text = format!("{idle}[controller.viewers]\nidle_after = \"30m\"\n{more}");
+        load(&text)
+    };
+    let loaded = table("").expect("valid");
+    let viewers = loaded.viewers.expect("viewers are on");
+    assert_eq!(viewers.idle_after, Some(Duration::from_secs(1800)));
+    assert_eq!(loaded.idle.expect("idle").gateways.len(), 1);
+    let istio = table("publish = \"virtual_service\"\n").expect_err("no reports");
+    assert!(istio.to_string().contains("needs publish"), "{istio}");
 }
 
 #[test]
@@ -101,6 +115,11 @@ fn a_mistake_names_its_key_and_what_is_allowed() {
             "no label",
         ),
         ("idle_after = \"soon\"", "idle_after", "a duration"),
+        (
+            "idle_after = \"1h\"",
+            "idle_after",
+            "needs [controller.idle]",
+        ),
         ("colour = \"red\"", "colour", "unknown"),
     ] {
         let mistakes = load(&format!("[controller.viewers]\n{table}\n")).expect_err(table);

@@ -23,8 +23,10 @@ use crate::{
     children::Children,
     error::Backoffs,
     events::EventPublisher,
+    idle::gateway_activity::GatewayActivity,
     metrics::ControllerMetrics,
     requests::{ReconcileRequests, ReconciledKind, record_results},
+    watched::Change,
 };
 
 /// The owner of the fields that the controller writes.
@@ -45,6 +47,8 @@ pub struct ViewerController {
     /// The settings; every viewer is looked at again when they change, except for the form of
     /// publication, which is taken once.
     pub settings: watch::Receiver<Arc<ViewerSettings>>,
+    /// The uses of viewers, as the gateways report them.
+    pub activity: GatewayActivity,
     /// The metrics.
     pub metrics: ControllerMetrics,
 }
@@ -67,6 +71,7 @@ impl ViewerController {
             children: Children::new(writer.clone(), self.metrics.clone()),
             writer,
             events,
+            activity: self.activity.clone(),
             settings: self.settings.clone(),
             metrics: self.metrics.clone(),
             backoffs: Backoffs::default(),
@@ -78,7 +83,7 @@ impl ViewerController {
             |object, _error, context| Action::requeue(context.backoffs.next(object.name_any())),
             context.clone(),
             store,
-            mapper.requests(watches, self.settings),
+            mapper.requests(watches, self.settings, &self.activity),
             Config::default().concurrency(CONCURRENCY),
         );
         record_results(results, self.metrics, |viewer| context.forget(viewer)).await;
@@ -98,11 +103,15 @@ impl ViewerRequests {
         &self,
         watches: ViewerWatches,
         settings: watch::Receiver<Arc<ViewerSettings>>,
+        activity: &GatewayActivity,
     ) -> ReconcileRequests {
         let viewers = self.viewers.clone();
         let own = move |viewer: &DeepObject| vec![viewers.named(&viewer.name_any())];
         let of_pod = self.clone();
         let of_claim = self.clone();
+        let of_use = self.viewers.clone();
+        let uses = activity.subscribe();
+        let uses = uses.map(|app| Ok(Change::Object(app))).boxed();
         let mut all = vec![
             self.viewers.requests(watches.viewers.changes, own),
             self.viewers
@@ -112,6 +121,11 @@ impl ViewerRequests {
                 move |claim: &PersistentVolumeClaim| of_claim.viewers_of_claim(&claim.name_any()),
             ),
             self.viewers.requests_by_settings(settings),
+            self.viewers.requests(uses, move |app: &String| {
+                let name = app.strip_prefix(&of_use.namespace);
+                let name = name.and_then(|rest| rest.strip_prefix('/'));
+                name.map(|name| of_use.named(name)).into_iter().collect()
+            }),
         ];
         for children in watches.children {
             let mapper = self.clone();

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use super::{
     default_networking,
     desired::{self, CLAIM_UID_ANNOTATION, ViewerContext, ViewerObjects},
+    idle_timing::idle_timing,
     parsed::Viewer,
     placement::{ClaimUse, Placement},
     settings::ViewerSettings,
@@ -34,6 +35,7 @@ use crate::{
     children::{Child, Children},
     error::{Backoffs, ReconcileError},
     events::{EventPublisher, KubernetesEvent},
+    idle::{decision::IdleDecision, gateway_activity::GatewayActivity},
     metrics::ControllerMetrics,
 };
 
@@ -50,6 +52,8 @@ pub struct ViewerReconcile {
     pub writer: Writer,
     /// Publishes why viewers stop.
     pub events: EventPublisher,
+    /// The uses of viewers.
+    pub activity: GatewayActivity,
     /// The settings in force.
     pub settings: watch::Receiver<Arc<ViewerSettings>>,
     /// The controller's metrics.
@@ -58,11 +62,13 @@ pub struct ViewerReconcile {
     pub backoffs: Backoffs<String>,
 }
 
-/// What a reconcile found out about a viewer, for its status.
+/// What a reconcile found out about a viewer.
 #[derive(Default)]
 struct ReconciledViewer {
     url: Option<String>,
     stop: Option<StopReason>,
+    /// When it may become idle.
+    next_check: Option<Duration>,
 }
 
 /// Applies the objects of a viewer, and writes its status; or deletes it if its claim is gone.
@@ -99,7 +105,8 @@ pub async fn reconcile(
     }
     result?;
     context.backoffs.reset(&name);
-    Ok(Action::requeue(RESYNC))
+    let next_check = viewer.next_check.unwrap_or(RESYNC);
+    Ok(Action::requeue(next_check.min(RESYNC)))
 }
 
 impl ViewerReconcile {
@@ -107,6 +114,12 @@ impl ViewerReconcile {
     pub fn forget(&self, viewer: &str) {
         self.backoffs.reset(&viewer.to_owned());
         self.children.forget(viewer);
+        self.activity.unwatch(&self.app_id(viewer));
+    }
+
+    /// The id of a viewer in the gateways.
+    fn app_id(&self, viewer: &str) -> String {
+        format!("{}/{viewer}", self.stores.namespace)
     }
 
     /// Whether the claim is being deleted, or the claim that the viewer was made for is gone. A
@@ -160,7 +173,11 @@ impl ViewerReconcile {
             }
         };
         let placement = self.placement(&viewer, &settings);
-        let stop = StopReason::new(&viewer, &settings, &placement, None);
+        let idle = self.decide_idle(object, &viewer, &settings);
+        reconciled.next_check = idle.next_check();
+        let idle_after = viewer.idle_after.or(settings.idle_after);
+        let unused = idle_after.filter(|_| idle == IdleDecision::Idle);
+        let stop = StopReason::new(&placement, unused);
         let claim = self.stores.claim(&viewer.claim);
         let claim_uid = claim.and_then(|claim| claim.uid());
         let context = ViewerContext {
@@ -203,6 +220,24 @@ impl ViewerReconcile {
             pods: &pods,
         };
         Placement::new(viewer, settings, claim)
+    }
+
+    fn decide_idle(
+        &self,
+        object: &DeepObject,
+        viewer: &Viewer,
+        settings: &ViewerSettings,
+    ) -> IdleDecision {
+        let status = earlier_status(object);
+        let deployment = self.stores.deployment(&viewer.child_name());
+        let timing = idle_timing(
+            viewer,
+            settings,
+            &status,
+            deployment.as_deref(),
+            Timestamp::now(),
+        );
+        self.activity.decide(&self.app_id(&viewer.name), timing)
     }
 
     /// Ends the pod of a viewer of which nothing else can be made.
@@ -280,8 +315,7 @@ impl ViewerReconcile {
         object: &DeepObject,
         reconciled: &ReconciledViewer,
     ) -> Result<(), ReconcileError> {
-        let before: PVCViewerStatus =
-            serde_json::from_value(object.status.clone()).unwrap_or_default();
+        let before = earlier_status(object);
         let generation = object.meta().generation.unwrap_or_default();
         let deployment: Option<Deployment> = self
             .stores
@@ -314,7 +348,7 @@ impl ViewerReconcile {
                 is_warning: change.is_warning,
                 reason: change.reason,
                 note: change.note,
-                generation: None,
+                generation: Some(generation),
             });
         }
         let place = NamespacedName {
@@ -336,6 +370,11 @@ impl ViewerReconcile {
 /// The name of a viewer's objects, whatever its spec.
 fn child_name(object: &DeepObject) -> String {
     format!("{VIEWER_PREFIX}{}", object.name_any())
+}
+
+/// The status, or an empty one if another controller wrote it in another form.
+fn earlier_status(object: &DeepObject) -> PVCViewerStatus {
+    serde_json::from_value(object.status.clone()).unwrap_or_default()
 }
 
 fn access_modes(claim: &PersistentVolumeClaim) -> Option<&[String]> {

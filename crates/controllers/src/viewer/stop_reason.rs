@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use super::{
-    parsed::{InvalidViewer, Viewer},
+    parsed::InvalidViewer,
     placement::{ClaimUser, Placement},
-    settings::ViewerSettings,
 };
+
+/// The type of the condition of an idle viewer.
+pub const IDLE: &str = "Idle";
 
 /// Why a viewer has no pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,20 +31,11 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// Whether a valid viewer must be scaled to zero. `unused` is the time since its last use, or
-    /// since it was created; `None`: unknown.
-    pub fn new(
-        viewer: &Viewer,
-        settings: &ViewerSettings,
-        placement: &Placement,
-        unused: Option<Duration>,
-    ) -> Option<StopReason> {
+    /// Whether a valid viewer must be scaled to zero. `unused` is the time without use after which
+    /// it is idle, if it is.
+    pub fn new(placement: &Placement, unused: Option<Duration>) -> Option<StopReason> {
         match placement {
-            Placement::Anywhere | Placement::Node(_) => {
-                let idle_after = viewer.idle_after.or(settings.idle_after)?;
-                let is_idle = !idle_after.is_zero() && unused? >= idle_after;
-                is_idle.then_some(StopReason::Idle(idle_after))
-            }
+            Placement::Anywhere | Placement::Node(_) => unused.map(StopReason::Idle),
             Placement::InUse(users) => Some(StopReason::ClaimInUse(users.clone())),
             Placement::Yield(users) => Some(StopReason::Yielded(users.clone())),
         }
@@ -54,7 +47,7 @@ impl StopReason {
             StopReason::Invalid(_) | StopReason::Refused(_) => "Invalid",
             StopReason::PodSpecRejected(_) => "PodSpecRejected",
             StopReason::ClaimInUse(_) | StopReason::Yielded(_) => "VolumeInUse",
-            StopReason::Idle(_) => "Idle",
+            StopReason::Idle(_) => IDLE,
         }
     }
 
@@ -105,46 +98,22 @@ fn list(users: &[ClaimUser]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ludgate_cluster::crd::viewer::IDLE_AFTER_ANNOTATION;
-    use serde_json::json;
-
     use super::*;
-    use crate::viewer::samples;
 
     #[test]
-    fn a_viewer_is_idle_after_the_time_of_its_annotation_or_of_the_settings() {
-        let minutes = |minutes: u64| Duration::from_secs(minutes * 60);
-        for (annotation, setting, unused, wanted) in [
-            (None, None, Some(minutes(99)), None),
-            (None, Some(minutes(30)), None, None),
-            (None, Some(minutes(30)), Some(minutes(29)), None),
-            (
-                None,
-                Some(minutes(30)),
-                Some(minutes(30)),
-                Some(minutes(30)),
-            ),
-            (Some("1h"), Some(minutes(30)), Some(minutes(59)), None),
-            (Some("1h"), None, Some(minutes(60)), Some(minutes(60))),
-            (Some("0"), Some(minutes(30)), Some(minutes(99)), None),
-        ] {
-            let annotations = match annotation {
-                Some(text) => json!({ IDLE_AFTER_ANNOTATION: text }),
-                None => json!({}),
-            };
-            let viewer = samples::parse(json!({ "pvc": "data" }), annotations).expect("a viewer");
-            let settings = ViewerSettings {
-                idle_after: setting,
-                ..samples::settings()
-            };
-            let placement = Placement::Anywhere;
-            let stop = StopReason::new(&viewer, &settings, &placement, unused);
-            assert_eq!(
-                stop,
-                wanted.map(StopReason::Idle),
-                "{annotation:?} {unused:?}"
-            );
+    fn pods_that_use_the_claim_come_before_idleness() {
+        let unused = Some(Duration::from_secs(60));
+        let idle = StopReason::Idle(Duration::from_secs(60));
+        for placement in [Placement::Anywhere, Placement::Node("n3".into())] {
+            assert_eq!(StopReason::new(&placement, unused), Some(idle.clone()));
+            assert_eq!(StopReason::new(&placement, None), None);
         }
+        let in_use = Placement::InUse(Vec::new());
+        let reason = StopReason::ClaimInUse(Vec::new());
+        assert_eq!(StopReason::new(&in_use, unused), Some(reason));
+        let yielded = Placement::Yield(Vec::new());
+        let reason = StopReason::Yielded(Vec::new());
+        assert_eq!(StopReason::new(&yielded, None), Some(reason));
     }
 
     #[test]

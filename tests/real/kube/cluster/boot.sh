@@ -109,9 +109,19 @@ KUBELET
     --healthz-bind-address=127.0.0.1:10256 --metrics-bind-address=127.0.0.1:10249
   local number
   for ((number = 1; number <= hollow; number++)); do
-    start_as "hollow-$number" "$programs/kubemark" --morph=kubelet --name="hollow-$number" \
-      --kubeconfig="$kubeconfig" --kubelet-port=$((11000 + number)) --kubelet-read-only-port=$((15000 + number))
+    hollow_node "$number"
   done
+}
+
+# A kubelet without containers. Its socket in /tmp has a fixed name, so each hollow node gets a /tmp of its own.
+hollow_node() {
+  local own=$folder/hollow-$1
+  mkdir -p "$own"
+  cp "$kubeconfig" "$own/kubeconfig"
+  # shellcheck disable=SC2016
+  start_as "hollow-$1" unshare --mount bash -c 'mount --bind "$1" /tmp && shift && exec "$@"' - "$own" \
+    "$programs/kubemark" --morph=kubelet --name="hollow-$1" --kubeconfig=/tmp/kubeconfig \
+    --kubelet-port=$((11000 + $1)) --kubelet-read-only-port=$((15000 + $1))
 }
 
 all_ready() {
