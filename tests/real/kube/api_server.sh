@@ -6,6 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 crds=$here/../../../config/crd
 instance_types=$here/instance_types.yaml
 datasets=$here/datasets.yaml
+routes=$here/routes.yaml
 
 # Starts etcd, with its process id in `etcd`. etcd listens on a unix socket in the folder. So it needs no port, and
 # other users cannot reach it. etcd accepts such an address only as host and port; the files have these names.

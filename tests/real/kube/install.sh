@@ -4,7 +4,8 @@
 #   tests/real/kube/install.sh           `etcd`, `kube-apiserver`, `kube-controller-manager` and `kubectl`
 #   tests/real/kube/install.sh cluster   the programs of a node too, and Debian's packages for it (containerd, runc, …)
 #
-# If KUBEBUILDER_ASSETS names a folder with the first ones, as in the envtest convention, `install.sh` uses that.
+# If KUBEBUILDER_ASSETS names a folder with the first ones, `install.sh` uses that. The folders of envtest have no
+# kube-controller-manager.
 # Otherwise, on Debian 12 as root or with sudo, it builds Debian's source package once (two cores: about six minutes,
 # and six more for `cluster`) and caches the result in ${XDG_CACHE_HOME:-~/.cache}/ludgate/kube. Standard output has
 # only the folder's name; the rest goes to standard error.
@@ -62,9 +63,8 @@ whole() {
 }
 
 if [[ -n ${KUBEBUILDER_ASSETS:-} && ${1:-} != cluster ]]; then
-  built=(kube-apiserver)
   whole "$KUBEBUILDER_ASSETS" || {
-    echo "KUBEBUILDER_ASSETS: etcd, kube-apiserver or kubectl is missing in $KUBEBUILDER_ASSETS" >&2
+    echo "KUBEBUILDER_ASSETS: etcd, kubectl, ${built[*]}: not all are in $KUBEBUILDER_ASSETS" >&2
     exit 1
   }
   echo "$KUBEBUILDER_ASSETS"
@@ -80,7 +80,7 @@ fi
 if ! have apt-get || ! { [[ $(id -u) == 0 ]] || have sudo; }; then
   {
     echo "The tests need a Kubernetes API server. This script can build it only on Debian 12, as root or with sudo."
-    echo "Otherwise set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl."
+    echo "Otherwise set KUBEBUILDER_ASSETS to a folder with etcd, kubectl, ${built[*]}."
   } >&2
   exit 1
 fi

@@ -4,10 +4,12 @@
 #   tests/real/kube/run.sh COMMAND…
 #
 # The server is real: etcd and kube-apiserver from the folder that tests/real/kube/install.sh prints, with RBAC
-# and the CRDs of config/crd. The command gets an admin's KUBECONFIG, a PATH with that folder's kubectl, and in
+# and the CRDs of config/crd. Of the controllers of kube-controller-manager two run: the garbage collector, and the one
+# that keeps claims which pods use. The command gets an admin's KUBECONFIG, a PATH with that folder's kubectl, and in
 # LUDGATE_AUDIT_LOG the file with the requests of service accounts.
 # The servers and their folder are always removed at the end. The script exits with the command's exit code.
-# Several instances can run at once. There is no kubelet and no controller: a test writes the status of pods itself.
+# Several instances can run at once. There is no kubelet and no controller of Deployments: a test writes pods and their
+# status itself.
 #
 # If KUBECONFIG is already set, the script uses that cluster: it applies the CRDs and starts no server.
 set -euo pipefail
@@ -23,7 +25,7 @@ if (($# == 0)); then
 fi
 
 if [[ -n ${KUBECONFIG:-} ]]; then
-  kubectl apply --validate=false -f "$crds" >&2
+  kubectl apply --validate=false -f "$crds" -f "$routes" >&2
   exec "$@"
 fi
 
@@ -31,12 +33,14 @@ programs=$("$here/install.sh")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/ludgate-kube.XXXXXX")
 etcd=
 server=
+controllers=
 command=
 
 # shellcheck disable=SC2317 # The trap calls it.
 clean() {
   trap '' INT TERM HUP
   end "$command"
+  end "$controllers"
   end "$server"
   end "$etcd"
   rm -rf "$folder"
@@ -61,7 +65,12 @@ for attempt in {1..10}; do
     give_up 'kube-apiserver did not start'
   fi
 done
-apply_crds "$crds"
+apply_crds "$crds" "$routes"
+
+# It starts after the definitions: the garbage collector looks for new kinds only every 30 seconds.
+start kube-controller-manager --kubeconfig="$kubeconfig" --controllers=garbagecollector,pvc-protection \
+  --leader-elect=false --port=0 --secure-port=0 --kube-api-qps=100 --kube-api-burst=200
+controllers=$!
 
 # In the background, because otherwise the trap of a signal would run only after the command. A background command
 # loses standard input and Ctrl-C; the redirection and env restore them.
