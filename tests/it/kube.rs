@@ -6,6 +6,7 @@ mod faults;
 mod killed;
 mod kubelet;
 mod leader;
+mod life;
 mod logs;
 mod many;
 mod namespace;

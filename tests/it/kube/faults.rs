@@ -6,7 +6,7 @@ use kube::Api;
 use serde_json::json;
 
 use crate::support::{
-    api_faults::{ApiFaults, Fault},
+    api_faults::{ApiFaults, FaultCase},
     api_relay::ApiRelay,
     changes::POD_PATIENCE,
     controller::{Controlled, Prepared},
@@ -15,25 +15,6 @@ use crate::support::{
 
 /// Two policies, the Service, the Deployment and the status.
 const WRITES: usize = 5;
-const FAULTS: [Fault; 8] = [
-    Fault::Status(409),
-    Fault::Status(410),
-    Fault::Status(429),
-    Fault::Status(500),
-    Fault::Status(503),
-    Fault::Status(504),
-    Fault::CutBefore,
-    Fault::CutAfter,
-];
-
-/// The app whose write `at` has a fault.
-fn app(fault: usize, at: usize) -> String {
-    format!("f{fault}-{at}")
-}
-
-fn cases() -> impl Iterator<Item = (usize, usize)> {
-    (0..FAULTS.len()).flat_map(|fault| (0..WRITES).map(move |at| (fault, at)))
-}
 
 /// Asserts that an app has one of each child, as the controller made it at first.
 async fn assert_made_once(controlled: &Controlled, app: &str) {
@@ -64,28 +45,33 @@ async fn assert_made_once(controlled: &Controlled, app: &str) {
     );
 }
 
+/// Waits until a controller without the API server has stopped: longer than the lease lasts, so
+/// another process could lead now.
+pub async fn outlast_lease(controlled: &Controlled) {
+    let stopped = holds_within(POD_PATIENCE, async || !controlled.leads().await).await;
+    assert!(stopped, "a controller that cannot renew its lease stops");
+    assert!(controlled.count("watch_errors", "") > 0.0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_fails_in_any_way_is_done_later_and_once() {
     let prepared = Prepared::new().await;
-    let faults = ApiFaults::insert(&prepared.kubeconfig, |app, count| {
-        let (fault, at) = app.strip_prefix('f')?.split_once('-')?;
-        (at == count.to_string()).then(|| FAULTS[fault.parse::<usize>().expect("a number")])
-    })
-    .await;
+    let faults = ApiFaults::insert(&prepared.kubeconfig, FaultCase::plan).await;
     let controlled = prepared.start().await;
-    for (fault, at) in cases() {
-        controlled.app(&app(fault, at), json!({})).await;
+    for case in FaultCase::all(WRITES) {
+        controlled.app(&case.object(), json!({})).await;
     }
-    for (fault, at) in cases() {
-        let app = app(fault, at);
+    for case in FaultCase::all(WRITES) {
+        let app = case.object();
         controlled.until_phase(&app, "Starting").await;
         assert_made_once(&controlled, &app).await;
         // The one that failed, again; and those of its reconcile that had not come yet.
         let writes = faults.writes(&app);
         assert!(
-            writes > at && writes <= 2 * WRITES + 1,
-            "{:?} of write {at}: {writes} writes",
-            FAULTS[fault]
+            writes > case.at && writes <= 2 * WRITES + 1,
+            "{:?} of write {}: {writes} writes",
+            case.fault(),
+            case.at
         );
     }
     let failed = controlled.count("reconciles", ",result=\"transient_error\"");
@@ -103,10 +89,7 @@ async fn after_a_long_outage_the_controller_catches_up() {
     relay.open.send_replace(false);
     controlled.app("during", json!({})).await;
     controlled.app("before", json!({ "stop": true })).await;
-    // Longer than the lease lasts: another process could lead now.
-    let stopped = holds_within(POD_PATIENCE, async || !controlled.leads().await).await;
-    assert!(stopped, "a controller that cannot renew its lease stops");
-    assert!(controlled.count("watch_errors", "") > 0.0);
+    outlast_lease(&controlled).await;
     relay.open.send_replace(true);
 
     controlled.until_phase("during", "Starting").await;

@@ -28,8 +28,52 @@ pub enum Fault {
     HangAfter,
 }
 
-/// Chooses the fault of a write by the app that it is for, and by how many writes for this app
-/// came before it.
+/// Each way in which a write fails.
+const FAULTS: [Fault; 8] = [
+    Fault::Status(409),
+    Fault::Status(410),
+    Fault::Status(429),
+    Fault::Status(500),
+    Fault::Status(503),
+    Fault::Status(504),
+    Fault::CutBefore,
+    Fault::CutAfter,
+];
+
+/// A fault of one write for one object, which a test makes for this case alone.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultCase {
+    fault: usize,
+    /// How many writes come before it.
+    pub at: usize,
+}
+
+impl FaultCase {
+    /// Each fault at each of so many writes.
+    pub fn all(writes: usize) -> impl Iterator<Item = FaultCase> {
+        let faults = 0..FAULTS.len();
+        faults.flat_map(move |fault| (0..writes).map(move |at| FaultCase { fault, at }))
+    }
+
+    /// The name of the object.
+    pub fn object(self) -> String {
+        format!("f{}-{}", self.fault, self.at)
+    }
+
+    pub fn fault(self) -> Fault {
+        FAULTS[self.fault]
+    }
+
+    /// The fault of a write, by the name of the object.
+    pub fn plan(object: &str, count: usize) -> Option<Fault> {
+        let (fault, at) = object.strip_prefix('f')?.split_once('-')?;
+        let fault = fault.parse::<usize>().expect("a number");
+        (at == count.to_string()).then(|| FAULTS[fault])
+    }
+}
+
+/// Chooses the fault of a write by the object that it is for, and by how many writes for this
+/// object came before it.
 type Plan = Box<dyn Fn(&str, usize) -> Option<Fault> + Send + Sync>;
 
 /// A proxy with a plan of faults.
@@ -41,7 +85,7 @@ pub struct ApiFaults {
 struct State {
     client: Client,
     plan: Mutex<Plan>,
-    /// Writes by app.
+    /// Writes by object.
     writes: Mutex<HashMap<String, usize>>,
     hanging: watch::Sender<usize>,
 }
@@ -84,10 +128,10 @@ impl ApiFaults {
         *self.state.plan.lock().expect("no panic") = Box::new(plan);
     }
 
-    /// How many writes for an app have come.
-    pub fn writes(&self, app: &str) -> usize {
+    /// How many writes for an object have come.
+    pub fn writes(&self, object: &str) -> usize {
         let writes = self.state.writes.lock().expect("no panic");
-        writes.get(app).copied().unwrap_or(0)
+        writes.get(object).copied().unwrap_or(0)
     }
 
     /// How many writes have come to hang.
@@ -124,19 +168,19 @@ impl State {
         }
     }
 
-    /// The fault of a request, if it writes an app's child or status.
+    /// The fault of a request, if it writes an app or a viewer, a child of it or its status.
     fn fault(&self, request: &Request<Incoming>) -> Option<Fault> {
         if request.method() == Method::GET {
             return None;
         }
-        let app = app_of(request.uri().path())?;
+        let object = object_of(request.uri().path())?;
         let count = {
             let mut writes = self.writes.lock().expect("no panic");
-            let count = writes.entry(app.clone()).or_default();
+            let count = writes.entry(object.clone()).or_default();
             *count += 1;
             *count - 1
         };
-        (self.plan.lock().expect("no panic"))(&app, count)
+        (self.plan.lock().expect("no panic"))(&object, count)
     }
 
     async fn hang(&self) {
@@ -145,12 +189,19 @@ impl State {
     }
 }
 
-/// The app of `…/phapplications/<app>/status` or of `…/app-<app>[-group|-proxy]`.
-fn app_of(path: &str) -> Option<String> {
+/// The app of `…/phapplications/<app>/status` or of `…/app-<app>[-group|-proxy]`, or the viewer of
+/// `…/pvcviewers/<viewer>[/status]` or of `…/pvcviewer-<viewer>`.
+fn object_of(path: &str) -> Option<String> {
     let mut parts = path.split('/').rev();
-    let last = parts.next()?;
+    let (last, before) = (parts.next()?, parts.next()?);
     if last == "status" {
-        return parts.next().map(str::to_owned);
+        return Some(before.to_owned());
+    }
+    if before == "pvcviewers" {
+        return Some(last.to_owned());
+    }
+    if let Some(viewer) = last.strip_prefix("pvcviewer-") {
+        return Some(viewer.to_owned());
     }
     let child = last.strip_prefix("app-")?;
     let app = child

@@ -1,4 +1,4 @@
-//! The controller of apps with the shipped rights, in the process of the test.
+//! A controller with the shipped rights, in the process of the test.
 
 use std::{
     path::{Path, PathBuf},
@@ -29,19 +29,63 @@ use super::{
     world::World,
 };
 
+/// Which controller a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ControllerKind {
+    Applications,
+    Viewers,
+}
+
+impl ControllerKind {
+    /// Its table in `[controller]`, and its label in metrics.
+    fn name(self) -> &'static str {
+        match self {
+            ControllerKind::Applications => "applications",
+            ControllerKind::Viewers => "viewers",
+        }
+    }
+
+    /// The file of `config/rbac` with its rights.
+    fn rights(self) -> &'static str {
+        match self {
+            ControllerKind::Applications => "controller.yaml",
+            ControllerKind::Viewers => "viewers.yaml",
+        }
+    }
+
+    /// The TOML that its objects need: groups and instance types.
+    pub fn platform(self) -> &'static str {
+        match self {
+            ControllerKind::Applications => PLATFORM,
+            ControllerKind::Viewers => "",
+        }
+    }
+
+    /// The ServiceAccount of that file.
+    fn account(self) -> &'static str {
+        match self {
+            ControllerKind::Applications => "ludgate-controller",
+            ControllerKind::Viewers => "ludgate-viewers",
+        }
+    }
+}
+
 /// A namespace with a controller.
 pub struct Controlled {
     pub namespace: KubeNamespace,
     pub running: RunningControllers,
-    settings: ApplicationSettings,
+    kind: ControllerKind,
+    /// Of apps.
+    settings: Option<ApplicationSettings>,
     folder: tempfile::TempDir,
 }
 
-/// A namespace and a configuration for a controller that has not started yet.
+/// A namespace and a configuration for a controller that does not run.
 pub struct Prepared {
     pub namespace: KubeNamespace,
     /// Of the controller's account.
     pub kubeconfig: PathBuf,
+    kind: ControllerKind,
     folder: tempfile::TempDir,
 }
 
@@ -52,15 +96,22 @@ impl Prepared {
 
     /// `platform` is more TOML: groups and instance types.
     pub async fn with(platform: &str) -> Prepared {
+        Prepared::of(ControllerKind::Applications, platform).await
+    }
+
+    /// `more` is TOML: keys of the controller's table, or further tables. `NAMESPACE` in it is the
+    /// name of the namespace.
+    pub async fn of(kind: ControllerKind, more: &str) -> Prepared {
         let namespace = KubeNamespace::new().await;
-        namespace.grant("controller.yaml").await;
-        let kubeconfig = namespace.kubeconfig_of("ludgate-controller").await;
+        namespace.grant(kind.rights()).await;
+        let kubeconfig = namespace.kubeconfig_of(kind.account()).await;
         let prepared = Prepared {
             folder: tempfile::tempdir().expect("a folder"),
             namespace,
             kubeconfig,
+            kind,
         };
-        let text = config(&prepared.namespace.name, &prepared.kubeconfig, platform);
+        let text = config(kind, &prepared.namespace.name, &prepared.kubeconfig, more);
         std::fs::write(prepared.config(), text).expect("written");
         prepared
     }
@@ -72,15 +123,18 @@ impl Prepared {
 
     /// Starts the controller in the process of the test.
     pub async fn start(self) -> Controlled {
+        self.start_as("test").await
+    }
+
+    /// The same, as another process.
+    async fn start_as(self, identity: &str) -> Controlled {
         let read = settings::load_controller(&self.config()).expect("valid");
-        let settings = read
-            .applications
-            .clone()
-            .expect("the controller of apps is on");
-        let running = start_controllers(read, "test".to_owned()).await;
+        let settings = read.applications.clone();
+        let running = start_controllers(read, identity.to_owned()).await;
         Controlled {
             namespace: self.namespace,
             running: running.expect("started"),
+            kind: self.kind,
             settings,
             folder: self.folder,
         }
@@ -103,21 +157,17 @@ impl Controlled {
 
     /// Replaces the controller by a new process, which lists everything again.
     pub async fn restart(self) -> Controlled {
-        let Controlled {
-            namespace,
-            running,
-            settings,
-            folder,
-        } = self;
-        running.process.drain.stop(PATIENCE).await;
-        let file = folder.path().join("ludgate.toml");
-        let read = ludgate::settings::load_controller(&file).expect("valid");
-        let started = start_controllers(read, "restarted".to_owned()).await;
-        Controlled {
-            namespace,
-            running: started.expect("started"),
-            settings,
-            folder,
+        self.stop().await.start_as("restarted").await
+    }
+
+    /// Stops the controller.
+    pub async fn stop(self) -> Prepared {
+        self.running.process.drain.stop(PATIENCE).await;
+        Prepared {
+            kubeconfig: self.namespace.kubeconfig_file(self.kind.account()),
+            namespace: self.namespace,
+            kind: self.kind,
+            folder: self.folder,
         }
     }
 
@@ -129,8 +179,8 @@ impl Controlled {
     /// The value of a counter of the controller, named with its further labels.
     pub fn count(&self, name: &str, labels: &str) -> f64 {
         let metrics = self.running.process.registry.render();
-        let name =
-            format!("ludgate_controller_{name}_total{{controller=\"applications\"{labels}}} ");
+        let kind = self.kind.name();
+        let name = format!("ludgate_controller_{name}_total{{controller=\"{kind}\"{labels}}} ");
         let line = metrics.lines().find_map(|line| line.strip_prefix(&name));
         line.and_then(|value| value.parse().ok()).unwrap_or(0.0)
     }
@@ -152,7 +202,8 @@ impl Controlled {
 
     /// Changes the settings in force.
     pub fn change(&self, change: impl FnOnce(&mut ApplicationSettings)) {
-        let mut settings = self.settings.clone();
+        let settings = self.settings.clone();
+        let mut settings = settings.expect("the controller of apps is on");
         change(&mut settings);
         let applications = self.running.settings.applications.as_ref();
         let sender = applications.expect("the controller of apps is on");
@@ -162,7 +213,12 @@ impl Controlled {
     /// The settings of another platform.
     pub fn parsed(&self, platform: &str) -> ApplicationSettings {
         let file = self.folder.path().join("changed.toml");
-        let text = config(&self.namespace.name, &self.namespace.kubeconfig(), platform);
+        let text = config(
+            self.kind,
+            &self.namespace.name,
+            &self.namespace.kubeconfig(),
+            platform,
+        );
         std::fs::write(&file, text).expect("written");
         settings::load_controller(&file)
             .expect("valid")
@@ -289,16 +345,18 @@ pub async fn until_page(world: &World, app: &str, lines: &[&str]) {
     assert!(is_there, "not all of {lines:?} in {last:?}");
 }
 
-fn config(namespace: &str, kubeconfig: &Path, platform: &str) -> String {
+fn config(kind: ControllerKind, namespace: &str, kubeconfig: &Path, more: &str) -> String {
+    let name = kind.name();
     // A table of the controller's settings stands for `true`.
-    let controller = match platform.is_empty() || platform.starts_with('[') {
-        true => "[controller]\napplications = true",
-        false => "[controller.applications]",
+    let controller = match more.is_empty() || more.starts_with('[') {
+        true => format!("[controller]\n{name} = true"),
+        false => format!("[controller.{name}]"),
     };
+    let more = more.replace("NAMESPACE", namespace);
     format!(
         "[site]\nurl = \"https://hub.example.com\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
          [kubernetes]\nnamespace = \"{namespace}\"\nkubeconfig = \"{}\"\n\
-         {controller}\n{platform}",
+         {controller}\n{more}",
         kubeconfig.display()
     )
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ApiResource, DynamicObject, Patch, PatchParams},
 };
 use serde_json::{Value, json};
@@ -64,7 +64,12 @@ impl KubeNamespace {
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("ludgate")
+        self.kubeconfig_file("ludgate")
+    }
+
+    /// The path of an account's kubeconfig, once it is written.
+    pub fn kubeconfig_file(&self, account: &str) -> PathBuf {
+        self.folder.path().join(account)
     }
 
     /// Runs kubectl in this namespace, as an admin.
@@ -124,7 +129,7 @@ impl KubeNamespace {
         let admin = kubectl(&["config", "view", "--raw", "--minify", "-o", "json"], "").await;
         let mut config: Value = serde_json::from_str(&admin).expect("JSON");
         config["users"][0]["user"] = json!({ "token": answer["status"]["token"] });
-        let file = self.folder.path().join(account);
+        let file = self.kubeconfig_file(account);
         std::fs::write(&file, config.to_string()).expect("written");
         file
     }
@@ -141,8 +146,13 @@ impl Drop for KubeNamespace {
     }
 }
 
+/// A kind of this program's types.
+pub fn kind_of<K: Resource<DynamicType = ()>>() -> ApiResource {
+    ApiResource::erase::<K>(&())
+}
+
 pub fn phapplications() -> ApiResource {
-    ApiResource::erase::<ludgate::cluster::crd::application::PhApplication>(&())
+    kind_of::<ludgate::cluster::crd::application::PhApplication>()
 }
 
 /// An app as its author writes it; its Service has a port 5000 of the name `http`.
