@@ -16,4 +16,5 @@ mod reachable;
 mod revoked;
 mod states;
 mod templates;
+mod viewers;
 mod webhook;

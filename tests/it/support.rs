@@ -30,4 +30,5 @@ pub mod secure;
 pub mod tls_app;
 pub mod unix_app;
 pub mod until;
+pub mod viewer;
 pub mod world;

@@ -28,7 +28,7 @@ fn start(config: &Path, lease: &str) -> Running {
 
 /// Kills the controller at each write of a life, of an object of its own each time.
 pub async fn killed_at_each_write<L: Life>(fault: Fault) {
-    let prepared = Prepared::of(L::CONTROLLER, L::CONTROLLER.platform()).await;
+    let prepared = Prepared::for_controller(L::CONTROLLER, L::CONTROLLER.platform()).await;
     let namespace = &prepared.namespace;
     let faults = ApiFaults::insert(&prepared.kubeconfig, |_, _| None).await;
     L::prepare(namespace, "undisturbed").await;

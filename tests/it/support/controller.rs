@@ -29,6 +29,9 @@ use super::{
     world::World,
 };
 
+/// The ServiceAccount of controllers.
+const ACCOUNT: &str = "ludgate-controller";
+
 /// Which controller a test runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControllerKind {
@@ -60,14 +63,6 @@ impl ControllerKind {
             ControllerKind::Viewers => "",
         }
     }
-
-    /// The ServiceAccount of that file.
-    fn account(self) -> &'static str {
-        match self {
-            ControllerKind::Applications => "ludgate-controller",
-            ControllerKind::Viewers => "ludgate-viewers",
-        }
-    }
 }
 
 /// A namespace with a controller.
@@ -96,15 +91,15 @@ impl Prepared {
 
     /// `platform` is more TOML: groups and instance types.
     pub async fn with(platform: &str) -> Prepared {
-        Prepared::of(ControllerKind::Applications, platform).await
+        Prepared::for_controller(ControllerKind::Applications, platform).await
     }
 
     /// `more` is TOML: keys of the controller's table, or further tables. `NAMESPACE` in it is the
     /// name of the namespace.
-    pub async fn of(kind: ControllerKind, more: &str) -> Prepared {
+    pub async fn for_controller(kind: ControllerKind, more: &str) -> Prepared {
         let namespace = KubeNamespace::new().await;
         namespace.grant(kind.rights()).await;
-        let kubeconfig = namespace.kubeconfig_of(kind.account()).await;
+        let kubeconfig = namespace.kubeconfig_of(ACCOUNT).await;
         let prepared = Prepared {
             folder: tempfile::tempdir().expect("a folder"),
             namespace,
@@ -164,7 +159,7 @@ impl Controlled {
     pub async fn stop(self) -> Prepared {
         self.running.process.drain.stop(PATIENCE).await;
         Prepared {
-            kubeconfig: self.namespace.kubeconfig_file(self.kind.account()),
+            kubeconfig: self.namespace.kubeconfig_file(ACCOUNT),
             namespace: self.namespace,
             kind: self.kind,
             folder: self.folder,
