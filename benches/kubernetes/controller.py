@@ -1,10 +1,14 @@
-"""Measures the controller of apps with many PhApplications on a cluster with hollow nodes.
+"""Measures the controllers with many PhApplications, and with many PVCViewers, on a cluster with hollow nodes:
 
-Prints one line per figure. Needs kubectl, KUBECONFIG with an admin's credentials, and the audit log of the API server
-in LUDGATE_AUDIT_LOG, which names each call of the controller. Uses only Python's standard library.
+  controller.py PROGRAM APPS VIEWERS IDLE_SECONDS
+
+No volume is there for the claims of viewers, so their pods wait for the scheduler. Prints one line per figure. Needs
+kubectl, KUBECONFIG with an admin's credentials, and the audit log of the API server in LUDGATE_AUDIT_LOG, which names
+each call of the controller. Uses only Python's standard library.
 """
 
 import collections
+import dataclasses
 import http.client
 import json
 import os
@@ -19,13 +23,34 @@ import threading
 import time
 import urllib.parse
 
-PROGRAM, MANY = sys.argv[1], int(sys.argv[2])
+PROGRAM, APPS, VIEWERS, IDLE_SECONDS = sys.argv[1], *map(int, sys.argv[2:])
 AUDIT_LOG = os.environ["LUDGATE_AUDIT_LOG"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NAMESPACE = "bench"
-APPS = f"/apis/primehub.io/v1alpha1/namespaces/{NAMESPACE}/phapplications"
-ACCOUNT = f"system:serviceaccount:{NAMESPACE}:ludgate-controller"
+ACCOUNT = "ludgate-controller"
 CREATORS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A controller with a namespace of its own, so that it has no other rights and lists no other pods."""
+
+    name: str
+    namespace: str
+    rights: str
+    api: str
+    toml: str = ""
+
+    @property
+    def objects(self):
+        group, resource = self.api.rsplit("/", 1)
+        return f"/apis/{group}/namespaces/{self.namespace}/{resource}"
+
+
+OF_APPS = Measured(
+    "applications", "bench-apps", "controller.yaml", "primehub.io/v1alpha1/phapplications",
+    '[groups.phusers]\n[instance_types.tiny]\ncpu = 0.001\nmemory = "1MiB"\n')
+OF_VIEWERS = Measured("viewers", "bench-viewers", "viewers.yaml", "kubeflow.org/v1alpha1/pvcviewers")
+CLAIMS = f"/api/v1/namespaces/{OF_VIEWERS.namespace}/persistentvolumeclaims"
 
 
 def kubectl(*arguments, given=None):
@@ -69,15 +94,52 @@ def application(number):
     }
 
 
-def create(first):
+def claim(name):
+    return {
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+
+
+def viewer(name):
+    networking = {"targetPort": 8080, "basePrefix": "/pvcviewers", "rewrite": "/", "timeout": "30s"}
+    return {
+        "apiVersion": "kubeflow.org/v1alpha1", "kind": "PVCViewer", "metadata": {"name": name},
+        "spec": {"pvc": name, "rwoScheduling": True, "networking": networking},
+    }
+
+
+def create_apps(first):
     connection = api()
-    for number in range(first, MANY, CREATORS):
-        call(connection, "POST", APPS, application(number))
+    for number in range(first, APPS, CREATORS):
+        call(connection, "POST", OF_APPS.objects, application(number))
+
+
+def create_viewers(first):
+    connection = api()
+    for number in range(first, VIEWERS, CREATORS):
+        call(connection, "POST", CLAIMS, claim(f"v{number}"))
+        call(connection, "POST", OF_VIEWERS.objects, viewer(f"v{number}"))
+
+
+def create_all(create):
+    creators = [threading.Thread(target=create, args=(first,)) for first in range(CREATORS)]
+    for creator in creators:
+        creator.start()
+    for creator in creators:
+        creator.join()
 
 
 def phases():
-    listed = call(api(), "GET", APPS)["items"]
+    listed = call(api(), "GET", OF_APPS.objects)["items"]
     return collections.Counter(app.get("status", {}).get("phase", "none") for app in listed)
+
+
+def settled_viewers():
+    """How many viewers say that the scheduler has no node for their pods."""
+    listed = call(api(), "GET", OF_VIEWERS.objects)["items"]
+    conditions = (one.get("status", {}).get("conditions", []) for one in listed)
+    return sum(any(one["type"] == "PodScheduled" for one in of_viewer) for of_viewer in conditions)
 
 
 def until(what, holds):
@@ -89,16 +151,15 @@ def until(what, holds):
 
 
 class Controller:
-    def __init__(self, folder, lease):
+    def __init__(self, measured, folder, lease):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.admin = probe.getsockname()[1]
-        path = folder / f"{lease}.toml"
+        path = folder / f"{measured.name}-{lease}.toml"
         path.write_text(
             f'[admin]\naddress = "127.0.0.1:{self.admin}"\n[site]\nurl = "https://hub.example.com"\n'
-            f'[kubernetes]\nnamespace = "{NAMESPACE}"\nkubeconfig = "{folder / "kubeconfig"}"\n'
-            f'[controller]\napplications = true\nlease = "{lease}"\n[groups.phusers]\n'
-            '[instance_types.tiny]\ncpu = 0.001\nmemory = "1MiB"\n', encoding="utf-8")
+            f'[kubernetes]\nnamespace = "{measured.namespace}"\nkubeconfig = "{folder / measured.namespace}"\n'
+            f'[controller]\n{measured.name} = true\nlease = "{lease}"\n{measured.toml}', encoding="utf-8")
         self.started = time.monotonic()
         self.process = subprocess.Popen([PROGRAM, "controller", "--config", path], stderr=subprocess.DEVNULL)
 
@@ -123,70 +184,108 @@ class Controller:
         self.process.wait()
 
 
-def calls_since(offset):
+def calls_since(offset, measured):
     """The controller's calls after a position of the audit log, by verb and resource."""
     calls = collections.Counter()
+    account = f"system:serviceaccount:{measured.namespace}:{ACCOUNT}"
     with open(AUDIT_LOG, encoding="utf-8") as log:
         log.seek(offset)
         for line in log:
             event = json.loads(line)
-            if event["user"]["username"] == ACCOUNT and event["stage"] == "ResponseComplete":
+            if event["user"]["username"] == account and event["stage"] == "ResponseComplete":
                 calls[f'{event["verb"]} {event.get("objectRef", {}).get("resource", "?")}'] += 1
     return calls
 
 
-def prepare(folder):
-    kubectl("create", "namespace", NAMESPACE)
-    # The real node would run the pods, and the figures would be those of containers.
-    kubectl("cordon", "node-1")
-    rights = (ROOT / "config/rbac/controller.yaml").read_text(encoding="utf-8")
-    kubectl("-n", NAMESPACE, "apply", "-f", "-", given=rights.replace("namespace: hub", f"namespace: {NAMESPACE}"))
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/ludgate-controller/token"
+def prepare(measured, folder):
+    namespace = measured.namespace
+    kubectl("create", "namespace", namespace)
+    rights = (ROOT / "config/rbac" / measured.rights).read_text(encoding="utf-8")
+    kubectl("-n", namespace, "apply", "-f", "-", given=rights.replace("namespace: hub", f"namespace: {namespace}"))
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
-    config["users"][0]["user"] = {"token": call(api(), "POST", path, request)["status"]["token"]}
-    (folder / "kubeconfig").write_text(json.dumps(config), encoding="utf-8")
+    user = {"token": call(api(), "POST", path, request)["status"]["token"]}
+    own = config | {"users": [config["users"][0] | {"user": user}]}
+    (folder / namespace).write_text(json.dumps(own), encoding="utf-8")
 
 
-def main(folder):
-    prepare(folder)
-    controller = Controller(folder, "first")
-    creators = [threading.Thread(target=create, args=(first,)) for first in range(CREATORS)]
-    for creator in creators:
-        creator.start()
-    for creator in creators:
-        creator.join()
-    created = time.monotonic() - controller.started
-    until("all apps are ready", lambda: phases()["Ready"] == MANY)
-    ready = time.monotonic() - controller.started
-    print(f"{MANY} apps made in {created:.0f} s, all ready after {ready:.0f} s, "
-          f"{controller.writes() / MANY:.1f} writes per app", flush=True)
-    print(f"resident memory then: {controller.resident()} MiB", flush=True)
-    controller.stop()
-
-    controller = Controller(folder, "second")
-    until("all apps are reconciled", lambda: controller.count("ludgate_controller_reconciles_total") >= MANY)
+def restart(measured, folder, many):
+    """Starts the controller anew, with all objects made, and measures its first sync."""
+    controller = Controller(measured, folder, "second")
+    until("all objects are reconciled", lambda: controller.count("ludgate_controller_reconciles_total") >= many)
     print(f"first sync after a restart: {time.monotonic() - controller.started:.1f} s, {controller.writes()} writes, "
           f"{controller.resident()} MiB", flush=True)
+    return controller
 
+
+def idle(measured, controller):
+    writes, offset = controller.writes(), os.path.getsize(AUDIT_LOG)
+    # An idle period is what is measured.
+    time.sleep(IDLE_SECONDS)
+    print(f"{IDLE_SECONDS} idle seconds: {controller.writes() - writes} writes; "
+          f"calls: {dict(calls_since(offset, measured))}", flush=True)
+
+
+def changes():
+    """The milliseconds that five changes of an app need until its Deployment has them, in ascending order."""
     durations = []
     for number in range(5):
-        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/app-a{number}"
+        path = f"/apis/apps/v1/namespaces/{OF_APPS.namespace}/deployments/app-a{number}"
         connection = api()
         before = call(connection, "GET", path)["metadata"]["generation"]
         patch = {"spec": {"displayName": "changed", "appRoot": "/changed"}}
         begun = time.monotonic()
-        call(connection, "PATCH", f"{APPS}/a{number}", patch, "application/merge-patch+json")
+        call(connection, "PATCH", f"{OF_APPS.objects}/a{number}", patch, "application/merge-patch+json")
         until("the change", lambda: call(connection, "GET", path)["metadata"]["generation"] > before)
         durations.append((time.monotonic() - begun) * 1000)
-    print(f"a change of one app, until its Deployment has it: {sorted(durations)[2]:.0f} ms "
-          f"(from {min(durations):.0f} to {max(durations):.0f})", flush=True)
+    return sorted(durations)
 
-    until("all apps are ready again", lambda: phases()["Ready"] == MANY)
-    writes, offset = controller.writes(), os.path.getsize(AUDIT_LOG)
-    # An idle minute is what is measured.
-    time.sleep(60)
-    print(f"an idle minute: {controller.writes() - writes} writes; calls: {dict(calls_since(offset))}", flush=True)
+
+def measure_apps(folder):
+    prepare(OF_APPS, folder)
+    controller = Controller(OF_APPS, folder, "first")
+    create_all(create_apps)
+    created = time.monotonic() - controller.started
+    until("all apps are ready", lambda: phases()["Ready"] == APPS)
+    ready = time.monotonic() - controller.started
+    print(f"{APPS} apps made in {created:.0f} s, all ready after {ready:.0f} s, "
+          f"{controller.writes() / APPS:.1f} writes per app", flush=True)
+    print(f"resident memory then: {controller.resident()} MiB", flush=True)
     controller.stop()
+
+    controller = restart(OF_APPS, folder, APPS)
+    durations = changes()
+    print(f"a change of one app, until its Deployment has it: {durations[2]:.0f} ms "
+          f"(from {durations[0]:.0f} to {durations[-1]:.0f})", flush=True)
+    until("all apps are ready again", lambda: phases()["Ready"] == APPS)
+    idle(OF_APPS, controller)
+    controller.stop()
+
+
+def measure_viewers(folder):
+    prepare(OF_VIEWERS, folder)
+    controller = Controller(OF_VIEWERS, folder, "first")
+    create_all(create_viewers)
+    created = time.monotonic() - controller.started
+    until("the scheduler has seen all pods", lambda: settled_viewers() == VIEWERS)
+    settled = time.monotonic() - controller.started
+    print(f"{VIEWERS} viewers made in {created:.0f} s, all pods wait for volumes after {settled:.0f} s, "
+          f"{controller.writes() / VIEWERS:.1f} writes per viewer", flush=True)
+    print(f"resident memory then: {controller.resident()} MiB", flush=True)
+    controller.stop()
+
+    controller = restart(OF_VIEWERS, folder, VIEWERS)
+    idle(OF_VIEWERS, controller)
+    controller.stop()
+
+
+def main(folder):
+    # The real node would run the pods, and the figures would be those of containers.
+    kubectl("cordon", "node-1")
+    if APPS:
+        measure_apps(folder)
+    if VIEWERS:
+        measure_viewers(folder)
 
 
 with tempfile.TemporaryDirectory() as temporary:
