@@ -41,8 +41,13 @@ impl Life for ViewerLife {
             json!({ "targetPort": 81, "basePrefix": "/newbase", "rewrite": "/" }),
             json!({}),
         ] {
-            namespace.viewer(name, spec(name, networking)).await;
-            viewer.until(is_started).await;
+            namespace.viewer(name, spec(name, networking.clone())).await;
+            // The watch may still show the viewer before this change.
+            let is_changed = |viewer: &DynamicObject| {
+                let base = &viewer.data["spec"]["networking"]["basePrefix"];
+                *base == networking["basePrefix"] && is_started(viewer)
+            };
+            viewer.until(is_changed).await;
         }
         let deployments = namespace.api(&kind_of::<Deployment>());
         let mut deployment = Changes::named(deployments, &child(name));

@@ -174,8 +174,9 @@ async fn labels_and_annotations_of_others_stay_on_the_objects() {
     for kind in [kind_of::<Deployment>(), kind_of::<Service>()] {
         let api = controlled.namespace.api(&kind);
         let patch = Patch::Merge(&foreign);
-        let patched = api.patch(&child("v"), &PatchParams::default(), &patch);
-        patched.await.expect("patched");
+        let (name, parameters) = (child("v"), PatchParams::default());
+        let patched = api.patch(&name, &parameters, &patch).await;
+        patched.expect("patched");
     }
     controlled.start_viewer("v", spec("/newbase")).await;
     let deployment = controlled.child::<Deployment>("v").await;

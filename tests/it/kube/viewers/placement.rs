@@ -62,6 +62,9 @@ async fn the_affinity_is_a_preference_where_it_is_set_so() {
     let namespace = &controlled.namespace;
     namespace.claim("data", "ReadWriteOnce").await;
     namespace.notebook("nb-0", "n3", &["data"]).await;
+    // A viewer that may start elsewhere does not start before a pod that waits for the volume.
+    let running = json!({ "phase": "Running" });
+    namespace.set_status::<Pod>("nb-0", running).await;
     controlled.start_viewer("v", spec("data", true)).await;
     let node = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["n3"] });
     let preference = json!({ "weight": 100, "preference": { "matchExpressions": [node] } });
