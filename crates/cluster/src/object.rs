@@ -58,6 +58,17 @@ pub struct Object {
     pub ports: Value,
 }
 
+/// For readers of both: what the gateway drops is null.
+impl From<&Object> for DeepObject {
+    fn from(object: &Object) -> DeepObject {
+        DeepObject {
+            metadata: object.metadata.clone(),
+            spec: object.spec.clone(),
+            status: object.status.clone(),
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Essentials {

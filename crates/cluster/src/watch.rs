@@ -6,6 +6,7 @@
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
     api::{ApiResource, ListParams, WatchParams},
@@ -61,6 +62,9 @@ pub enum WatchTarget {
     Kind(ApiResource),
     /// EndpointSlices, in the version that the cluster serves.
     EndpointSlices,
+    /// The Namespace object itself. Its name is the field selector, so a ClusterRole with
+    /// `resourceNames` suffices.
+    Namespace,
 }
 
 impl fmt::Display for WatchTarget {
@@ -68,6 +72,7 @@ impl fmt::Display for WatchTarget {
         match self {
             WatchTarget::Kind(kind) => f.write_str(&kind.plural),
             WatchTarget::EndpointSlices => f.write_str("endpointslices"),
+            WatchTarget::Namespace => f.write_str("namespaces"),
         }
     }
 }
@@ -148,17 +153,7 @@ impl Watch {
 
     /// One list and the watches that continue it.
     async fn run(&self, first: bool, is_reported: &mut bool) -> Result<Infallible, RunEnd> {
-        let kind = match &self.watched {
-            WatchTarget::Kind(kind) => kind.clone(),
-            WatchTarget::EndpointSlices => {
-                self.in_time(async {
-                    Ok(endpoint_slices::served_version(self.cluster.client()).await?)
-                })
-                .await?
-            }
-        };
-        let api: Api<Object> =
-            Api::namespaced_with(self.cluster.client().clone(), &self.namespace, &kind);
+        let api = self.api().await?;
         let mut version = self.list(&api, first).await?;
         if std::mem::take(is_reported) {
             tracing::info!(what = %self.watched, namespace = self.namespace, "the Kubernetes API is available again");
@@ -172,6 +167,32 @@ impl Watch {
         }
     }
 
+    /// The objects that are watched.
+    async fn api(&self) -> Result<Api<Object>, WatchError> {
+        let client = self.cluster.client().clone();
+        let kind = match &self.watched {
+            WatchTarget::Kind(kind) => kind.clone(),
+            WatchTarget::EndpointSlices => {
+                self.in_time(async {
+                    Ok(endpoint_slices::served_version(self.cluster.client()).await?)
+                })
+                .await?
+            }
+            WatchTarget::Namespace => {
+                return Ok(Api::all_with(client, &ApiResource::erase::<Namespace>(&())));
+            }
+        };
+        Ok(Api::namespaced_with(client, &self.namespace, &kind))
+    }
+
+    /// The field selector, where not all objects of the kind are watched.
+    fn fields(&self) -> Option<String> {
+        match &self.watched {
+            WatchTarget::Kind(_) | WatchTarget::EndpointSlices => None,
+            WatchTarget::Namespace => Some(format!("metadata.name={}", self.namespace)),
+        }
+    }
+
     /// Lists all objects, and returns the version of the list.
     ///
     /// The first list may come from the server's cache, which takes half the time; the watch
@@ -179,9 +200,13 @@ impl Watch {
     /// come back.
     async fn list(&self, api: &Api<Object>, first: bool) -> Result<String, RunEnd> {
         self.send(ObjectEvent::Init).await?;
-        let of_now = ListParams::default().limit(PAGE);
+        let all = ListParams {
+            field_selector: self.fields(),
+            ..ListParams::default()
+        };
+        let of_now = all.clone().limit(PAGE);
         let mut page = if first {
-            ListParams::default().match_any()
+            all.match_any()
         } else {
             of_now.clone()
         };
@@ -213,7 +238,10 @@ impl Watch {
         let lasts = u32::try_from(settings.watch.as_secs())
             .unwrap_or(u32::MAX)
             .clamp(1, MAX_WATCH);
-        let parameters = WatchParams::default().timeout(lasts);
+        let parameters = WatchParams {
+            field_selector: self.fields(),
+            ..WatchParams::default().timeout(lasts)
+        };
         let request = Request::new(api.resource_url()).watch(&parameters, &version);
         let request = request.map_err(kube::Error::BuildRequest)?;
         let mut changes = self
