@@ -20,8 +20,8 @@ use crate::{
     forward::fault::Fault,
     gateway::metrics::GatewayMetrics,
     model::{
-        app::App, arrival::RequestClass, client::Client, clock::system_wall_millis,
-        principal::Principal, text::is_directional,
+        activity::OpenUse, app::App, arrival::RequestClass, client::Client,
+        clock::system_wall_millis, principal::Principal, text::is_directional,
     },
     ops::line_sink::LineSink,
     streams::Revocation,
@@ -135,6 +135,8 @@ pub struct Entry {
     pub class: Option<RequestClass>,
     /// The requested app.
     pub app: Option<Arc<App>>,
+    /// The use of the app by a permitted request.
+    pub in_use: Option<OpenUse>,
     /// The caller, where it is a person.
     pub person: Option<Arc<Principal>>,
     /// The decision and its reason.
@@ -173,6 +175,7 @@ impl Entry {
             revocation,
             class: None,
             app: None,
+            in_use: None,
             person: None,
             labels: (DecisionLabel::Undecided, LogReason::ClientClosed),
             upstream: None,
@@ -278,10 +281,12 @@ impl Drop for Entry {
         let (decision, reason) = self.labels;
         metrics.requests.count(self.class(), self.status());
         metrics.decision(decision, reason);
-        metrics
-            .requests
-            .duration
-            .observe(self.start.at.elapsed().as_secs_f64());
+        let ended = Instant::now();
+        let duration = ended.saturating_duration_since(self.start.at);
+        metrics.requests.duration.observe(duration.as_secs_f64());
+        if let Some(in_use) = self.in_use.take() {
+            in_use.finish(ended);
+        }
         self.log.write(|line| self.write(line));
     }
 }

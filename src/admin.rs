@@ -1,5 +1,6 @@
-//! The gateway's routes on the admin listener: its apps and its sessions.
+//! The gateway's routes on the admin listener: its apps, their last use, and its sessions.
 
+mod activity;
 mod sessions;
 
 use std::sync::Arc;
@@ -17,12 +18,17 @@ use crate::{
 /// Adds the gateway's routes, and its lines on the verbose readiness probe.
 pub fn routes(server: AdminServer, gateway: &Arc<Gateway>) -> AdminServer {
     let apps_of = gateway.clone();
+    let activity_of = gateway.clone();
     let sessions_of = gateway.clone();
     let provider_of = gateway.clone();
     let count_of = gateway.clone();
     server
         .route("/apps", &[Method::GET], move |_| {
             let reply = apps(&apps_of);
+            async { reply }
+        })
+        .route("/activity", &[Method::GET], move |request: Request<()>| {
+            let reply = activity::list(&activity_of, request.uri());
             async { reply }
         })
         .route(

@@ -3,7 +3,7 @@
 pub mod metrics;
 pub mod sign_in_rate;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::runtime::Handle;
 
@@ -14,7 +14,10 @@ use crate::{
     cluster::pod_logs::PodLogs,
     forward::{ForwardSettings, metrics::ForwardMetrics},
     identity::{oidc::Oidc, rechecks::Rechecks},
-    model::{clock::Clock, policy_changes::PolicyChanges},
+    model::{
+        clock::{Clock, Moment},
+        policy_changes::PolicyChanges,
+    },
     ops::line_sink::LineSink,
     session::Sessions,
 };
@@ -40,8 +43,12 @@ pub struct Gateway {
     pub forms: BodyBudget,
     /// Limits how often one client may sign in.
     pub sign_in_rate: SignInRate,
+    /// Anonymous requests count as uses of an idle app at most once in this time; `None`: never.
+    pub anonymous_use_interval: Option<Duration>,
     /// Time.
     pub clock: Clock,
+    /// The time since which uses of apps are recorded.
+    pub started: Moment,
     /// Metrics of requests, decisions and streams.
     pub metrics: Arc<GatewayMetrics>,
     /// Metrics of the forwarder.

@@ -4,6 +4,7 @@
 //! Anything that ends it early is a [`Decision`], which [`Handler::serve`] has rendered by
 //! `respond`. The entry of the access log is made with the request, and written when it ends.
 
+mod app_use;
 mod client_tunnel;
 pub mod connection;
 mod local_response;
@@ -96,7 +97,8 @@ impl Handler {
         let caller = self
             .identify(&target, request, context, caller, answer)
             .await?;
-        let permit = decide::authorize(target, caller, &request.arrival, snapshot.site())?;
+        let permit = decide::authorize(target, caller, &request.arrival, snapshot.site())
+            .inspect_err(|decision| self.record_use(decision))?;
         self.relay(permit, request, caller, side.take(), context, answer)
             .await
     }

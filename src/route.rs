@@ -8,9 +8,11 @@ use std::fmt;
 /// What a target names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route<'t> {
-    /// `<prefix>/<id>/…`; `root` is the index of the slash after the id.
+    /// `<prefix>/<id>/…`; `root` is the index of the slash after the id. Below the prefix of
+    /// viewers the id is `<namespace>/<name>`.
     App {
-        /// Follows the grammar of an app id; whether such an app exists is another question.
+        /// Follows the grammar of ids of that prefix; whether such an app exists is another
+        /// question.
         id: &'t str,
         /// Index into the target.
         root: usize,
@@ -22,7 +24,8 @@ pub enum Route<'t> {
     },
     /// The launcher.
     Launcher,
-    /// `<prefix>` without the slash, or `/` where no console is.
+    /// `<prefix>` without the slash, the prefix of viewers with at most a namespace below it, or
+    /// `/` where no console is.
     ToLauncher,
     /// One of our endpoints.
     Endpoint(Endpoint),

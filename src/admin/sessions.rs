@@ -36,9 +36,17 @@ impl Which {
             [("subject", subject), ("session", session)] => {
                 Some(Which::Session(subject.to_owned(), session.to_owned()))
             }
-            [("app", app)] => AppId::new(app).map(Which::App),
+            [("app", app)] => app_id(app).map(Which::App),
             _ => None,
         }
+    }
+}
+
+/// The id of an app, or of a viewer.
+fn app_id(text: &str) -> Option<AppId> {
+    match text.split_once('/') {
+        Some((namespace, name)) => AppId::for_viewer(namespace, name),
+        None => AppId::new(text),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The catalogue of a Kubernetes cluster: `PhApplication` objects, and the ready pods of their
-//! Services.
+//! The catalogue of a Kubernetes cluster: `PhApplication` and `PVCViewer` objects, and the ready
+//! pods of their Services.
 //!
 //! The source watches and publishes whole snapshots. Nothing is published before all kinds were
 //! listed once, and an incomplete list changes nothing. During an outage of the API the last state
@@ -8,9 +8,13 @@
 //! Invariant: the access rule in force is always the last one written. Other parts of an invalid
 //! object keep their last valid form.
 
+pub mod access_template;
 mod application;
 mod namespace;
 mod ready_pods;
+mod shown_text;
+mod viewer;
+mod viewer_apps;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, btree_map::Entry},
@@ -32,19 +36,24 @@ use super::{
 use crate::{
     cluster::{
         Cluster,
-        crd::application::{PhApplication, SERVICE_PREFIX},
+        crd::{
+            application::{PhApplication, SERVICE_PREFIX},
+            viewer::{PVCViewer, VIEWER_PREFIX},
+        },
         endpoint_slices,
         watch::{ObjectEvent, WatchTarget},
     },
     model::{
-        app::{AppId, AppSpec, AppState, Isolation, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, AppState, Isolation, PathRewrite, Upstream, UpstreamScheme},
         site::Site,
     },
     ops::readiness::Latch,
 };
+use access_template::{AccessTemplate, NamespaceMetadata};
 use application::PublishedApp;
 use namespace::WatchedNamespace;
 use ready_pods::ReadyPods;
+use viewer_apps::ViewerDefaults;
 
 /// Changes are gathered for this time after the first, and published together.
 const GATHER: Duration = Duration::from_millis(20);
@@ -62,20 +71,24 @@ pub struct KubernetesSource {
     timeout: Duration,
     isolation: Isolation,
     namespaces: Vec<WatchedNamespace>,
+    /// The access rule of viewers; `None`: they are not served.
+    viewers: Option<AccessTemplate>,
 }
 
 impl KubernetesSource {
-    /// A source for these namespaces, without any list yet.
+    /// A source for these namespaces, without any list yet. `viewers` is the access rule of
+    /// viewers, which are served below `site.viewers_prefix`.
     pub fn new(
         site: Arc<Site>,
         own: watch::Receiver<Vec<AppSpec>>,
         timeout: Duration,
         isolation: Isolation,
         namespaces: &[String],
+        viewers: Option<AccessTemplate>,
     ) -> KubernetesSource {
         let namespaces = namespaces
             .iter()
-            .map(|name| WatchedNamespace::new(name))
+            .map(|name| WatchedNamespace::new(name, viewers.as_ref()))
             .collect();
         KubernetesSource {
             site,
@@ -83,6 +96,7 @@ impl KubernetesSource {
             timeout,
             isolation,
             namespaces,
+            viewers,
         }
     }
 
@@ -145,11 +159,7 @@ impl KubernetesSource {
     fn watch(&self, cluster: &Cluster) -> mpsc::Receiver<(usize, ObjectKind, ObjectEvent)> {
         let (sender, events) = mpsc::channel(1);
         for (index, namespace) in self.namespaces.iter().enumerate() {
-            let apps = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
-            for (kind, target) in [
-                (ObjectKind::Apps, apps),
-                (ObjectKind::Slices, WatchTarget::EndpointSlices),
-            ] {
+            for (kind, target) in self.targets() {
                 let mut one = cluster.watch(target, namespace.name());
                 let sender = sender.clone();
                 tokio::spawn(async move {
@@ -164,20 +174,54 @@ impl KubernetesSource {
         events
     }
 
+    /// What is watched in each namespace.
+    fn targets(&self) -> Vec<(ObjectKind, WatchTarget)> {
+        let apps = WatchTarget::Kind(ApiResource::erase::<PhApplication>(&()));
+        let mut targets = vec![
+            (ObjectKind::Apps, apps),
+            (ObjectKind::Slices, WatchTarget::EndpointSlices),
+        ];
+        if let Some(access) = &self.viewers {
+            let viewers = WatchTarget::Kind(ApiResource::erase::<PVCViewer>(&()));
+            targets.push((ObjectKind::Viewers, viewers));
+            if access.reads_namespaces() {
+                targets.push((ObjectKind::Namespace, WatchTarget::Namespace));
+            }
+        }
+        targets
+    }
+
     /// Applies an event. Returns whether it may change the snapshot.
     fn apply(&mut self, index: usize, kind: ObjectKind, event: ObjectEvent) -> bool {
         let Some(namespace) = self.namespaces.get_mut(index) else {
             return false;
         };
+        let serves_viewers = self.viewers.is_some();
         match kind {
             ObjectKind::Apps => namespace.apps.apply(event, |object, before| {
                 Some((object.name_any(), application::read(object, before)))
             }),
             ObjectKind::Slices => namespace.slices.apply(event, |object, _| {
                 // Slices of other Services are not stored.
-                let slice = endpoint_slices::parse(object)
-                    .filter(|slice| slice.service.starts_with(SERVICE_PREFIX))?;
+                let slice = endpoint_slices::parse(object).filter(|slice| {
+                    slice.service.starts_with(SERVICE_PREFIX)
+                        || (serves_viewers && slice.service.starts_with(VIEWER_PREFIX))
+                })?;
                 Some((object.name_any(), slice))
+            }),
+            ObjectKind::Viewers => {
+                let (site, name) = (&self.site, namespace.name().to_owned());
+                namespace.viewers.apply(event, |object, before| {
+                    let seen = viewer::read(object, &name, site, before);
+                    Some((object.name_any(), seen))
+                })
+            }
+            ObjectKind::Namespace => namespace.metadata.apply(event, |object, _| {
+                let metadata = NamespaceMetadata {
+                    labels: object.labels().clone(),
+                    annotations: object.annotations().clone(),
+                };
+                Some((object.name_any(), metadata))
             }),
         }
     }
@@ -228,7 +272,9 @@ impl KubernetesSource {
                 let Some(published) = &seen.published else {
                     continue;
                 };
-                let ready = pods.of_app(namespace.name(), name, published);
+                let service = format!("{SERVICE_PREFIX}{name}");
+                let ready = pods
+                    .ready_addresses(namespace.name(), &service, |ports| published.port_of(ports));
                 if ready.contested {
                     problem(
                         "some of its pods' addresses are also those of another app's pods: not used".into(),
@@ -238,6 +284,15 @@ impl KubernetesSource {
                 specs.extend(self.spec(name, published, ready.addresses, namespace.name()));
             }
             groups.insert(namespace.name().into(), of_namespace);
+        }
+        // Their ids are no app's, so they take no name of one.
+        if let Some(access) = &self.viewers {
+            let timeout = self.timeout;
+            let defaults = ViewerDefaults { access, timeout };
+            for namespace in &self.namespaces {
+                let viewers = viewer_apps::specs(namespace, &pods, defaults, &mut problems);
+                specs.extend(viewers);
+            }
         }
         Some(before.followed_by(specs, problems, groups))
     }
@@ -262,7 +317,10 @@ impl KubernetesSource {
             .filter(|_| state != AppState::Running);
         Some(AppSpec {
             name: Some(published.title.clone()),
-            strip_prefix: published.rewrite,
+            path_rewrite: match published.rewrite {
+                true => PathRewrite::strip(),
+                false => PathRewrite::Keep,
+            },
             isolation: self.isolation,
             state,
             message,
@@ -280,6 +338,8 @@ impl KubernetesSource {
 enum ObjectKind {
     Apps,
     Slices,
+    Viewers,
+    Namespace,
 }
 
 /// Logs problems that are new; the whole list is at `GET /apps`.

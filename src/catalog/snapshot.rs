@@ -128,8 +128,9 @@ impl Snapshot {
                 let old = before.and_then(|before| before.apps.get(&spec.id));
                 let same = old.filter(|app| app.spec == spec && app.host == own);
                 let id = spec.id.clone();
-                let hosted = || follows(old, App::hosted(spec, &site.apps_prefix, own));
-                (id, same.cloned().unwrap_or_else(hosted))
+                let hosted = || follows(old, App::hosted(spec, site.mount_of(&id), own));
+                let app = same.cloned().unwrap_or_else(hosted);
+                (id, app)
             })
             .collect();
         Snapshot {
@@ -176,6 +177,11 @@ impl Snapshot {
     /// All apps, in no order.
     pub fn apps(&self) -> impl Iterator<Item = &Arc<App>> {
         self.apps.values()
+    }
+
+    /// All apps as they are published: on paths, on hosts, and published ports.
+    pub fn published(&self) -> impl Iterator<Item = &Arc<App>> {
+        self.apps.values().chain(self.hosts.values())
     }
 
     /// The published ports of an app, with the hosts they are at.
@@ -257,11 +263,13 @@ pub fn published_label(id: &AppId, port: u16) -> Option<HostLabel> {
     HostLabel::new(format!("{id}-{port}").as_bytes())
 }
 
-/// A changed app keeps its load and what was learned about its trailing slash.
+/// A changed app keeps its load, the time of its last use, and what was learned about its trailing
+/// slash.
 fn follows(old: Option<&Arc<App>>, app: App) -> Arc<App> {
     match old {
         Some(old) => Arc::new(App {
             load: old.load.clone(),
+            activity: old.activity.clone(),
             trailing_slash: old.trailing_slash.clone(),
             ..app
         }),

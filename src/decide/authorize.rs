@@ -123,6 +123,7 @@ fn check_state(permit: Permit) -> Result<Permit, Decision> {
     let reason = match permit.app().spec.state {
         AppState::Running => return Ok(permit),
         AppState::Starting => Reason::Starting,
+        AppState::Idle => Reason::Idle,
         AppState::Stopping => Reason::Stopping,
         AppState::Stopped => Reason::Stopped,
         AppState::Failed => Reason::Failed,

@@ -124,6 +124,16 @@ impl Decision {
         }
     }
 
+    /// The app that the caller may use once it runs: the request is a use of it, which wakes an
+    /// idle app.
+    pub fn awaited_app(&self) -> Option<&Arc<App>> {
+        let Decision::Refuse(refusal) = self else {
+            return None;
+        };
+        let is_awaited = matches!(refusal.reason, Reason::Starting | Reason::Idle);
+        refusal.app.as_ref().filter(|_| is_awaited)
+    }
+
     /// The `decision` label of logs and metrics.
     pub fn label(&self) -> DecisionLabel {
         match self {
@@ -207,6 +217,7 @@ impl Refusal {
             | Reason::Unassigned
             | Reason::OtherTenant
             | Reason::Starting
+            | Reason::Idle
             | Reason::Stopping
             | Reason::Stopped
             | Reason::Failed

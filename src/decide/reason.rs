@@ -37,6 +37,8 @@ pub enum Reason {
     OtherTenant,
     /// The app does not run yet.
     Starting,
+    /// The app was stopped because it was not used. This request is a use, so it starts again.
+    Idle,
     /// The app is about to stop.
     Stopping,
     /// The app was stopped.
@@ -65,6 +67,7 @@ impl Reason {
             | Reason::CatalogUnavailable
             | Reason::Busy
             | Reason::Starting
+            | Reason::Idle
             | Reason::Stopping
             | Reason::Stopped
             | Reason::Failed => StatusCode::SERVICE_UNAVAILABLE,
@@ -94,6 +97,7 @@ impl Reason {
             Reason::Unassigned => "unassigned",
             Reason::OtherTenant => "other_tenant",
             Reason::Starting => "starting",
+            Reason::Idle => "idle",
             Reason::Stopping => "stopping",
             Reason::Stopped => "stopped",
             Reason::Failed => "failed",
@@ -126,6 +130,7 @@ impl Reason {
             Reason::Unassigned => "No app is running at this address.".into(),
             Reason::OtherTenant => "Another app is running at this address now. Open the page again.".into(),
             Reason::Starting => "The app will be available shortly.".into(),
+            Reason::Idle => "The app was stopped because it was not used. It will be available shortly.".into(),
             Reason::Stopping => "The app can be used again after its next start.".into(),
             Reason::Stopped => "The owner of the app can start it again.".into(),
             Reason::Failed => "The owner of the app can find the cause in its status and logs.".into(),

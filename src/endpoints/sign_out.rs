@@ -163,7 +163,7 @@ fn without_cookies(
     }
     let name = site.cookies.app_at(&VirtualHost::Site);
     for app in apps {
-        let path = format!("{}/{app}/", site.apps_prefix);
+        let path = format!("{}/", site.mount_of(app));
         reply.cookies.extend(cookie::clear(&name, &path, secure));
     }
     reply

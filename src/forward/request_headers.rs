@@ -99,17 +99,19 @@ impl<'r> OwnOrigin<'r> {
         let rest = value
             .as_bytes()
             .strip_prefix(self.public.to_string().as_bytes())?;
-        let path = match rest {
-            [] => rest,
+        let (prefix, path) = match rest {
+            [] => ("", rest),
             [b'/', ..] if *name == header::REFERER => {
-                match rest.strip_prefix(self.app.mount.as_bytes()) {
-                    Some(below @ ([] | [b'/', ..])) if self.app.spec.strip_prefix => below,
-                    Some(_) | None => rest,
+                let below = rest.strip_prefix(self.app.mount.as_bytes());
+                match (below, self.app.spec.path_rewrite.prefix()) {
+                    (Some(below @ ([] | [b'/', ..])), Some(prefix)) => (prefix, below),
+                    (Some(_) | None, _) => ("", rest),
                 }
             }
             _ => return None,
         };
-        HeaderValue::from_bytes(&[self.app.upstream_origin.as_bytes(), path].concat()).ok()
+        let origin = self.app.upstream_origin.as_bytes();
+        HeaderValue::from_bytes(&[origin, prefix.as_bytes(), path].concat()).ok()
     }
 }
 

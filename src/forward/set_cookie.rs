@@ -99,15 +99,16 @@ fn hosted(line: &HeaderValue, app: &App, site: &Site) -> Option<HeaderValue> {
 fn path_below(asked: Option<&[u8]>, app: &App) -> Vec<u8> {
     let mount = app.mount.as_bytes();
     let asked = asked.unwrap_or_default();
-    let below = asked
-        .strip_prefix(mount)
-        .filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
-    match below {
-        Some([]) => [mount, b"/"].concat(),
+    let below = |prefix: &[u8]| {
+        asked
+            .strip_prefix(prefix)
+            .filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    // An app that does not see its mount names paths below what it sees instead.
+    let seen = app.spec.path_rewrite.prefix();
+    match below(mount).or_else(|| below(seen?.as_bytes())) {
+        Some([]) | None => [mount, b"/"].concat(),
         Some(rest) => [mount, rest].concat(),
-        // An app that does not see its prefix names paths without it.
-        None if app.spec.strip_prefix && asked.starts_with(b"/") => [mount, asked].concat(),
-        None => [mount, b"/"].concat(),
     }
 }
 
@@ -118,17 +119,17 @@ mod tests {
     use super::*;
     use crate::model::{
         access::Access,
-        app::{AppId, AppSpec, Upstream, UpstreamScheme},
+        app::{AppId, AppSpec, PathRewrite, Upstream, UpstreamScheme},
         cookie_names::CookieNames,
         site::{Site, WebOrigin},
     };
 
-    fn rewritten(lines: &[&str], strip_prefix: bool) -> Vec<String> {
-        let app = App::hosted(spec(strip_prefix), "/apps", None);
+    fn rewritten(lines: &[&str], path_rewrite: PathRewrite) -> Vec<String> {
+        let app = App::hosted(spec(path_rewrite), "/apps/evil".to_owned(), None);
         rewritten_for(&Arc::new(app), lines)
     }
 
-    fn spec(strip_prefix: bool) -> AppSpec {
+    fn spec(path_rewrite: PathRewrite) -> AppSpec {
         let upstream = Upstream {
             scheme: UpstreamScheme::Http,
             host: "localhost".into(),
@@ -136,7 +137,7 @@ mod tests {
         };
         let id = AppId::new("evil").expect("an id");
         AppSpec {
-            strip_prefix,
+            path_rewrite,
             ..AppSpec::new(id, upstream, Access::Public, Duration::from_secs(1))
         }
     }
@@ -176,7 +177,7 @@ mod tests {
             "=__Host-ludgate=x",
             "__Host-ludgate",
         ] {
-            assert!(rewritten(&[line], false).is_empty(), "{line:?}");
+            assert!(rewritten(&[line], PathRewrite::Keep).is_empty(), "{line:?}");
         }
     }
 
@@ -212,13 +213,33 @@ mod tests {
                 "own=1; Path=/apps/evil/",
             ),
         ] {
-            assert_eq!(rewritten(&[line], strip), [expected], "{line:?}");
+            let rewrite = match strip {
+                true => PathRewrite::strip(),
+                false => PathRewrite::Keep,
+            };
+            assert_eq!(rewritten(&[line], rewrite), [expected], "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_below_another_prefix_is_moved_below_the_mount() {
+        for (path, expected) in [
+            ("/new", "/apps/evil/"),
+            ("/new/x", "/apps/evil/x"),
+            ("/apps/evil/x", "/apps/evil/x"),
+            ("/newer", "/apps/evil/"),
+            ("/", "/apps/evil/"),
+        ] {
+            let rewrite = PathRewrite::ReplacePrefix("/new".into());
+            let line = format!("own=1; Path={path}");
+            let wanted = format!("own=1; Path={expected}");
+            assert_eq!(rewritten(&[&line], rewrite), [wanted], "{path}");
         }
     }
 
     #[test]
     fn on_a_host_of_its_own_a_cookie_loses_its_domain_and_nothing_else() {
-        let app = Arc::new(App::on_host(spec(false)));
+        let app = Arc::new(App::on_host(spec(PathRewrite::Keep)));
         for (line, expected) in [
             ("own=1; Path=/x; HttpOnly", "own=1; Path=/x; HttpOnly"),
             ("own=1", "own=1"),
@@ -239,7 +260,7 @@ mod tests {
     fn the_number_of_cookies_in_one_answer_is_bounded() {
         let lines: Vec<String> = (0..200).map(|n| format!("c{n}=1")).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        assert_eq!(rewritten(&lines, false).len(), MAX_SET);
+        assert_eq!(rewritten(&lines, PathRewrite::Keep).len(), MAX_SET);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 
 use http::{HeaderMap, HeaderValue, header};
 
-use crate::{authorize::Permit, model::site::WebOrigin};
+use crate::{
+    authorize::Permit,
+    model::{app::PathRewrite, site::WebOrigin},
+};
 
 /// An app that redirects its root to the same without the slash serves that.
 pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
@@ -11,7 +14,7 @@ pub(super) fn learn(permit: &Permit, headers: &HeaderMap, origin: &WebOrigin) {
     let target = destination.public_target();
     // A query may control the target of the redirect, and a third party can link to any query.
     let is_root = target.path().strip_suffix('/') == Some(&*app.mount) && target.query().is_none();
-    if !is_root || app.mount.is_empty() || app.spec.strip_prefix {
+    if !is_root || app.mount.is_empty() || app.spec.path_rewrite != PathRewrite::Keep {
         return;
     }
     let Some(Ok(location)) = headers.get(header::LOCATION).map(HeaderValue::to_str) else {

@@ -53,6 +53,7 @@ impl Handler {
         };
         answer.entry.labels = (DecisionLabel::Allow, LogReason::Grounds(grounds));
         let started = Instant::now();
+        answer.entry.in_use = Some(app.activity.begin(&self.gateway.clock, started));
         let usage = self
             .use_session(&permit, request, caller, context, started, answer)
             .await;

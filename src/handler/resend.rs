@@ -125,6 +125,7 @@ impl Handler {
         }
         let site = context.snapshot.site();
         let permit = decide::authorize(target, caller, &request.arrival, site)
+            .inspect_err(|decision| self.record_use(decision))
             .map_err(|decision| keep_form(open.as_ref(), decision))?;
         if let Some(open) = &open {
             open.forms.spend(&open.form, &app).await?;

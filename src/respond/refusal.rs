@@ -56,7 +56,7 @@ fn title(reason: Reason) -> &'static str {
         Reason::Unverifiable | Reason::CatalogUnavailable => "Temporarily unavailable",
         Reason::Busy => "The service is busy",
         Reason::TooOften => "Too many sign-ins",
-        Reason::Starting => "The app is starting",
+        Reason::Starting | Reason::Idle => "The app is starting",
         Reason::Stopping => "The app is stopping",
         Reason::Stopped => "The app is stopped",
         Reason::Failed => "The app failed to start",
@@ -71,7 +71,7 @@ fn title(reason: Reason) -> &'static str {
 /// After how many seconds another attempt may succeed.
 fn retry_after(reason: Reason) -> Option<u8> {
     match reason {
-        Reason::Starting => Some(3),
+        Reason::Starting | Reason::Idle => Some(3),
         Reason::Unverifiable | Reason::CatalogUnavailable | Reason::Busy | Reason::TooOften => {
             Some(RETRY_AFTER)
         }

@@ -3,7 +3,11 @@
 use super::{Endpoint, Route};
 use crate::{
     cluster::{crd::application::LOG_PATHS, pod_logs::is_pod_name},
-    model::{app::is_app_id, site::Site},
+    model::{
+        app::{is_app_id, is_viewer_id},
+        dns,
+        site::Site,
+    },
 };
 
 /// Our second reserved prefix, on every origin.
@@ -48,6 +52,11 @@ pub fn route<'t>(path: &'t str, site: &Site) -> Route<'t> {
             "/" => Route::Launcher,
             rest => app(path, &rest[1..]),
         };
+    }
+    if let Some(prefix) = &site.viewers_prefix
+        && let Some(rest) = below(path, prefix)
+    {
+        return viewer(path, rest);
     }
     if let Some(rest) = below(path, &site.endpoints) {
         return match Endpoint::named(rest.trim_start_matches('/')) {
@@ -98,6 +107,35 @@ fn app<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
     } else {
         Route::AppWithoutSlash { id }
     }
+}
+
+/// `rest` is the path after the prefix of viewers.
+fn viewer<'t>(path: &'t str, rest: &'t str) -> Route<'t> {
+    let names = rest.strip_prefix('/').unwrap_or_default();
+    let (namespace, below) = names.split_once('/').unwrap_or((names, ""));
+    if names.is_empty() || (below.is_empty() && is_namespace(namespace)) {
+        return Route::ToLauncher;
+    }
+    let (name, slash) = match below.find('/') {
+        Some(at) => (&below[..at], true),
+        None => (below, false),
+    };
+    if !is_viewer_id(namespace.as_bytes(), name.as_bytes()) {
+        return Route::NotAnId;
+    }
+    let id = &names[..namespace.len() + 1 + name.len()];
+    if slash {
+        Route::App {
+            id,
+            root: path.len() - names.len() + id.len(),
+        }
+    } else {
+        Route::AppWithoutSlash { id }
+    }
+}
+
+fn is_namespace(text: &str) -> bool {
+    dns::is_label(text.as_bytes(), dns::MAX_LABEL)
 }
 
 /// The rest of the path after the prefix, if the path is the prefix or lies below it.
@@ -205,6 +243,54 @@ mod tests {
             ("/.ludgate/enter", Route::Nowhere),
         ] {
             assert_eq!(route(path, &site), expected, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn viewers_have_a_prefix_of_their_own_with_a_namespace_and_a_name_below_it() {
+        let with = Site {
+            viewers_prefix: Some("/pvcviewers".into()),
+            ..site()
+        };
+        let viewer = |root| Route::App { id: "team/v", root };
+        for (path, expected) in [
+            ("/pvcviewers", Route::ToLauncher),
+            ("/pvcviewers/", Route::ToLauncher),
+            ("/pvcviewers/team", Route::ToLauncher),
+            ("/pvcviewers/team/", Route::ToLauncher),
+            (
+                "/pvcviewers/team/v",
+                Route::AppWithoutSlash { id: "team/v" },
+            ),
+            ("/pvcviewers/team/v/", viewer(18)),
+            ("/pvcviewers/team/v//x/y", viewer(18)),
+            ("/pvcviewers/team/v/../x/", viewer(18)),
+            ("/pvcviewers/team%2Fv/", Route::NotAnId),
+            ("/pvcviewers/team%2fv", Route::NotAnId),
+            ("/pvcviewers/team/v%2F", Route::NotAnId),
+            ("/pvcviewers/team/v;x/", Route::NotAnId),
+            ("/pvcviewers//v/", Route::NotAnId),
+            ("/pvcviewers//", Route::NotAnId),
+            ("/pvcviewers/team//", Route::NotAnId),
+            ("/pvcviewers/team//v/", Route::NotAnId),
+            ("/pvcviewers/../v/", Route::NotAnId),
+            ("/pvcviewers/Team/v/", Route::NotAnId),
+            ("/pvcviewers/team/a.b/", Route::NotAnId),
+            ("/pvcviewersx/team/v/", Route::Nowhere),
+            ("//pvcviewers/team/v/", Route::Nowhere),
+            ("/PVCViewers/team/v/", Route::Nowhere),
+            (
+                "/apps/team/v/",
+                Route::App {
+                    id: "team",
+                    root: 10,
+                },
+            ),
+        ] {
+            assert_eq!(route(path, &with), expected, "{path:?}");
+            if path.starts_with("/pvcviewers") {
+                assert_eq!(route(path, &site()), Route::Nowhere, "{path:?}");
+            }
         }
     }
 }

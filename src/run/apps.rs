@@ -152,6 +152,7 @@ fn start_kubernetes(
         sources.response_head,
         settings.isolation,
         &settings.cluster.namespaces,
+        settings.viewer_access(),
     );
     let first_list = context.process.ready.latch("the apps of the cluster");
     tokio::spawn(source.run(cluster.clone(), catalog.clone(), first_list));

@@ -13,7 +13,7 @@ mod viewers;
 
 use std::{collections::HashMap, sync::LazyLock};
 
-use apps::PORT_KEYS;
+use apps::{PORT_KEYS, VIEWER_KEYS};
 pub use key::{Key, Kind, Section};
 
 /// The tables, in print order.
@@ -25,7 +25,7 @@ pub const SECTIONS: [Section; 14] = [
     },
     Section {
         name: "admin",
-        purpose: "The listener for operators: /livez, /readyz, /metrics, /apps, /sessions.",
+        purpose: "The listener for operators: /livez, /readyz, /metrics, /apps, /activity, /sessions.",
         is_optional: false,
     },
     Section {
@@ -81,8 +81,9 @@ pub const PUBLISHED_PORT: Section = Section {
 };
 
 /// Tables that are written inside of another one.
-pub const INNER: [Section; 6] = [
+pub const INNER: [Section; 7] = [
     PUBLISHED_PORT,
+    apps::VIEWERS,
     controller::APPLICATIONS,
     viewers::VIEWERS,
     controller::WEBHOOK,
@@ -94,6 +95,7 @@ pub const INNER: [Section; 6] = [
 pub fn inner() -> impl Iterator<Item = &'static Key> {
     PORT_KEYS
         .iter()
+        .chain(VIEWER_KEYS)
         .chain(controller::INNER_KEYS)
         .chain(viewers::INNER_KEYS)
 }

@@ -19,10 +19,12 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
     let response_head = limits.forward.response_head;
     let listeners = resolve_listen::listen(file, &limits, folder);
     let kubernetes = resolve_kubernetes::kubernetes(file, folder);
-    let serves_logs = matches!(&kubernetes, Some(Some(cluster)) if cluster.logs);
+    let cluster = kubernetes.as_ref().and_then(Option::as_ref);
+    let viewers = cluster.and_then(|cluster| cluster.viewers.as_ref());
     let site = resolve_site::site(file, response_head).map(|site| {
         Arc::new(Site {
-            serves_logs,
+            serves_logs: cluster.is_some_and(|cluster| cluster.logs),
+            viewers_prefix: viewers.map(|viewers| viewers.prefix.as_str().into()),
             ..site
         })
     });
@@ -48,7 +50,8 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
             admin.as_ref().map(|admin| admin.address),
         );
     }
-    let warnings = warnings(site.as_deref(), listeners.as_ref(), &session);
+    let mut warnings = warnings(site.as_deref(), listeners.as_ref(), &session);
+    warnings.extend(resolve_kubernetes::warning(cluster));
     let listeners = listeners?;
     Some(Settings {
         peers: peer::PeerSettings {
@@ -64,6 +67,7 @@ pub fn resolve(file: &ConfigFile<'_>, folder: &Path) -> Option<Settings> {
         forward: limits.forward,
         stop_grace: limits.stop_grace,
         sign_ins: limits.sign_ins,
+        anonymous_use_interval: limits.anonymous_use_interval,
         log,
         apps,
         arvados: arvados?,

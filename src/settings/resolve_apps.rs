@@ -13,7 +13,7 @@ use crate::{
     catalog::snapshot::published_label,
     model::{
         access::Access,
-        app::{AppId, AppSpec, Protocol, PublishedPort, Upstream},
+        app::{AppId, AppSpec, PathRewrite, Protocol, PublishedPort, Upstream},
         vhost,
     },
     route::host::{RESERVED_ID, is_reserved},
@@ -61,7 +61,8 @@ fn app(
         section.wrong("timeout", "must be longer than nothing", None);
     }
     let serves_bare_path = section.switch("serves_bare_path").unwrap_or(false);
-    if serves_bare_path && section.switch("strip_prefix").unwrap_or(false) {
+    let strips_prefix = section.switch("strip_prefix").unwrap_or(false);
+    if serves_bare_path && strips_prefix {
         section.wrong(
             "serves_bare_path",
             "cannot be combined with strip_prefix = true; remove one",
@@ -75,7 +76,10 @@ fn app(
     let spec = AppSpec {
         name: section.text("name").filter(|name| !name.is_empty()),
         icon,
-        strip_prefix: section.switch("strip_prefix").unwrap_or(false),
+        path_rewrite: match strips_prefix {
+            true => PathRewrite::strip(),
+            false => PathRewrite::Keep,
+        },
         identity_headers: section.switch("identity_headers").unwrap_or(true),
         isolation,
         published_ports,

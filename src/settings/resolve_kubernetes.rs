@@ -2,12 +2,20 @@
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
-use super::{file::ConfigFile, values::isolation};
+use super::{
+    file::ConfigFile,
+    resolve_site::{overlap, path},
+    section::ConfigSection,
+    values::isolation,
+};
 use crate::{
+    catalog::from_kubernetes::access_template::AccessTemplate,
     cluster,
     model::{app::Isolation, vhost::HostLabel},
 };
 
+/// Default base path of viewers, as Kubeflow's web app writes it.
+const VIEWERS: &str = "/pvcviewers";
 /// Default time after which a watch is reopened, so that a dead connection is noticed.
 const WATCH: Duration = Duration::from_secs(55);
 
@@ -20,6 +28,26 @@ pub struct KubernetesSettings {
     pub isolation: Isolation,
     /// Whether logs of apps' pods are served.
     pub logs: bool,
+    /// Which viewers are served; `None`: none.
+    pub viewers: Option<ServedViewers>,
+}
+
+impl KubernetesSettings {
+    /// The access rule of viewers; `None`: they are not served.
+    pub fn viewer_access(&self) -> Option<AccessTemplate> {
+        let viewers = self.viewers.as_ref()?;
+        let access = viewers.access.clone();
+        Some(access.unwrap_or_else(AccessTemplate::absent))
+    }
+}
+
+/// The viewers that are served, and to whom.
+#[derive(Clone, Debug)]
+pub struct ServedViewers {
+    /// Their base path, without a slash at the end.
+    pub prefix: String,
+    /// Their access rule; `None`: everybody is denied.
+    pub access: Option<AccessTemplate>,
 }
 
 /// Reads the section. `None` only together with an error.
@@ -70,6 +98,13 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
             None,
         );
     }
+    let viewers = section.inner("viewers", "kubernetes.viewers", |viewers| {
+        served_viewers(file, &viewers)
+    });
+    if section.has("viewers") && isolation == Isolation::Host {
+        let what = "cannot be combined with isolation = \"host\": they are on paths of the site";
+        section.wrong("viewers", what, None);
+    }
     let cluster = cluster::ClusterSettings {
         namespaces,
         kubeconfig,
@@ -79,5 +114,45 @@ pub fn kubernetes(file: &ConfigFile<'_>, folder: &Path) -> Option<Option<Kuberne
         cluster,
         isolation,
         logs,
+        viewers: viewers.flatten(),
     }))
+}
+
+/// `None` only together with an error.
+fn served_viewers(file: &ConfigFile<'_>, viewers: &ConfigSection<'_>) -> Option<ServedViewers> {
+    let prefix = path(viewers, "prefix", VIEWERS);
+    let site = file.section("site");
+    let apps_prefix = site.text("apps_prefix");
+    let endpoints = site.text("endpoints");
+    let others = [
+        (
+            "site.apps_prefix",
+            apps_prefix.as_deref().unwrap_or("/apps"),
+        ),
+        ("site.endpoints", endpoints.as_deref().unwrap_or("/oauth2")),
+        ("the API below /api", "/api"),
+        ("the API below /oidc", "/oidc"),
+        ("our own paths below /.ludgate", "/.ludgate"),
+    ];
+    for (what, other) in others {
+        if prefix.as_ref().is_some_and(|prefix| overlap(prefix, other)) {
+            viewers.wrong("prefix", format!("must not overlap with {what}"), None);
+        }
+    }
+    let access = viewers.text("access").map(|written| {
+        let example = "for example access = \"group:ns-{namespace}\"";
+        AccessTemplate::parse(&written)
+            .map_err(|what| viewers.wrong("access", what, Some(example.to_owned())))
+    });
+    Some(ServedViewers {
+        prefix: prefix?,
+        access: access.transpose().ok()?,
+    })
+}
+
+/// The warning about viewers that nobody may open.
+pub fn warning(kubernetes: Option<&KubernetesSettings>) -> Option<String> {
+    let viewers = kubernetes?.viewers.as_ref()?;
+    let what = "kubernetes.viewers.access is not set: nobody may open a viewer";
+    viewers.access.is_none().then(|| what.to_owned())
 }

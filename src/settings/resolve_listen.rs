@@ -23,6 +23,8 @@ pub struct Limits {
     pub stop_grace: Duration,
     /// Burst of sign-ins per client.
     pub sign_ins: NonZeroU32,
+    /// Anonymous requests count as uses of an idle app at most once in this time; `None`: never.
+    pub anonymous_use_interval: Option<Duration>,
     timeouts: Timeouts,
     handshake: Duration,
     write_stall: Duration,
@@ -69,6 +71,7 @@ impl Limits {
             stop_grace: limits.duration("stop_grace").unwrap_or(5 * SECOND),
             sign_ins: NonZeroU32::new(small("sign_ins", 100, 1..=1_000_000))
                 .unwrap_or(NonZeroU32::MIN),
+            anonymous_use_interval: MINUTE.checked_div(small("anonymous_wakes", 6, 0..=6000)),
             timeouts: Timeouts {
                 first_byte: limits.positive("first_byte", 10 * SECOND),
                 head: limits.positive("request_head", 10 * SECOND),

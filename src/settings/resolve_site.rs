@@ -26,7 +26,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
     let apps_prefix = path(&site, "apps_prefix", "/apps");
     let endpoints = path(&site, "endpoints", "/oauth2");
     if let (Some(prefix), Some(endpoints)) = (&apps_prefix, &endpoints)
-        && (within(prefix, endpoints) || within(endpoints, prefix))
+        && overlap(prefix, endpoints)
     {
         site.wrong("endpoints", "must not overlap with site.apps_prefix", None);
     }
@@ -50,6 +50,7 @@ pub(super) fn site(file: &ConfigFile<'_>, timeout: Duration) -> Option<Site> {
         apps_domain,
         ports,
         apps_prefix: apps_prefix?.into(),
+        viewers_prefix: None,
         endpoints: endpoints?.into(),
         api: api?,
         console: console?,
@@ -188,10 +189,13 @@ fn hsts(site: &ConfigSection<'_>, secure: Option<bool>) -> Option<Option<HeaderV
     }
 }
 
-/// Whether one path is the other or lies below it.
-fn within(path: &str, other: &str) -> bool {
-    path.strip_prefix(other)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether the paths are equal, or one lies below the other.
+pub(super) fn overlap(path: &str, other: &str) -> bool {
+    let within = |path: &str, other: &str| {
+        path.strip_prefix(other)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    within(path, other) || within(other, path)
 }
 
 fn is_cookie_name(name: &str) -> bool {
@@ -201,7 +205,12 @@ fn is_cookie_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
 }
 
-fn path(section: &ConfigSection<'_>, name: &'static str, default: &str) -> Option<String> {
+/// A path of plain segments. `None` only together with an error.
+pub(super) fn path(
+    section: &ConfigSection<'_>,
+    name: &'static str,
+    default: &str,
+) -> Option<String> {
     let text = section.text(name).unwrap_or_else(|| default.to_owned());
     let segment = |s: &str| {
         !s.is_empty()

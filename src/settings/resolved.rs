@@ -42,6 +42,8 @@ pub struct Settings {
     pub stop_grace: Duration,
     /// Burst of sign-ins per client.
     pub sign_ins: NonZeroU32,
+    /// Anonymous requests count as uses of an idle app at most once in this time; `None`: never.
+    pub anonymous_use_interval: Option<Duration>,
     /// Log level, and whether requests are logged.
     pub log: logging::LogSettings,
     /// The apps of the configuration file.

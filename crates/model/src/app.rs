@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::HeaderValue;
 
 use super::{
-    access::Access, attested::AttestedUpstream, concurrency_limit::Load, dns,
+    access::Access, activity::Activity, attested::AttestedUpstream, concurrency_limit::Load, dns,
     trailing_slash::TrailingSlash, upstream_tls::UpstreamTls, uuid::Uuid, vhost::HostLabel,
 };
 
@@ -36,6 +36,18 @@ impl AppId {
         AppId(format!("{container}:{port}").into())
     }
 
+    /// The id of a viewer of volumes: `<namespace>/<name>`. No other id holds a slash. `None` when
+    /// one of the names is none of a viewer.
+    pub fn for_viewer(namespace: &str, name: &str) -> Option<AppId> {
+        is_viewer_id(namespace.as_bytes(), name.as_bytes())
+            .then(|| AppId(format!("{namespace}/{name}").into()))
+    }
+
+    /// Whether it is the id of a viewer.
+    pub fn is_viewer(&self) -> bool {
+        self.0.contains('/')
+    }
+
     /// An id from a record that Ludgate wrote; `None` unless it has 1 to 128 bytes.
     pub fn from_record(text: &str) -> Option<AppId> {
         (1..=128).contains(&text.len()).then(|| AppId(text.into()))
@@ -53,6 +65,14 @@ const MAX_ID: usize = dns::MAX_LABEL - "app-".len();
 /// Whether the bytes are an app id. Does not allocate.
 pub fn is_app_id(bytes: &[u8]) -> bool {
     dns::is_label(bytes, MAX_ID)
+}
+
+/// Longest name of a viewer, in bytes: `pvcviewer-<name>` must be a DNS label.
+const MAX_VIEWER: usize = dns::MAX_LABEL - "pvcviewer-".len();
+
+/// Whether the bytes are the namespace and the name of a viewer. Does not allocate.
+pub fn is_viewer_id(namespace: &[u8], name: &[u8]) -> bool {
+    dns::is_label(namespace, dns::MAX_LABEL) && dns::is_label(name, MAX_VIEWER)
 }
 
 impl Borrow<str> for AppId {
@@ -86,6 +106,31 @@ pub enum Isolation {
     Host,
 }
 
+/// The path that an app gets for a path below its mount.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PathRewrite {
+    /// The same path.
+    #[default]
+    Keep,
+    /// This prefix in place of the mount: a path without a slash at the end, or empty.
+    ReplacePrefix(Box<str>),
+}
+
+impl PathRewrite {
+    /// The app gets the path below its mount.
+    pub fn strip() -> PathRewrite {
+        PathRewrite::ReplacePrefix("".into())
+    }
+
+    /// What replaces the mount; `None`: the path stays.
+    pub fn prefix(&self) -> Option<&str> {
+        match self {
+            PathRewrite::Keep => None,
+            PathRewrite::ReplacePrefix(prefix) => Some(prefix),
+        }
+    }
+}
+
 /// Whether an app is available. Checked after the access rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AppState {
@@ -94,6 +139,8 @@ pub enum AppState {
     Running,
     /// Not available yet.
     Starting,
+    /// Scaled to zero because it was not used. A permitted request is a use, so it starts again.
+    Idle,
     /// Shutting down.
     Stopping,
     /// Stopped by a person; it may be started again.
@@ -110,6 +157,7 @@ impl AppState {
         match self {
             AppState::Running => "running",
             AppState::Starting => "starting",
+            AppState::Idle => "idle",
             AppState::Stopping => "stopping",
             AppState::Stopped => "stopped",
             AppState::Failed => "failed",
@@ -144,8 +192,8 @@ pub struct AppSpec {
     pub upstream: Upstream,
     /// The rule that admits callers.
     pub access: Access,
-    /// Remove `<prefix>/<id>` before forwarding.
-    pub strip_prefix: bool,
+    /// What becomes of the mount in the path before forwarding.
+    pub path_rewrite: PathRewrite,
     /// On a path or on its own host.
     pub isolation: Isolation,
     /// Further ports, each on a host of its own.
@@ -183,7 +231,7 @@ impl AppSpec {
             icon: None,
             upstream,
             access,
-            strip_prefix: false,
+            path_rewrite: PathRewrite::Keep,
             isolation: Isolation::Path,
             published_ports: Vec::new(),
             identity_headers: true,
@@ -231,7 +279,8 @@ pub struct App {
     pub spec: AppSpec,
     /// Whether the app is trusted with the console's cookies.
     pub kind: AppKind,
-    /// `<prefix>/<id>`, without a slash at the end; empty for the console and on a host.
+    /// `<prefix>/<id>`, without a slash at the end; empty for the console and on a host. See
+    /// `Site::mount_of`.
     pub mount: Box<str>,
     /// The mount as `X-Forwarded-Prefix` carries it; absent where there is none.
     pub mount_header: Option<HeaderValue>,
@@ -246,14 +295,15 @@ pub struct App {
     pub tenant_hash: Option<Box<str>>,
     /// Requests and connections in use.
     pub load: Load,
+    /// When it was used last.
+    pub activity: Activity,
     /// Whether the app serves its mount without a slash.
     pub trailing_slash: TrailingSlash,
 }
 
 impl App {
-    /// An app published at `<prefix>/<id>/`, and at `host` as well.
-    pub fn hosted(spec: AppSpec, prefix: &str, host: Option<HostLabel>) -> App {
-        let mount = format!("{prefix}/{}", spec.id);
+    /// An app published below a mount, a path without a slash at the end, and at `host` as well.
+    pub fn hosted(spec: AppSpec, mount: String, host: Option<HostLabel>) -> App {
         App {
             mount_header: HeaderValue::from_str(&mount).ok(),
             mount: mount.into(),
@@ -276,6 +326,7 @@ impl App {
                 .attested()
                 .map(|upstream| hash(upstream.tenant())),
             load: Load::default(),
+            activity: Activity::default(),
             trailing_slash: TrailingSlash::default(),
             spec,
         }
@@ -307,7 +358,8 @@ impl App {
 
     /// Whether a request for the mount without a slash is forwarded as it is.
     pub fn serves_bare_path(&self) -> bool {
-        !self.spec.strip_prefix && (self.spec.serves_bare_path || self.trailing_slash.is_omitted())
+        self.spec.path_rewrite == PathRewrite::Keep
+            && (self.spec.serves_bare_path || self.trailing_slash.is_omitted())
     }
 
     /// Whether everybody is let in, so that no credential is read.
@@ -376,5 +428,31 @@ mod tests {
         ] {
             assert!(AppId::new(bad).is_none(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn the_id_of_a_viewer_is_two_labels_and_fits_into_a_record() {
+        let (namespace, name) = ("n".repeat(63), "v".repeat(53));
+        let id = AppId::for_viewer(&namespace, &name).expect("an id");
+        assert!(id.is_viewer() && AppId::from_record(id.as_str()).is_some());
+        let id = AppId::for_viewer("team", "v");
+        assert_eq!(id.as_ref().map(AppId::as_str), Some("team/v"));
+        let (long, longer) = ("n".repeat(64), "v".repeat(54));
+        for (namespace, name) in [
+            ("", "v"),
+            ("team", ""),
+            ("team", "a.b"),
+            ("team", "a/b"),
+            ("..", "v"),
+            ("Team", "v"),
+            (long.as_str(), "v"),
+            ("team", longer.as_str()),
+        ] {
+            assert!(
+                AppId::for_viewer(namespace, name).is_none(),
+                "{namespace:?} {name:?}"
+            );
+        }
+        assert!(AppId::new("team/v").is_none());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use http::uri::PathAndQuery;
 
-use super::app::App;
+use super::app::{App, PathRewrite};
 
 /// An app and the target within it.
 #[derive(Clone, Debug)]
@@ -38,19 +38,74 @@ impl Destination {
         self.root == self.target.path().len()
     }
 
-    /// The target for the app: whole, or without the mount.
+    /// The target for the app: whole, or with another prefix in place of the mount.
     ///
     /// # Errors
-    /// `None` if the shortened target is invalid; then the request is not sent.
+    /// `None` if the rewritten target is invalid; then the request is not sent.
     pub fn upstream_target(&self) -> Option<PathAndQuery> {
-        if !self.app.spec.strip_prefix {
-            return Some(self.target.clone());
+        let below = &self.target.as_str()[self.root..];
+        match &self.app.spec.path_rewrite {
+            PathRewrite::Keep => Some(self.target.clone()),
+            PathRewrite::ReplacePrefix(prefix) if prefix.is_empty() => {
+                PathAndQuery::try_from(below).ok()
+            }
+            PathRewrite::ReplacePrefix(prefix) => {
+                PathAndQuery::try_from(format!("{prefix}{below}")).ok()
+            }
         }
-        PathAndQuery::try_from(&self.target.as_str()[self.root..]).ok()
     }
 
     /// The target in the browser's address.
     pub fn public_target(&self) -> &PathAndQuery {
         &self.target
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{
+        access::Access,
+        app::{AppId, AppSpec, Upstream, UpstreamScheme},
+    };
+
+    fn sent(path_rewrite: PathRewrite, target: &str) -> String {
+        let upstream = Upstream {
+            scheme: UpstreamScheme::Http,
+            host: "localhost".into(),
+            port: 1,
+        };
+        let id = AppId::for_viewer("team", "v").expect("an id");
+        let spec = AppSpec {
+            path_rewrite,
+            ..AppSpec::new(id, upstream, Access::User, Duration::from_secs(1))
+        };
+        let mount = "/pvcviewers/team/v".to_owned();
+        let root = mount.len();
+        let app = Arc::new(App::hosted(spec, mount, None));
+        let target = PathAndQuery::try_from(target).expect("a target");
+        let sent = Destination::new(app, target, root).upstream_target();
+        sent.expect("valid").to_string()
+    }
+
+    #[test]
+    fn another_prefix_takes_the_place_of_the_mount() {
+        let other = || PathRewrite::ReplacePrefix("/newrewrite".into());
+        for (rewrite, target, wanted) in [
+            (
+                PathRewrite::Keep,
+                "/pvcviewers/team/v/x?y=/z",
+                "/pvcviewers/team/v/x?y=/z",
+            ),
+            (PathRewrite::strip(), "/pvcviewers/team/v/x?y=/z", "/x?y=/z"),
+            (PathRewrite::strip(), "/pvcviewers/team/v/", "/"),
+            (PathRewrite::strip(), "/pvcviewers/team/v//x", "//x"),
+            (other(), "/pvcviewers/team/v/", "/newrewrite/"),
+            (other(), "/pvcviewers/team/v/x%2Fy?z", "/newrewrite/x%2Fy?z"),
+        ] {
+            assert_eq!(sent(rewrite, target), wanted, "{target}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! each type's invariant.
 
 pub mod access;
+pub mod activity;
 pub mod app;
 pub mod arrival;
 pub mod attested;

@@ -7,7 +7,7 @@ use http::HeaderValue;
 use url::Url;
 
 use super::{
-    app::App,
+    app::{App, AppId},
     cookie_names::CookieNames,
     hex,
     vhost::{self, VirtualHost},
@@ -141,6 +141,9 @@ pub struct Site {
     pub ports: Option<PortRange>,
     /// Prefix of apps, such as `/apps`: with a leading slash, without a final one.
     pub apps_prefix: Box<str>,
+    /// Prefix of viewers of volumes, such as `/pvcviewers`; `None`: they are not served. It does
+    /// not overlap with the others.
+    pub viewers_prefix: Option<Box<str>>,
     /// Prefix of our endpoints, such as `/oauth2`.
     pub endpoints: Box<str>,
     /// The API for people and their tools.
@@ -269,6 +272,16 @@ impl Site {
         rest.strip_suffix('.')
     }
 
+    /// The path of an app on the site, without a slash at the end: `/apps/mlflow`, and for the
+    /// viewer `team/v` `/pvcviewers/team/v`.
+    pub fn mount_of(&self, id: &AppId) -> String {
+        let prefix = match &self.viewers_prefix {
+            Some(viewers) if id.is_viewer() => viewers,
+            Some(_) | None => &self.apps_prefix,
+        };
+        format!("{prefix}/{id}")
+    }
+
     /// The path of one of our endpoints, such as `/oauth2/start`.
     pub fn endpoint(&self, name: &str) -> String {
         format!("{}/{name}", self.endpoints)
@@ -294,6 +307,7 @@ impl Site {
             apps_domain: None,
             ports: None,
             apps_prefix: "/apps".into(),
+            viewers_prefix: None,
             endpoints: "/oauth2".into(),
             api: None,
             console: None,
@@ -339,5 +353,16 @@ mod tests {
         assert!(!site.is_origin(&VirtualHost::Port(2001), b"https://ports.test:2002"));
         assert!(!site.is_origin(&VirtualHost::Port(2001), b"https://ports.test:02001"));
         assert_eq!(site.url(&host, "/a?b"), "https://web.svc.test/a?b");
+    }
+
+    #[test]
+    fn the_mount_of_an_app_follows_from_its_id() {
+        let names = CookieNames::new(true, "c", &[]);
+        let mut site = Site::with_default_paths(WebOrigin::new(true, "gw.test", 443), names);
+        site.viewers_prefix = Some("/pvcviewers".into());
+        let app = AppId::new("mlflow").expect("an id");
+        let viewer = AppId::for_viewer("team", "v").expect("an id");
+        assert_eq!(site.mount_of(&app), "/apps/mlflow");
+        assert_eq!(site.mount_of(&viewer), "/pvcviewers/team/v");
     }
 }

@@ -5,13 +5,13 @@ use kube::ResourceExt;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::shown_text::{MAX_MESSAGE, MAX_TITLE, shown};
 use crate::{
     cluster::crd::application::PhApplicationSpec,
     cluster::object::Object,
     model::{
         access::{Access, GroupName},
         app::{AppId, AppState},
-        text::is_directional,
         vhost::HostLabel,
     },
     route::host::{RESERVED_ID, is_reserved},
@@ -19,9 +19,6 @@ use crate::{
 
 /// The API server's limit for all annotations of an object, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
-/// Longest title and message on pages, in bytes.
-const MAX_TITLE: usize = 256;
-const MAX_MESSAGE: usize = 1024;
 
 /// The last version of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,21 +247,4 @@ fn port_name(service: &Value, port: u16) -> Result<Option<String>, String> {
         }
         Some(_) => Err("its svcTemplate gives the port a name that no port has".to_owned()),
     }
-}
-
-/// A text for pages and logs: without control characters and bidirectional overrides, and cut to
-/// `most` bytes.
-fn shown(text: &str, most: usize) -> String {
-    let clean = text.trim().chars().filter(|character| {
-        (!character.is_control() || *character == '\n') && !is_directional(*character)
-    });
-    let mut short = String::new();
-    for character in clean {
-        if short.len() + character.len_utf8() > most {
-            short.push('…');
-            break;
-        }
-        short.push(character);
-    }
-    short
 }

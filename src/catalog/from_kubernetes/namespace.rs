@@ -1,28 +1,46 @@
-//! The apps and slices of one namespace, with the lists that are not complete yet.
+//! The objects of one namespace, with the lists that are not complete yet.
 
 use std::collections::{BTreeMap, HashMap};
 
 use kube::ResourceExt;
 
-use super::application::ObservedApp;
+use super::{
+    access_template::{AccessTemplate, NamespaceMetadata},
+    application::ObservedApp,
+    viewer::WatchedViewer,
+};
 use crate::cluster::{endpoint_slices::EndpointSlice, object::Object, watch::ObjectEvent};
 
-/// The apps and slices of one namespace.
+/// The objects of one namespace.
 pub struct WatchedNamespace {
     name: String,
     /// PhApplications by object name.
     pub apps: ObjectStore<ObservedApp>,
     /// EndpointSlices by object name.
     pub slices: ObjectStore<EndpointSlice>,
+    /// PVCViewers by object name; empty where they are not served.
+    pub viewers: ObjectStore<WatchedViewer>,
+    /// Labels and annotations of the Namespace object, by its name; empty where no access rule
+    /// reads them.
+    pub metadata: ObjectStore<NamespaceMetadata>,
 }
 
 impl WatchedNamespace {
-    /// A namespace without any list yet.
-    pub fn new(name: &str) -> WatchedNamespace {
+    /// A namespace without any list yet. `viewers` is the access rule of viewers, where they are
+    /// served.
+    pub fn new(name: &str, viewers: Option<&AccessTemplate>) -> WatchedNamespace {
         WatchedNamespace {
             name: name.to_owned(),
             apps: ObjectStore::new(),
             slices: ObjectStore::new(),
+            viewers: match viewers {
+                Some(_) => ObjectStore::new(),
+                None => ObjectStore::unwatched(),
+            },
+            metadata: match viewers.is_some_and(AccessTemplate::reads_namespaces) {
+                true => ObjectStore::new(),
+                false => ObjectStore::unwatched(),
+            },
         }
     }
 
@@ -31,9 +49,9 @@ impl WatchedNamespace {
         &self.name
     }
 
-    /// Whether both kinds were listed at least once.
+    /// Whether all watched kinds were listed at least once.
     pub fn is_known(&self) -> bool {
-        self.apps.known && self.slices.known
+        self.apps.known && self.slices.known && self.viewers.known && self.metadata.known
     }
 }
 
@@ -51,6 +69,14 @@ impl<T: PartialEq> ObjectStore<T> {
             now: HashMap::new(),
             coming: HashMap::new(),
             known: false,
+        }
+    }
+
+    /// A store of a kind that is not watched: it stays empty.
+    fn unwatched() -> ObjectStore<T> {
+        ObjectStore {
+            known: true,
+            ..ObjectStore::new()
         }
     }
 
@@ -91,6 +117,11 @@ impl<T: PartialEq> ObjectStore<T> {
             }
             ObjectEvent::Delete(object) => self.now.remove(&object.name_any()).is_some(),
         }
+    }
+
+    /// The object of this name.
+    pub fn get(&self, name: &str) -> Option<&T> {
+        self.now.get(name)
     }
 
     /// All objects, sorted by name.

@@ -1,13 +1,13 @@
-//! The addresses of each app's ready pods. All namespaces are read together, since an address
-//! belongs to one pod in the whole cluster.
+//! The addresses of the ready pods of each Service. All namespaces are read together, since an
+//! address belongs to one pod in the whole cluster.
 
 use std::{
     collections::{HashMap, HashSet},
     net::SocketAddr,
 };
 
-use super::{application::PublishedApp, namespace::WatchedNamespace};
-use crate::cluster::{crd::application::SERVICE_PREFIX, endpoint_slices::EndpointSlice};
+use super::namespace::WatchedNamespace;
+use crate::cluster::endpoint_slices::EndpointSlice;
 
 /// The slices of all namespaces, by namespace and Service.
 pub struct ReadyPods<'n> {
@@ -20,7 +20,7 @@ pub struct ReadyPods<'n> {
 /// Namespace and name of a Service.
 type Service<'n> = (&'n str, &'n str);
 
-/// Addresses of an app's ready pods.
+/// Addresses of a Service's ready pods.
 pub struct ReadyAddresses {
     /// Addresses that can be used.
     pub addresses: Vec<SocketAddr>,
@@ -46,19 +46,23 @@ impl<'n> ReadyPods<'n> {
         }
     }
 
-    /// The addresses of an app's pods at the port behind its `httpPort`. One address family only: a
-    /// dual-stack pod has an address of each.
-    pub fn of_app(&self, namespace: &str, name: &str, published: &PublishedApp) -> ReadyAddresses {
-        let service = format!("{SERVICE_PREFIX}{name}");
+    /// The addresses of a Service's pods at the port that `port_of` finds among those of a slice.
+    /// One address family only: a dual-stack pod has an address of each.
+    pub fn ready_addresses(
+        &self,
+        namespace: &str,
+        service: &str,
+        port_of: impl Fn(&[(String, u16)]) -> Option<u16>,
+    ) -> ReadyAddresses {
         let slices = self
             .of_service
-            .get(&(namespace, &*service))
+            .get(&(namespace, service))
             .map(Vec::as_slice)
             .unwrap_or_default();
         let mut addresses: Vec<SocketAddr> = slices
             .iter()
             .flat_map(|slice| {
-                let port = published.port_of(&slice.ports);
+                let port = port_of(&slice.ports);
                 slice
                     .pods
                     .iter()

@@ -20,25 +20,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The apps of the cluster as they are now. A running gateway may know more: the last good form of
 /// an object that is broken now.
 pub(super) fn of_cluster(
-    KubernetesSettings {
-        cluster,
-        isolation,
-        logs: _,
-    }: KubernetesSettings,
+    settings: KubernetesSettings,
     site: Arc<Site>,
     own: Vec<AppSpec>,
     timeout: Duration,
 ) -> anyhow::Result<Snapshot> {
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
-        let cluster = Cluster::new(cluster, Clock::system()).await?;
+        let viewers = settings.viewer_access();
+        let cluster = Cluster::new(settings.cluster, Clock::system()).await?;
         let (_, own) = tokio::sync::watch::channel(own);
         let source = KubernetesSource::new(
             site,
             own,
             timeout,
-            isolation,
+            settings.isolation,
             &cluster.settings().namespaces,
+            viewers,
         );
         let listed = tokio::time::timeout(PATIENCE, source.load_once(&cluster)).await;
         listed.map_err(|_| {

@@ -1,6 +1,6 @@
 //! Keys of apps and their sources.
 
-use super::key::{Key, Kind, key};
+use super::key::{Key, Kind, Section, key};
 
 /// The keys, in print order.
 pub const KEYS: &[Key] = &[
@@ -51,6 +51,14 @@ pub const KEYS: &[Key] = &[
         "false",
         "false",
         "Serve the logs of apps' pods below /api/logs/ to members of the app's group. Needs the additional rights in config/rbac/logs.yaml.",
+    ),
+    key(
+        "kubernetes",
+        "viewers",
+        Kind::Table,
+        "",
+        "{ prefix = \"/pvcviewers\", access = \"group:ns-{namespace}\" }",
+        "Serve PVCViewers, below a prefix of their own. Absent: they are not read. Needs the additional rights in config/rbac/viewers.yaml.",
     ),
     key(
         "apps",
@@ -239,5 +247,32 @@ pub const PORT_KEYS: &[Key] = &[
         "the app's host at this port",
         "\"http://127.0.0.1:8080\"",
         "Address of the port, if it is elsewhere. Required if the app is at a unix socket, which has no ports.",
+    ),
+];
+
+/// Viewers of volumes.
+pub const VIEWERS: Section = Section {
+    name: "kubernetes.viewers",
+    purpose: "PVCViewers of the namespaces: a viewer is at <prefix>/<namespace>/<name>/. Only for isolation \"path\".",
+    is_optional: true,
+};
+
+/// The keys of [`VIEWERS`].
+pub const VIEWER_KEYS: &[Key] = &[
+    key(
+        "kubernetes.viewers",
+        "prefix",
+        Kind::Text,
+        "\"/pvcviewers\"",
+        "\"/pvcviewers\"",
+        "Path of all viewers. Viewers with another `spec.networking.basePrefix` are not served.",
+    ),
+    key(
+        "kubernetes.viewers",
+        "access",
+        Kind::Text,
+        "",
+        "\"group:ns-{namespace}\"",
+        "Access rule of every viewer: public, user, group:<name> or owner:<subject>. In a name or subject, {namespace} and {name} are those of the viewer, {label:KEY} and {annotation:KEY} are of its Namespace object, which needs the rights in config/rbac/viewer-namespaces.yaml. Absent, or a label that the namespace does not have: everybody is denied.",
     ),
 ];

@@ -190,6 +190,14 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "limits",
+        "anonymous_wakes",
+        Kind::Number,
+        "6",
+        "6",
+        "Number of requests to an idle public app that wake it, per minute and at even intervals; the others get the same page without effect. 0: none does. Requests of signed-in users to other apps always do.",
+    ),
+    key(
+        "limits",
         "stop_grace",
         Kind::Duration,
         "\"5s\"",
