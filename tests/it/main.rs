@@ -126,6 +126,8 @@ mod kubernetes {
     mod outages;
     mod pods;
     mod templates;
+    mod viewers;
+    mod viewers_idle;
     mod watches;
 }
 
@@ -140,12 +142,14 @@ mod configuration {
     mod file;
     mod hosts;
     mod reload;
+    mod served_viewers;
     mod upstreams;
     mod viewers;
 }
 
 /// Admin endpoints, signals, replacement of a process.
 mod operations {
+    mod activity;
     mod admin;
     mod replacement;
     mod signals;

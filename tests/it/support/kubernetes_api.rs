@@ -32,6 +32,9 @@ use super::{
 
 pub const APPS: &str = "phapplications";
 pub const SLICES: &str = "endpointslices";
+pub const VIEWERS: &str = "pvcviewers";
+/// Namespace objects; each is kept in the namespace of its own name.
+pub const NAMESPACES: &str = "namespaces";
 /// The namespace that gateways of these tests read, unless they say otherwise.
 pub const HUB: &str = "hub";
 /// The kind of a request.

@@ -9,7 +9,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::{APPS, Call, Fault, Inner, RequestKind, SLICES};
+use super::{APPS, Call, Fault, Inner, NAMESPACES, RequestKind, SLICES, VIEWERS};
 use crate::support::message::{PATIENCE, Reader};
 
 /// A request, understood.
@@ -75,6 +75,20 @@ impl Request {
                 namespace,
                 "endpointslices",
             ] => (*version, *namespace, Some(SLICES)),
+            [
+                "",
+                "apis",
+                "kubeflow.org",
+                version,
+                "namespaces",
+                namespace,
+                "pvcviewers",
+            ] => (*version, *namespace, Some(VIEWERS)),
+            ["", "api", version, "namespaces"] => {
+                let selector = query.get("fieldSelector").map(String::as_str);
+                let name = selector.and_then(|fields| fields.strip_prefix("metadata.name="));
+                (*version, name.unwrap_or_default(), Some(NAMESPACES))
+            }
             _ => ("", "", None),
         };
         let kind = match plural {
@@ -161,7 +175,8 @@ impl Inner {
 
     fn serves(&self, request: &Request) -> bool {
         let store = self.store.lock().expect("no panic");
-        request.path.contains("/primehub.io/") || store.slice_versions.contains(&&*request.version)
+        !request.path.contains("/discovery.k8s.io/")
+            || store.slice_versions.contains(&&*request.version)
     }
 
     fn look_up(&self, request: &Request) -> (u16, Value) {
@@ -256,6 +271,8 @@ impl Inner {
 pub fn bookmark(plural: &str, version: u64) -> Value {
     let (group, kind) = match plural {
         APPS => ("primehub.io/v1alpha1", "PhApplication"),
+        VIEWERS => ("kubeflow.org/v1alpha1", "PVCViewer"),
+        NAMESPACES => ("v1", "Namespace"),
         _ => ("discovery.k8s.io/v1", "EndpointSlice"),
     };
     let metadata = json!({ "resourceVersion": version.to_string(), "creationTimestamp": null });

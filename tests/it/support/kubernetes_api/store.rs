@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
-use super::{APPS, SLICES};
+use super::{APPS, NAMESPACES, SLICES, VIEWERS};
 
 /// Plural, namespace, name.
 type Key = (&'static str, String, String);
@@ -117,6 +117,8 @@ impl Store {
         }
         let (group, kind) = match plural {
             APPS => ("primehub.io/v1alpha1", "PhApplicationList"),
+            VIEWERS => ("kubeflow.org/v1alpha1", "PVCViewerList"),
+            NAMESPACES => ("v1", "NamespaceList"),
             _ => ("discovery.k8s.io/v1", "EndpointSliceList"),
         };
         Some(json!({ "apiVersion": group, "kind": kind, "metadata": metadata, "items": items }))
