@@ -41,7 +41,7 @@ impl KubernetesSettings {
     }
 }
 
-/// The viewers that are served, and to whom.
+/// The viewers that are served, and their access rule.
 #[derive(Clone, Debug)]
 pub struct ServedViewers {
     /// Their base path, without a slash at the end.
@@ -150,7 +150,7 @@ fn served_viewers(file: &ConfigFile<'_>, viewers: &ConfigSection<'_>) -> Option<
     })
 }
 
-/// The warning about viewers that nobody may open.
+/// The warning about viewers that have no access rule.
 pub fn warning(kubernetes: Option<&KubernetesSettings>) -> Option<String> {
     let viewers = kubernetes?.viewers.as_ref()?;
     let what = "kubernetes.viewers.access is not set: nobody may open a viewer";

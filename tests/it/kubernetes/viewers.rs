@@ -1,4 +1,4 @@
-//! PVCViewers of a Kubernetes API: where they are published, to whom, and what their apps get.
+//! PVCViewers of a Kubernetes API: where they are published, their access rules, what apps get.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,8 @@ use crate::support::{
     world::World,
 };
 
-/// Two namespaces; alice is a member of the group of the first one, nobody of the second's.
+/// Two namespaces. alice is a member of the group of the first one; the group of the second has no
+/// member.
 const MEMBERS: &str =
     "namespaces = [\"phusers\", \"lab\"]\nviewers = { access = \"group:{namespace}\" }";
 

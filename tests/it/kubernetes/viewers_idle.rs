@@ -1,4 +1,4 @@
-//! Viewers that are scaled to zero because nobody uses them: what wakes them, and what does not.
+//! Viewers that are scaled to zero while they are unused: what wakes them, and what does not.
 
 use std::time::Duration;
 

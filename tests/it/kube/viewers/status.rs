@@ -11,8 +11,7 @@ fn ready_deployment() -> Value {
     json!({ "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1 })
 }
 
-/// The status of a pod with these conditions, each with its status. The server of these tests, built
-/// by a newer Go than its own, takes an empty text of a custom resource for null.
+/// The status of a pod with these conditions, each with its status and a message.
 fn pod_status(conditions: &[(&str, &str)]) -> Value {
     let conditions: Vec<Value> = conditions
         .iter()
