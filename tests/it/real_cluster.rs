@@ -21,4 +21,5 @@ mod stop;
 mod take_over;
 mod times;
 mod updates;
+mod viewers;
 mod volume;

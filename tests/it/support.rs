@@ -6,6 +6,7 @@ pub mod api_faults;
 pub mod api_relay;
 pub mod arvados;
 pub mod backend;
+pub mod bound_volume;
 pub mod browser;
 pub mod changes;
 pub mod chromium;

@@ -28,3 +28,8 @@ pub async fn load_ludgate_image(name: &str) {
 pub async fn load_mlflow_image(name: &str) {
     run("mlflow_image.sh", &[name]).await;
 }
+
+/// Loads an image of this name with the file browser cloudcmd, once in a cluster.
+pub async fn load_cloudcmd_image(name: &str) {
+    run("cloudcmd_image.sh", &[name]).await;
+}

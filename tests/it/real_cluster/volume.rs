@@ -1,64 +1,18 @@
 //! Where the data of an app is: on the volume of its group, on PHFS, or on a volume that ends with
 //! its pod.
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
-use tempfile::TempDir;
 
 use super::images::load_ludgate_image;
-use crate::support::controller::{Controlled, page, pod, serving, until_page};
+use crate::support::{
+    bound_volume::BoundVolume,
+    controller::{Controlled, page, pod, serving, until_page},
+};
 
 /// The claim of a volume that apps share.
 const CLAIM: &str = "project-phusers";
 /// Each pod shows the note of the first one that had this folder.
 const PAGE: &str = "test -e $PRIMEHUB_APP_ROOT/note || echo first started with $GREETING >$PRIMEHUB_APP_ROOT/note; env; cat $PRIMEHUB_APP_ROOT/note";
-
-/// Binds the claim to a folder of this machine, which is the cluster's node.
-async fn bind_volume(controlled: &Controlled) -> TempDir {
-    let folder = tempfile::tempdir().expect("a folder");
-    let name = &controlled.namespace.name;
-    let volume = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": { "name": name },
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "capacity": { "storage": "1Gi" },
-            "claimRef": { "namespace": name, "name": CLAIM },
-            "hostPath": { "path": folder.path(), "type": "Directory" },
-            "persistentVolumeReclaimPolicy": "Retain",
-            "storageClassName": "",
-        },
-    });
-    let claim = json!({
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": { "name": CLAIM },
-        "spec": {
-            "accessModes": ["ReadWriteMany"],
-            "resources": { "requests": { "storage": "1Gi" } },
-            "storageClassName": "",
-            "volumeName": name,
-        },
-    });
-    for object in [volume, claim] {
-        controlled
-            .namespace
-            .kubectl(&["apply", "-f", "-"], &object.to_string())
-            .await;
-    }
-    controlled
-        .until_object::<PersistentVolumeClaim>(CLAIM, |it| it.data["status"]["phase"] == "Bound")
-        .await;
-    folder
-}
-
-/// Deletes the volume of [`bind_volume`], which belongs to no namespace.
-async fn delete_volume(controlled: &Controlled) {
-    let name = format!("persistentvolume/{}", controlled.namespace.name);
-    let delete = ["delete", "--wait=false", &name];
-    controlled.namespace.kubectl(&delete, "").await;
-}
 
 /// Makes the app `lab` with its data in `/data`, or changes it.
 async fn apply(controlled: &Controlled, greeting: &str, user: u32, is_stopped: bool) {
@@ -84,7 +38,7 @@ async fn check_that_data_stays(keys: &str, user: u32) {
         "{keys}[groups.phusers]\nvolume = \"{CLAIM}\"\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"128MiB\"\n"
     );
     let controlled = Controlled::with(&platform).await;
-    let folder = bind_volume(&controlled).await;
+    let folder = BoundVolume::bind(&controlled.namespace, CLAIM, "ReadWriteMany").await;
     let note = "first started with one";
 
     apply(&controlled, "one", user, false).await;
@@ -108,7 +62,7 @@ async fn check_that_data_stays(keys: &str, user: u32) {
 
     let written = std::fs::read_to_string(folder.path().join("phapplications/lab/note"));
     assert_eq!(written.expect("the note"), format!("{note}\n"));
-    delete_volume(&controlled).await;
+    folder.delete().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +83,7 @@ async fn on_phfs_an_app_has_the_folder_of_its_group_and_sees_no_other() {
         "phfs = \"{CLAIM}\"\n[groups.PH_Users]\n[groups.friends]\n[instance_types.cpu-1]\ncpu = 0.1\nmemory = \"32MiB\"\n"
     );
     let controlled = Controlled::with(&platform).await;
-    let folder = bind_volume(&controlled).await;
+    let folder = BoundVolume::bind(&controlled.namespace, CLAIM, "ReadWriteMany").await;
     for (group, line) in [("ph-users", "of the group"), ("friends", "of others")] {
         let own = folder.path().join("groups").join(group);
         std::fs::create_dir_all(&own).expect("a folder");
@@ -146,7 +100,7 @@ async fn on_phfs_an_app_has_the_folder_of_its_group_and_sees_no_other() {
     assert!(!text.contains("friends"), "{text}");
     let written = std::fs::read_to_string(folder.path().join("groups/ph-users/new"));
     assert_eq!(written.expect("a file"), "new\n");
-    delete_volume(&controlled).await;
+    folder.delete().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,70 @@
+//! Volumes on a cluster's node, which is this machine.
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::{
+    kube_namespace::{KubeNamespace, kubectl},
+    until::until_async,
+};
+
+/// A claim that is bound to a folder of this machine.
+pub struct BoundVolume {
+    /// The volume's name. It belongs to no namespace.
+    name: String,
+    folder: TempDir,
+}
+
+impl BoundVolume {
+    /// Makes a claim with this access mode, and its volume.
+    pub async fn bind(namespace: &KubeNamespace, claim: &str, mode: &str) -> BoundVolume {
+        let folder = tempfile::tempdir().expect("a folder");
+        let name = format!("{}-{claim}", namespace.name);
+        let volume = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": { "name": name },
+            "spec": {
+                "accessModes": [mode],
+                "capacity": { "storage": "1Gi" },
+                "claimRef": { "namespace": namespace.name, "name": claim },
+                // Without a type: a hollow node cannot see the folder, and would not start the pod.
+                "hostPath": { "path": folder.path() },
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+            },
+        });
+        let object = json!({
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": { "name": claim },
+            "spec": {
+                "accessModes": [mode],
+                "resources": { "requests": { "storage": "1Gi" } },
+                "storageClassName": "",
+                "volumeName": name,
+            },
+        });
+        for object in [volume, object] {
+            let apply = ["apply", "-f", "-"];
+            namespace.kubectl(&apply, &object.to_string()).await;
+        }
+        let phase = ["get", "pvc", claim, "-o", "jsonpath={.status.phase}"];
+        until_async("the claim is bound", async || {
+            namespace.kubectl(&phase, "").await == "Bound"
+        })
+        .await;
+        BoundVolume { name, folder }
+    }
+
+    /// The folder with its files.
+    pub fn path(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
+    /// Deletes the volume.
+    pub async fn delete(self) {
+        let name = format!("persistentvolume/{}", self.name);
+        kubectl(&["delete", "--wait=false", &name], "").await;
+    }
+}
