@@ -5,7 +5,10 @@
 
 use chrono::{NaiveDate, Weekday};
 
-use super::{ImageKind, ImageTag, TagVersion, title};
+use super::parsed::{ImageKind, ImageTag, TagVersion, title};
+
+/// The tag of a reference without one.
+pub const DEFAULT_TAG: &str = "latest";
 
 /// Years that a date can have.
 const YEARS: std::ops::RangeInclusive<i32> = 1..=9999;
@@ -31,7 +34,20 @@ struct Tail<'t> {
     architecture: Option<&'t str>,
 }
 
-pub(super) fn parse(tag: &str) -> ImageTag {
+impl ImageTag {
+    /// Reads a tag. Each text is one; an empty text is `latest`.
+    pub fn parse(tag: &str) -> ImageTag {
+        let tag = if tag.is_empty() { DEFAULT_TAG } else { tag };
+        parse(tag)
+    }
+
+    /// Reads a tag that the configuration names as an alias.
+    pub fn alias(tag: &str) -> ImageTag {
+        other(tag, ImageKind::Alias)
+    }
+}
+
+fn parse(tag: &str) -> ImageTag {
     let heads = [candidate, release, old_release, weekly, daily];
     if let Some(parsed) = heads.iter().find_map(|head| known(tag, head(tag)?)) {
         return parsed;
@@ -50,10 +66,6 @@ pub(super) fn parse(tag: &str) -> ImageTag {
     }
 }
 
-pub(super) fn alias(tag: &str) -> ImageTag {
-    other(tag, ImageKind::Alias)
-}
-
 /// An unknown tag or an alias. It can have a cycle without a build, and an architecture.
 fn other(tag: &str, kind: ImageKind) -> ImageTag {
     let (start, architecture) = split_architecture(tag);
@@ -70,9 +82,10 @@ fn other(tag: &str, kind: ImageKind) -> ImageTag {
         architecture,
         ..Tail::default()
     };
-    let name = match kind {
-        ImageKind::Alias => title(base),
-        _ => base.to_owned(),
+    let name = if kind == ImageKind::Alias {
+        title(base)
+    } else {
+        base.to_owned()
     };
     ImageTag {
         tag: tag.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{ImageTag, TagVersion};
+use super::parsed::{ImageTag, TagVersion};
 
 impl ImageTag {
     /// Compares two tags of one kind: the greater is the newer. `None` if their kinds differ.
