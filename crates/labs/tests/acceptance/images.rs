@@ -59,7 +59,7 @@ fn without_nulls(value: Value) -> Value {
             )
         }
         Value::Array(list) => list.into_iter().map(without_nulls).collect(),
-        value => value,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
 
