@@ -5,7 +5,7 @@ use crate::decide::Decision;
 
 impl Handler {
     /// Records the use of an app that starts or is idle, if the request was permitted. The caller
-    /// of an open app is anonymous, so crawlers cannot keep such an app awake.
+    /// of an open app is anonymous: those wake it at a limited rate only.
     pub(super) fn record_use(&self, decision: &Decision) {
         let Some(app) = decision.awaited_app() else {
             return;

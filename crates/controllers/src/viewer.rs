@@ -13,6 +13,7 @@ pub mod parsed;
 pub mod placement;
 pub mod pod;
 pub mod reconcile;
+mod reserved_name;
 pub mod route;
 #[cfg(test)]
 pub(crate) mod samples;

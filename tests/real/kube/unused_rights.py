@@ -16,7 +16,8 @@ import yaml
 
 FOLDER = pathlib.Path(__file__).resolve().parents[3] / "config/rbac"
 # The files whose rights the suite `cluster` uses. The suite `kube` uses those of all others.
-OF_CLUSTER = {"api.yaml", "controller.yaml", "gateway.yaml", "logs.yaml", "viewers.yaml"}
+OF_CLUSTER = {"api.yaml", "controller.yaml", "gateway.yaml", "logs.yaml", "viewers.yaml",
+              "viewer-namespaces.yaml"}
 # Rights that no request shows, and why they are granted: file, account, API group, resource, verb.
 EXCEPTIONS = {
     ("controller.yaml", "ludgate-controller", "primehub.io", "phapplications/finalizers", "update"):

@@ -19,8 +19,9 @@ use super::{decision::AppUse, report::GatewayReport};
 const FIRST_WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A poll asks for more than the time since the last answer: answers may take some seconds.
 const OVERLAP: Duration = Duration::from_secs(5);
-/// An older answer says nothing about now, also if the polls stopped.
-const FRESH: Duration = Duration::from_secs(10);
+/// An older answer says nothing about now, also if the polls stopped. Longer than the longest round
+/// of polls, and otherwise short: a use since the answer is not known.
+const FRESH: Duration = Duration::from_secs(5);
 /// An app is dropped when its last use is older. No observation counts as longer, so an app whose
 /// use was dropped does not look idle before.
 const RETENTION: Duration = Duration::from_secs(90 * 24 * 3600);

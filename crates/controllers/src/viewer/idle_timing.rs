@@ -23,7 +23,7 @@ pub fn idle_timing(
     now: Timestamp,
 ) -> IdleTiming {
     let is_reported = settings.publication == Publication::Ludgate && viewer.networking.is_some();
-    let idle_after = viewer.idle_after.or(settings.idle_after);
+    let idle_after = idle_after(viewer, settings);
     let created = deployment.and_then(|deployment| deployment.creation_timestamp());
     let mut conditions = status.conditions.iter();
     let idle = conditions.find(|condition| condition.kind == IDLE && condition.status == "True");
@@ -34,6 +34,21 @@ pub fn idle_timing(
         started: created
             .map(|created| age(created.0, now))
             .unwrap_or_default(),
+    }
+}
+
+/// Shortest time of an annotation, unless the setting is shorter: a viewer that is idle and awake
+/// again each second costs the cluster many writes.
+const MIN_IDLE_AFTER: Duration = Duration::from_secs(60);
+
+/// The time without use after which a viewer is idle: of its annotation, else of the settings.
+pub fn idle_after(viewer: &Viewer, settings: &ViewerSettings) -> Option<Duration> {
+    let shortest = settings.idle_after.unwrap_or(MIN_IDLE_AFTER);
+    let shortest = shortest.min(MIN_IDLE_AFTER);
+    match viewer.idle_after {
+        Some(written) if written.is_zero() => Some(written),
+        Some(written) => Some(written.max(shortest)),
+        None => settings.idle_after,
     }
 }
 
@@ -87,6 +102,8 @@ mod tests {
         );
         let own = viewer(&published, Some("1h"));
         assert_eq!(idle_after(&own, &settings), minutes(60));
+        let short = viewer(&published, Some("1ns"));
+        assert_eq!(idle_after(&short, &settings), minutes(1));
         let never = viewer(&published, Some("0"));
         assert_eq!(idle_after(&never, &settings), Duration::ZERO);
         let unpublished = viewer(&json!({ "pvc": "data" }), Some("1h"));

@@ -77,6 +77,11 @@ pub enum InvalidViewer {
         MAX_NAME
     )]
     Name,
+    /// Pods with the labels of this viewer's pod are trusted.
+    #[error(
+        "metadata.name: is reserved: pods with the label app.kubernetes.io/name={0} are trusted"
+    )]
+    ReservedName(String),
     /// A field cannot be read.
     #[error("{field}: {problem}")]
     Field {
@@ -99,9 +104,14 @@ impl Viewer {
             return Err(InvalidViewer::NoClaim);
         }
         let pod_spec = spec.pod_spec.filter(|written| !is_unset(written));
+        let pod_spec = pod_spec.map(Value::Object);
         if pod_spec.as_ref().is_some_and(|pod| !uses(pod, &spec.pvc)) {
             return Err(InvalidViewer::UnusedClaim(spec.pvc));
         }
+        let pod_spec = match pod_spec {
+            Some(Value::Object(fields)) => Some(fields),
+            Some(_) | None => None,
+        };
         let namespace = object.namespace().unwrap_or_default();
         let name = object.name_any();
         let place = format!("{namespace}/{name}");
@@ -211,8 +221,9 @@ fn is_unset(pod_spec: &Map<String, Value>) -> bool {
     fields.all(|field| field.is_null() || field.as_array().is_some_and(Vec::is_empty))
 }
 
-fn uses(pod_spec: &Map<String, Value>, claim: &str) -> bool {
-    let volumes = pod_spec.get("volumes").and_then(Value::as_array);
+/// Whether a volume of a pod's spec is this claim.
+pub fn uses(pod_spec: &Value, claim: &str) -> bool {
+    let volumes = pod_spec["volumes"].as_array();
     let mut volumes = volumes.into_iter().flatten();
     volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
 }

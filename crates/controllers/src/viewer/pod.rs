@@ -7,12 +7,16 @@ use serde_json::{Map, Value, json};
 
 use super::{
     default_pod,
-    parsed::Viewer,
+    parsed::{InvalidViewer, Viewer},
     placement::Placement,
+    reserved_name,
     settings::{AffinityMode, ViewerSettings},
     stop_reason::StopReason,
 };
-use crate::pods::unify_ports;
+use crate::{
+    pod_policy::PodRight,
+    pods::{too_long, too_long_list, unify_ports},
+};
 
 /// The label of a node with its name.
 const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
@@ -26,8 +30,17 @@ pub fn spec(
     settings: &ViewerSettings,
     placement: &Placement,
 ) -> Result<Value, StopReason> {
+    reserved_name::check(viewer, settings).map_err(StopReason::Invalid)?;
     let mut spec = match &viewer.pod_spec {
         Some(own) => {
+            // Some checks compare each entry with all others.
+            if let Some(path) = own.iter().find_map(|(field, value)| {
+                too_long_list(value).map(|path| format!("podSpec.{field}{path}"))
+            }) {
+                let problem = too_long(&path);
+                let field = "spec";
+                return Err(StopReason::Invalid(InvalidViewer::Field { field, problem }));
+            }
             let violations = violations(viewer, settings, own);
             if !violations.is_empty() {
                 return Err(StopReason::PodSpecRejected(violations));
@@ -77,7 +90,45 @@ fn violations(viewer: &Viewer, settings: &ViewerSettings, own: &Map<String, Valu
         let is_allowed = |name: &str| settings.service_accounts.contains(name);
         !(is_account && value.as_str().is_some_and(is_allowed))
     });
-    settings.pods.violations(&rest.into())
+    let mut found = settings.pods.violations(&rest.into());
+    if !settings.pods.allowed.contains(&PodRight::Scheduling) {
+        found.extend(scheduling_fields(own));
+    }
+    found
+}
+
+/// Resources that an author's pod may name: others are devices.
+const RESOURCES: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+/// Longest time in seconds that a pod of an author's may take to end, as it holds the volume.
+const MAX_GRACE: u64 = 60;
+
+/// Fields that an app gets from its instance type, and a viewer from its author.
+fn scheduling_fields(own: &Map<String, Value>) -> Vec<String> {
+    let mut found = Vec::new();
+    if own.get("nodeSelector").is_some_and(|it| !it.is_null()) {
+        found.push("nodeSelector".to_owned());
+    }
+    let grace = own.get("terminationGracePeriodSeconds");
+    let is_short =
+        |grace: &Value| grace.is_null() || grace.as_u64().is_some_and(|it| it <= MAX_GRACE);
+    if !grace.is_none_or(is_short) {
+        found.push(format!("terminationGracePeriodSeconds above {MAX_GRACE}"));
+    }
+    for kind in ["initContainers", "containers"] {
+        let containers = own.get(kind).and_then(Value::as_array);
+        for container in containers.into_iter().flatten() {
+            let name = container["name"].as_str().unwrap_or("?");
+            for part in ["limits", "requests"] {
+                let resources = container["resources"][part].as_object();
+                let devices = resources.into_iter().flatten();
+                let devices = devices.filter(|(name, _)| !RESOURCES.contains(&name.as_str()));
+                found.extend(
+                    devices.map(|(device, _)| format!("{kind}[{name}].resources.{part}[{device}]")),
+                );
+            }
+        }
+    }
+    found
 }
 
 fn affinity(node: &str, mode: AffinityMode) -> Value {
@@ -120,6 +171,8 @@ mod tests {
             { "name": "y", "persistentVolumeClaim": claim("other") },
         ]);
         let privileged = json!({ "name": "a", "securityContext": { "privileged": true } });
+        let limits = json!({ "limits": { "cpu": "1", "nvidia.com/gpu": 8 } });
+        let demanding = json!({ "name": "a", "resources": limits });
         let mut settings = samples::settings();
         settings.service_accounts.insert("default-editor".into());
         for (more, wanted) in [
@@ -130,6 +183,15 @@ mod tests {
                 vec!["serviceAccountName"],
             ),
             (json!({ "hostNetwork": true }), vec!["hostNetwork"]),
+            (json!({ "terminationGracePeriodSeconds": 60 }), vec![]),
+            (
+                json!({ "nodeSelector": { "disk": "ssd" }, "terminationGracePeriodSeconds": 61 }),
+                vec!["nodeSelector", "terminationGracePeriodSeconds above 60"],
+            ),
+            (
+                json!({ "containers": [demanding] }),
+                vec!["containers[a].resources.limits[nvidia.com/gpu]"],
+            ),
             (
                 json!({ "volumes": two_sources }),
                 vec!["volumes[x].hostPath"],
@@ -157,6 +219,20 @@ mod tests {
             trusting.trusted_namespaces.insert("team".into());
             assert!(made(&trusting).is_ok());
         }
+    }
+
+    #[test]
+    fn a_list_that_is_too_long_is_refused_before_anything_is_compared() {
+        let ports: Vec<Value> = (0..1001)
+            .map(|port| json!({ "containerPort": port }))
+            .collect();
+        let viewer = own_pod(json!({ "containers": [{ "name": "a", "ports": ports }] }));
+        let refused = spec(&viewer, &samples::settings(), &Placement::Anywhere);
+        let reason = refused.expect_err("too long").message();
+        assert_eq!(
+            reason,
+            "spec: podSpec.containers[0].ports has more than 1000 entries"
+        );
     }
 
     #[test]

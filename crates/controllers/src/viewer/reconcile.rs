@@ -23,8 +23,8 @@ use tokio::sync::watch;
 use super::{
     default_networking,
     desired::{self, CLAIM_UID_ANNOTATION, ViewerContext, ViewerObjects},
-    idle_timing::idle_timing,
-    parsed::Viewer,
+    idle_timing::{self, idle_timing},
+    parsed::{Viewer, uses},
     placement::{ClaimUse, Placement},
     settings::ViewerSettings,
     status::{self, ObservedViewer},
@@ -132,8 +132,12 @@ impl ViewerReconcile {
             Some(claim) => claim.metadata.deletion_timestamp.is_some(),
             None => {
                 let deployment = self.stores.deployment(&child_name(object));
+                // Not of an earlier viewer of this name, and not for another claim.
                 deployment.is_some_and(|deployment| {
-                    deployment.annotations().contains_key(CLAIM_UID_ANNOTATION)
+                    let mut owners = deployment.owner_references().iter();
+                    owners.any(|owner| Some(&owner.uid) == object.meta().uid.as_ref())
+                        && deployment.annotations().contains_key(CLAIM_UID_ANNOTATION)
+                        && uses(&deployment.data["spec"]["template"]["spec"], claim)
                 })
             }
         }
@@ -175,7 +179,7 @@ impl ViewerReconcile {
         let placement = self.placement(&viewer, &settings);
         let idle = self.decide_idle(object, &viewer, &settings);
         reconciled.next_check = idle.next_check();
-        let idle_after = viewer.idle_after.or(settings.idle_after);
+        let idle_after = idle_timing::idle_after(&viewer, &settings);
         let unused = idle_after.filter(|_| idle == IdleDecision::Idle);
         let stop = StopReason::new(&placement, unused);
         let claim = self.stores.claim(&viewer.claim);
@@ -187,9 +191,9 @@ impl ViewerReconcile {
             stop: stop.as_ref(),
             claim_uid: claim_uid.as_deref(),
         };
+        reconciled.url = viewer.url().map(str::to_owned);
         match desired::objects(context) {
             Ok(objects) => {
-                reconciled.url = viewer.url().map(str::to_owned);
                 reconciled.stop = stop;
                 self.prune(&viewer, &owner, &objects).await?;
                 self.apply(&owner, objects).await

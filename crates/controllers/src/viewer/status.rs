@@ -178,13 +178,21 @@ fn mirrored(pod: &Pod) -> Vec<Condition> {
         .collect()
 }
 
+/// Longest message, in bytes: authors' names and the API's reasons are in it.
+const MAX_MESSAGE: usize = 2048;
+
+fn cut(mut message: String) -> String {
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+    message
+}
+
 /// A condition whose generation and time are not set yet.
 fn condition(kind: &str, status: &str, reason: &str, message: String) -> Condition {
     Condition {
         kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message,
+        message: cut(message),
         observed_generation: None,
         last_transition_time: String::new(),
     }

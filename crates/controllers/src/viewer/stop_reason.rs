@@ -13,6 +13,9 @@ use super::{
 /// The type of the condition of an idle viewer.
 pub const IDLE: &str = "Idle";
 
+/// Fields that a message names.
+const MAX_FIELDS: usize = 20;
+
 /// Why a viewer has no pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -68,7 +71,13 @@ impl StopReason {
         match self {
             StopReason::Invalid(error) => error.to_string(),
             StopReason::PodSpecRejected(fields) => {
-                format!("podSpec: not allowed: {}", fields.join(", "))
+                let named = fields.iter().take(MAX_FIELDS).map(String::as_str);
+                let named = named.collect::<Vec<_>>().join(", ");
+                let more = fields.len().saturating_sub(MAX_FIELDS);
+                match more {
+                    0 => format!("podSpec: not allowed: {named}"),
+                    _ => format!("podSpec: not allowed: {named}, and {more} more"),
+                }
             }
             StopReason::ClaimInUse(users) => format!("the claim is in use by {}", list(users)),
             StopReason::Yielded(users) => {

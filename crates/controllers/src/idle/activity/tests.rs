@@ -57,13 +57,9 @@ fn the_last_use_at_any_gateway_counts() {
         answer(at(0), HOUR, &[("team/v", 40), ("wiki", 5)]),
     );
     table.merge(gateway(2), answer(at(0), 2 * HOUR, &[("team/v", 3)]));
-    let app_use = table.use_of("team/v", at(10));
-    assert_eq!(app_use.last_use, Some(seconds(13)));
-    assert_eq!(
-        app_use.observed,
-        Some(HOUR + seconds(10)),
-        "the shorter one"
-    );
+    let app_use = table.use_of("team/v", at(5));
+    assert_eq!(app_use.last_use, Some(seconds(8)));
+    assert_eq!(app_use.observed, Some(HOUR + seconds(5)), "the shorter one");
     assert_eq!(table.use_of("wiki", at(10)).last_use, Some(seconds(15)));
     assert_eq!(table.use_of("team/w", at(10)).last_use, None);
     // An older use does not replace a younger one.
