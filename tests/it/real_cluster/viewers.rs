@@ -28,11 +28,11 @@ fn default_pod(tolerations: Value) -> Value {
         "containers": [{
             "name": "cloudcmd",
             "image": IMAGE,
-            "command": [
-                "cloudcmd", "--root", "/data", "--port", "8080", "--prefix", "$(FB_BASEURL)",
-                "--no-auth", "--no-open", "--no-terminal", "--no-console", "--no-config-dialog",
-                "--no-contact", "--no-online",
-            ],
+            // Its WebSockets need a prefix without the slash at the end.
+            "command": ["sh", "-c", concat!(
+                "exec cloudcmd --root /data --port 8080 --prefix \"${FB_BASEURL%/}\" --no-auth",
+                " --no-open --no-terminal --no-console --no-config-dialog --no-contact --no-online",
+            )],
             "env": [{ "name": "FB_BASEURL", "value": "" }, { "name": "HOME", "value": "/tmp" }],
             "ports": [{ "containerPort": 8080 }],
             "readinessProbe": { "tcpSocket": { "port": 8080 }, "periodSeconds": 1 },
