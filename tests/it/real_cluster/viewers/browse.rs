@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::{Api, api::ListParams};
 use ludgate::model::app::AppState;
 use serde_json::json;
@@ -16,7 +16,7 @@ use crate::support::{
     kube_namespace::{KubeNamespace, kind_of, kubectl},
     message::PATIENCE,
     until::holds_within,
-    viewer::{child, viewers},
+    viewer::{child, viewer_controller, viewers},
 };
 
 /// Longest time from a ready pod to its page.
@@ -210,4 +210,20 @@ async fn an_unused_viewer_is_scaled_to_zero_and_wakes_when_it_is_opened() {
     });
     assert!(opened.await, "{}", alice.open(&path).await.text());
     volume.delete().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_without_networking_has_no_service() {
+    let controlled = viewer_controller("").await;
+    let spec = |networking| json!({ "pvc": "data", "networking": networking });
+    controlled
+        .start_viewer("v", spec(json!({ "targetPort": 80 })))
+        .await;
+    controlled.child::<Service>("v").await.expect("a Service");
+    controlled.start_viewer("v", spec(json!({}))).await;
+    let services = kind_of::<Service>();
+    controlled
+        .namespace
+        .until_gone(&services, &child("v"))
+        .await;
 }
