@@ -54,12 +54,13 @@ async fn a_deleted_claim_goes_as_soon_as_the_pod_of_its_viewer_has_ended() {
     namespace.viewer_pod("v", "v-1", "n1").await;
     let mut pod = Changes::named(namespace.api(&kind_of::<Pod>()), "v-1");
     pod.until(|_| true).await;
+    let mut viewer = Changes::named(namespace.api(&viewers()), "v");
+    viewer.until(|_| true).await;
     namespace.delete_claim("data").await;
     // The pod of a viewer that is deleted in the background would outlast it.
+    let deleted = viewer.until(is_being_deleted).await;
+    assert_eq!(deleted.finalizers(), ["foregroundDeletion"]);
     pod.until(is_being_deleted).await;
-    let viewer = namespace.api(&viewers()).get("v").await.expect("a viewer");
-    assert!(is_being_deleted(&viewer));
-    assert_eq!(viewer.finalizers(), ["foregroundDeletion"]);
     let claim = namespace.claims().get("data").await.expect("a claim");
     assert!(claim.metadata.deletion_timestamp.is_some());
 

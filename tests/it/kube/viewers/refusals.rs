@@ -76,12 +76,15 @@ async fn a_spec_that_is_refused_makes_nothing_and_its_status_says_why() {
     let controlled = viewer_controller("").await;
     for (number, (spec, kind, message)) in refused().into_iter().enumerate() {
         let name = format!("v{number}");
+        let has_path = kind == "PodSpecRejected" && !spec["networking"].is_null();
         controlled.namespace.viewer(&name, spec).await;
         assert_eq!(controlled.until_stopped(&name, kind).await, message);
         let viewer = controlled.namespace.api(&viewers()).get(&name).await;
         let status = viewer.expect("a viewer").data["status"].clone();
         assert_eq!(status["ready"], false);
-        assert_eq!(status["url"], Value::Null);
+        // The gateway says why there, if the path is known.
+        let path = format!("/{}/{name}/", controlled.namespace.name);
+        assert_eq!(status["url"].as_str(), has_path.then_some(path.as_str()));
         let ready = condition(&status, "Ready").expect("a condition");
         assert_eq!(ready["status"], "False");
         assert!(controlled.child::<Deployment>(&name).await.is_none());
