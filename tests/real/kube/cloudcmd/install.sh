@@ -11,7 +11,7 @@ if [[ $(cat "$folder/version" 2>/dev/null) != "$version" ]]; then
   trap 'rm -rf "$part"' EXIT
   (cd "$part" && npm install --ignore-scripts --omit=dev --no-audit --no-fund --no-package-lock "cloudcmd@$version") >&2
   # For editors that the tests do not open; without it the image has half the size.
-  find "$part" -name '*.map' -delete
+  find "$part" -type f -name '*.map' -delete
   find "$part" -type d -name monaco-editor -prune -exec rm -rf {} +
   echo "$version" >"$part/version"
   rm -rf "$folder"
