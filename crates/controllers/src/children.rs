@@ -37,6 +37,8 @@ use serde_json::{Value, json};
 use crate::{error::ReconcileError, metrics::ControllerMetrics};
 use covers::covers;
 
+/// The owner of the fields that controllers write.
+pub const FIELD_MANAGER: &str = "ludgate";
 /// Annotation with a hash of what was applied. It changes when a field is no longer wanted, which
 /// the other fields do not show.
 const DESIRED_HASH_ANNOTATION: &str = "ludgate/desired-hash";

@@ -10,6 +10,8 @@ use kube::{
 use ludgate_cluster::deadline::with_deadline;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
+/// Names the controllers in Events.
+const REPORTER: &str = "ludgate-controller";
 /// Deadline of one write. An Event may be lost, since the object's status says the same.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Events that wait to be written.
@@ -45,10 +47,10 @@ pub struct KubernetesEvent {
 }
 
 impl EventPublisher {
-    /// `controller` names the reporter. The task ends with the last clone of the publisher.
-    pub fn start(client: Client, controller: &str) -> EventPublisher {
+    /// The task ends with the last clone of the publisher.
+    pub fn start(client: Client) -> EventPublisher {
         let (queue, received) = mpsc::channel(QUEUE);
-        tokio::spawn(publish_all(client, controller.into(), received));
+        tokio::spawn(publish_all(client, REPORTER.into(), received));
         EventPublisher { queue }
     }
 

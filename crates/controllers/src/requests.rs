@@ -4,14 +4,14 @@
 use std::{future::Future, sync::Arc};
 
 use futures_util::{
-    StreamExt,
+    StreamExt, future,
     stream::{self, BoxStream},
 };
 use kube::{
     ResourceExt,
     api::ApiResource,
     runtime::{
-        controller::{self, Action},
+        controller::{self, Action, Config, applier},
         reflector::{ObjectRef, Store},
         watcher,
     },
@@ -19,14 +19,31 @@ use kube::{
 use ludgate_cluster::object::DeepObject;
 use tokio::sync::watch;
 
-use crate::{error::ReconcileError, metrics::ControllerMetrics, watched::Change};
+use crate::{
+    error::{Backoffs, ReconcileError},
+    metrics::ControllerMetrics,
+    watched::Change,
+};
+
+/// Objects of a kind that are reconciled at the same time.
+const CONCURRENCY: u16 = 16;
 
 /// Objects to reconcile, or a failure of a watch.
 pub type ReconcileRequests = BoxStream<'static, Result<ObjectRef<DeepObject>, watcher::Error>>;
 
 /// The result of a reconcile, or a failure of a watch.
-pub type ReconcileResult =
+type ReconcileResult =
     Result<(ObjectRef<DeepObject>, Action), controller::Error<ReconcileError, watcher::Error>>;
+
+/// What the reconciles of one controller in one namespace share.
+pub trait SharedContext: Send + Sync + 'static {
+    /// Pauses after failures, by object.
+    fn backoffs(&self) -> &Backoffs<String>;
+    /// The controller's metrics.
+    fn metrics(&self) -> &ControllerMetrics;
+    /// Forgets an object that is gone.
+    fn forget(&self, object: &str);
+}
 
 /// The objects of one kind in one namespace, which a controller reconciles.
 #[derive(Clone)]
@@ -70,6 +87,33 @@ impl ReconciledKind {
         requests.boxed()
     }
 
+    /// Reconciles the requested objects until it is dropped.
+    pub async fn run<C: SharedContext, F>(
+        self,
+        context: Arc<C>,
+        requests: ReconcileRequests,
+        mut reconcile: impl FnMut(Arc<DeepObject>, Arc<C>) -> F,
+    ) where
+        F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
+    {
+        let results = applier(
+            |object, context| Box::pin(reconcile(object, context)),
+            |object, _error, context: Arc<C>| {
+                Action::requeue(context.backoffs().next(object.name_any()))
+            },
+            context.clone(),
+            self.store,
+            requests,
+            Config::default().concurrency(CONCURRENCY),
+        );
+        results
+            .for_each(|result| {
+                record(result, &*context);
+                future::ready(())
+            })
+            .await;
+    }
+
     /// All objects, whenever the settings change.
     pub fn requests_by_settings<S: Send + Sync + 'static>(
         &self,
@@ -83,20 +127,8 @@ impl ReconciledKind {
     }
 }
 
-/// Counts and logs results until they end. `forget` gets the names of objects that are gone: a
-/// request can come from their children.
-pub fn record_results(
-    results: impl futures_util::Stream<Item = ReconcileResult>,
-    metrics: ControllerMetrics,
-    forget: impl Fn(&str),
-) -> impl Future<Output = ()> {
-    results.for_each(move |result| {
-        record(result, &metrics, &forget);
-        futures_util::future::ready(())
-    })
-}
-
-fn record(result: ReconcileResult, metrics: &ControllerMetrics, forget: &impl Fn(&str)) {
+fn record(result: ReconcileResult, context: &impl SharedContext) {
+    let metrics = context.metrics();
     match result {
         Ok((_, _)) => metrics.succeeded(),
         Err(controller::Error::ReconcilerFailed(error, object)) => {
@@ -110,7 +142,8 @@ fn record(result: ReconcileResult, metrics: &ControllerMetrics, forget: &impl Fn
                 ReconcileError::Rejected(_) => {}
             }
         }
-        Err(controller::Error::ObjectNotFound(object)) => forget(&object.name),
+        // It was deleted: a request can come from its children.
+        Err(controller::Error::ObjectNotFound(object)) => context.forget(&object.name),
         Err(controller::Error::QueueError(error)) => {
             metrics.watch_failed();
             tracing::warn!(%error, "cannot watch the cluster");

@@ -1,13 +1,14 @@
 //! Objects that a controller keeps in memory: a store, and a stream of changes.
 
-use std::{fmt::Debug, hash::Hash, time::Duration};
+use std::{fmt::Debug, hash::Hash, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, future, stream::BoxStream};
 use kube::{
     Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject},
     runtime::{
         WatchStreamExt,
-        reflector::{Store, store::Writer},
+        reflector::{ObjectRef, Store, store::Writer},
         watcher::{self, Event, watcher},
     },
 };
@@ -43,6 +44,21 @@ pub struct WatchSettings<'a> {
     pub label: Option<&'a str>,
     /// A watch is opened again after this time, so that a dead connection is noticed.
     pub length: Duration,
+}
+
+/// The object of this name in a store.
+pub fn find(
+    store: &Store<DynamicObject>,
+    kind: &ApiResource,
+    namespace: &str,
+    name: &str,
+) -> Option<Arc<DynamicObject>> {
+    store.get(&ObjectRef::new_with(name, kind.clone()).within(namespace))
+}
+
+/// An object as its type in `k8s_openapi`; `None` if it is not of this type.
+pub fn typed<K: DeserializeOwned>(object: &DynamicObject) -> Option<K> {
+    serde_json::from_value(serde_json::to_value(object).ok()?).ok()
 }
 
 impl<K> Watched<K>

@@ -268,6 +268,17 @@ mod tests {
     }
 
     #[test]
+    fn a_viewer_with_a_pod_of_its_own_is_published() {
+        // The claim's name is the deepest value that the gateway reads.
+        let claim = json!({ "name": "x", "persistentVolumeClaim": { "claimName": "data" } });
+        let container = json!({ "name": "a", "env": [{ "name": "B", "value": "c" }] });
+        let mut spec = spec(json!({ "basePrefix": "/pvcviewers" }));
+        spec["podSpec"] = json!({ "containers": [container], "volumes": [claim] });
+        let seen = observed(spec, accepted(), None);
+        assert!(seen.published.is_some(), "{:?}", seen.problem);
+    }
+
+    #[test]
     fn the_rewrite_takes_the_place_of_the_mount() {
         let replaced = |prefix: &str| PathRewrite::ReplacePrefix(prefix.into());
         for (written, wanted) in [

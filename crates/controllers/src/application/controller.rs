@@ -8,11 +8,7 @@ use futures_util::{
 };
 use kube::{
     Client, Resource, ResourceExt,
-    runtime::{
-        controller::{Action, Config, applier},
-        reflector::ObjectRef,
-        watcher,
-    },
+    runtime::{reflector::ObjectRef, watcher},
 };
 use ludgate_cluster::{object::DeepObject, writer::Writer};
 use tokio::sync::watch;
@@ -26,20 +22,13 @@ use super::{
     unpublished::UnpublishedPhases,
 };
 use crate::{
-    children::Children,
+    children::{Children, FIELD_MANAGER},
     error::Backoffs,
     events::EventPublisher,
     metrics::ControllerMetrics,
-    requests::{ReconcileRequests, ReconciledKind, record_results},
+    requests::{ReconcileRequests, ReconciledKind},
     watched::Change,
 };
-
-/// The owner of the fields that the controller writes.
-const FIELD_MANAGER: &str = "ludgate";
-/// Names the controller in events.
-const REPORTER: &str = "ludgate-controller";
-/// Apps that are reconciled at the same time.
-const CONCURRENCY: u16 = 16;
 
 /// The controller of apps in one namespace.
 pub struct ApplicationController {
@@ -64,7 +53,7 @@ impl ApplicationController {
         let (client, namespace) = (&self.client, &self.namespace);
         let watches = Watches::new(client, namespace, &kinds, self.optional_kinds, self.watch);
         let stores = watches.stores(namespace, &kinds);
-        let events = EventPublisher::start(self.client.clone(), REPORTER);
+        let events = EventPublisher::start(self.client.clone());
         let writer = Writer::new(self.client, FIELD_MANAGER);
         let context = Arc::new(ReconcileContext {
             stores,
@@ -86,15 +75,8 @@ impl ApplicationController {
             apps: reconciled,
             context: context.clone(),
         };
-        let results = applier(
-            |object, context| Box::pin(reconcile(object, context)),
-            |object, _error, context| Action::requeue(context.backoffs.next(object.name_any())),
-            context.clone(),
-            context.stores.apps.clone(),
-            mapper.requests(watches, self.settings),
-            Config::default().concurrency(CONCURRENCY),
-        );
-        record_results(results, self.metrics, |app| context.forget(app)).await;
+        let requests = mapper.requests(watches, self.settings);
+        mapper.apps.run(context, requests, reconcile).await;
     }
 }
 

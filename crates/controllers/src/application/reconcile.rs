@@ -40,6 +40,8 @@ use crate::{
     error::{Backoffs, ReconcileError},
     events::{EventPublisher, KubernetesEvent},
     metrics::ControllerMetrics,
+    requests::SharedContext,
+    watched::typed,
 };
 
 /// Every app is looked at again after this time, in case an event was lost.
@@ -121,15 +123,24 @@ fn rejection(result: &Result<(), ReconcileError>) -> Option<&str> {
     }
 }
 
-impl ReconcileContext {
-    /// Forgets an app that is gone.
-    pub fn forget(&self, app: &str) {
+impl SharedContext for ReconcileContext {
+    fn backoffs(&self) -> &Backoffs<String> {
+        &self.backoffs
+    }
+
+    fn metrics(&self) -> &ControllerMetrics {
+        &self.metrics
+    }
+
+    fn forget(&self, app: &str) {
         self.admission.release(app);
         self.backoffs.reset(&app.to_owned());
         self.children.forget(app);
         self.unpublished.forget(app);
     }
+}
 
+impl ReconcileContext {
     async fn reconcile_children(
         &self,
         app: &Application,
@@ -330,10 +341,7 @@ impl ReconcileContext {
         let pinned = live
             .as_deref()
             .and_then(|live| PinnedInputs::from_deployment(app, live));
-        let deployment: Option<Deployment> = live.and_then(|live| {
-            let value = serde_json::to_value(&*live).ok()?;
-            serde_json::from_value(value).ok()
-        });
+        let deployment: Option<Deployment> = live.and_then(|live| typed(&live));
         let pods = self.stores.pods_of_app(&app.child_name());
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();
         let observed = Observed {

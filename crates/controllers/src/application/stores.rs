@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ApiResource, DynamicObject, PartialObjectMeta},
-    runtime::reflector::{ObjectRef, Store, store::WriterDropped},
+    runtime::reflector::{Store, store::WriterDropped},
 };
 use ludgate_cluster::{
     crd::application::{APP_LABEL, PhApplication},
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use super::desired::GROUP_LABEL;
 use crate::{
     pods::is_active,
-    watched::{WatchSettings, Watched},
+    watched::{self, WatchSettings, Watched},
 };
 
 /// Longest wait for the first list of datasets.
@@ -200,7 +200,7 @@ impl Stores {
         kind: &ApiResource,
         name: &str,
     ) -> Option<Arc<DynamicObject>> {
-        store.get(&ObjectRef::new_with(name, kind.clone()).within(&self.namespace))
+        watched::find(store, kind, &self.namespace, name)
     }
 
     /// The Deployment of this name.

@@ -4,13 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::{
-    Client, Resource, ResourceExt,
-    runtime::{
-        controller::{Action, Config, applier},
-        reflector::ObjectRef,
-    },
-};
+use kube::{Client, Resource, ResourceExt, runtime::reflector::ObjectRef};
 use ludgate_cluster::{object::DeepObject, writer::Writer};
 use tokio::sync::watch;
 
@@ -20,21 +14,14 @@ use super::{
     stores::{ViewerKinds, ViewerStores, ViewerWatches, viewer_label},
 };
 use crate::{
-    children::Children,
+    children::{Children, FIELD_MANAGER},
     error::Backoffs,
     events::EventPublisher,
     idle::gateway_activity::GatewayActivity,
     metrics::ControllerMetrics,
-    requests::{ReconcileRequests, ReconciledKind, record_results},
+    requests::{ReconcileRequests, ReconciledKind},
     watched::Change,
 };
-
-/// The owner of the fields that the controller writes.
-const FIELD_MANAGER: &str = "ludgate";
-/// Names the controller in events.
-const REPORTER: &str = "ludgate-controller";
-/// Viewers that are reconciled at the same time.
-const CONCURRENCY: u16 = 16;
 
 /// The controller of viewers in one namespace.
 pub struct ViewerController {
@@ -64,7 +51,7 @@ impl ViewerController {
             kind: stores.kinds.viewers.clone(),
             namespace: self.namespace,
         };
-        let events = EventPublisher::start(self.client.clone(), REPORTER);
+        let events = EventPublisher::start(self.client.clone());
         let writer = Writer::new(self.client, FIELD_MANAGER);
         let context = Arc::new(ViewerReconcile {
             stores: stores.clone(),
@@ -76,17 +63,9 @@ impl ViewerController {
             metrics: self.metrics.clone(),
             backoffs: Backoffs::default(),
         });
-        let store = viewers.store.clone();
         let mapper = ViewerRequests { viewers, stores };
-        let results = applier(
-            |object, context| Box::pin(reconcile(object, context)),
-            |object, _error, context| Action::requeue(context.backoffs.next(object.name_any())),
-            context.clone(),
-            store,
-            mapper.requests(watches, self.settings, &self.activity),
-            Config::default().concurrency(CONCURRENCY),
-        );
-        record_results(results, self.metrics, |viewer| context.forget(viewer)).await;
+        let requests = mapper.requests(watches, self.settings, &self.activity);
+        mapper.viewers.run(context, requests, reconcile).await;
     }
 }
 

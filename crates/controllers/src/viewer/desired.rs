@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     parsed::{Networking, SERVICE_PORT, Viewer},
     placement::Placement,
-    pod,
+    pod, reserved_name,
     route::route,
     settings::ViewerSettings,
     stop_reason::StopReason,
@@ -59,6 +59,7 @@ pub fn objects(context: ViewerContext<'_>) -> Result<ViewerObjects, StopReason> 
         stop,
         claim_uid,
     } = context;
+    reserved_name::check(viewer, settings).map_err(StopReason::Invalid)?;
     let pod = pod::spec(viewer, settings, placement)?;
     let replicas = if stop.is_some() { 0 } else { 1 };
     let service = viewer.networking.as_ref();

@@ -104,14 +104,10 @@ impl Viewer {
             return Err(InvalidViewer::NoClaim);
         }
         let pod_spec = spec.pod_spec.filter(|written| !is_unset(written));
-        let pod_spec = pod_spec.map(Value::Object);
-        if pod_spec.as_ref().is_some_and(|pod| !uses(pod, &spec.pvc)) {
+        let uses_claim = |pod: &Map<String, Value>| has_claim(pod.get("volumes"), &spec.pvc);
+        if pod_spec.as_ref().is_some_and(|pod| !uses_claim(pod)) {
             return Err(InvalidViewer::UnusedClaim(spec.pvc));
         }
-        let pod_spec = match pod_spec {
-            Some(Value::Object(fields)) => Some(fields),
-            Some(_) | None => None,
-        };
         let namespace = object.namespace().unwrap_or_default();
         let name = object.name_any();
         let place = format!("{namespace}/{name}");
@@ -221,10 +217,9 @@ fn is_unset(pod_spec: &Map<String, Value>) -> bool {
     fields.all(|field| field.is_null() || field.as_array().is_some_and(Vec::is_empty))
 }
 
-/// Whether a volume of a pod's spec is this claim.
-pub fn uses(pod_spec: &Value, claim: &str) -> bool {
-    let volumes = pod_spec["volumes"].as_array();
-    let mut volumes = volumes.into_iter().flatten();
+/// Whether one of a pod's volumes is this claim.
+pub fn has_claim(volumes: Option<&Value>, claim: &str) -> bool {
+    let mut volumes = volumes.and_then(Value::as_array).into_iter().flatten();
     volumes.any(|volume| volume["persistentVolumeClaim"]["claimName"] == claim)
 }
 

@@ -9,7 +9,6 @@ use super::{
     default_pod,
     parsed::{InvalidViewer, Viewer},
     placement::Placement,
-    reserved_name,
     settings::{AffinityMode, ViewerSettings},
     stop_reason::StopReason,
 };
@@ -30,7 +29,6 @@ pub fn spec(
     settings: &ViewerSettings,
     placement: &Placement,
 ) -> Result<Value, StopReason> {
-    reserved_name::check(viewer, settings).map_err(StopReason::Invalid)?;
     let mut spec = match &viewer.pod_spec {
         Some(own) => {
             // Some checks compare each entry with all others.

@@ -24,7 +24,7 @@ use super::{
     default_networking,
     desired::{self, CLAIM_UID_ANNOTATION, ViewerContext, ViewerObjects},
     idle_timing::{self, idle_timing},
-    parsed::{Viewer, uses},
+    parsed::{Viewer, has_claim},
     placement::{ClaimUse, Placement},
     settings::ViewerSettings,
     status::{self, ObservedViewer},
@@ -37,10 +37,15 @@ use crate::{
     events::{EventPublisher, KubernetesEvent},
     idle::{decision::IdleDecision, gateway_activity::GatewayActivity},
     metrics::ControllerMetrics,
+    requests::SharedContext,
+    watched::typed,
 };
 
 /// Every viewer is looked at again after this time, in case an event was lost.
 const RESYNC: Duration = Duration::from_secs(300);
+
+/// The volumes of a Deployment's pods.
+const POD_VOLUMES: &str = "/spec/template/spec/volumes";
 
 /// What reconciles of one namespace share.
 pub struct ViewerReconcile {
@@ -109,14 +114,23 @@ pub async fn reconcile(
     Ok(Action::requeue(next_check.min(RESYNC)))
 }
 
-impl ViewerReconcile {
-    /// Forgets a viewer that is gone.
-    pub fn forget(&self, viewer: &str) {
+impl SharedContext for ViewerReconcile {
+    fn backoffs(&self) -> &Backoffs<String> {
+        &self.backoffs
+    }
+
+    fn metrics(&self) -> &ControllerMetrics {
+        &self.metrics
+    }
+
+    fn forget(&self, viewer: &str) {
         self.backoffs.reset(&viewer.to_owned());
         self.children.forget(viewer);
         self.activity.unwatch(&self.app_id(viewer));
     }
+}
 
+impl ViewerReconcile {
     /// The id of a viewer in the gateways.
     fn app_id(&self, viewer: &str) -> String {
         format!("{}/{viewer}", self.stores.namespace)
@@ -137,7 +151,7 @@ impl ViewerReconcile {
                     let mut owners = deployment.owner_references().iter();
                     owners.any(|owner| Some(&owner.uid) == object.meta().uid.as_ref())
                         && deployment.annotations().contains_key(CLAIM_UID_ANNOTATION)
-                        && uses(&deployment.data["spec"]["template"]["spec"], claim)
+                        && has_claim(deployment.data.pointer(POD_VOLUMES), claim)
                 })
             }
         }
@@ -324,7 +338,7 @@ impl ViewerReconcile {
         let deployment: Option<Deployment> = self
             .stores
             .deployment(&child_name(object))
-            .and_then(|live| serde_json::from_value(serde_json::to_value(&*live).ok()?).ok());
+            .and_then(|live| typed(&live));
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let pods = self.stores.pods_of_viewer(&name);
         let pods: Vec<&Pod> = pods.iter().map(|pod| &**pod).collect();

@@ -19,7 +19,7 @@ use ludgate_cluster::{
 };
 
 use super::{placement::mounts, settings::Publication};
-use crate::watched::{WatchSettings, Watched};
+use crate::watched::{self, WatchSettings, Watched};
 
 /// The kinds of objects.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ impl ViewerStores {
         kind: &ApiResource,
         name: &str,
     ) -> Option<Arc<DynamicObject>> {
-        store.get(&ObjectRef::new_with(name, kind.clone()).within(&self.namespace))
+        watched::find(store, kind, &self.namespace, name)
     }
 
     /// The Deployment of this name.

@@ -3,9 +3,7 @@
 use ludgate_cluster::object::DeepObject;
 use serde_json::Value;
 
-use super::{
-    parsed::Viewer, placement::Placement, pod, settings::ViewerSettings, stop_reason::StopReason,
-};
+use super::{parsed::Viewer, placement::Placement, pod, reserved_name, settings::ViewerSettings};
 
 /// Checks what the viewer's author can correct in the object. Its claim may be made later, so it is
 /// not looked for. `before` is the spec that the object replaces.
@@ -17,7 +15,8 @@ pub fn validate(
     before: Option<&Value>,
     settings: &ViewerSettings,
 ) -> Result<(), String> {
-    let viewer = Viewer::parse(object).map_err(|error| StopReason::Invalid(error).message())?;
+    let viewer = Viewer::parse(object).map_err(|error| error.to_string())?;
+    reserved_name::check(&viewer, settings).map_err(|error| error.to_string())?;
     // An API server with CEL refuses this with the same message.
     if before.is_some_and(|before| before["pvc"] != object.spec["pvc"]) {
         return Err("PVC name is immutable".to_owned());
