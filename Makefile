@@ -43,7 +43,7 @@ test-cluster: ## tests on a whole Kubernetes cluster, with real pods (Debian 12 
 	tests/real/kube/cloudcmd/install.sh >/dev/null
 	tests/real/kube/helm_library.sh >/dev/null
 	cargo build --bins --tests
-	tests/real/kube/cluster.sh --hollow 1 tests/real/kube/cluster/suite.sh
+	tests/real/kube/cluster.sh --nodes 2 tests/real/kube/cluster/suite.sh
 
 # Not part of `make test`: the first run installs JupyterLab, MLflow and Next.js, which takes some minutes and is cached.
 test-apps: install ## tests with real apps in a real browser, on paths and hosts

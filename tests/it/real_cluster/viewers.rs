@@ -15,16 +15,10 @@ use crate::support::{
 
 const IMAGE: &str = "localhost/cloudcmd:1";
 
-/// Lets a pod run on the hollow node, where no container starts.
-fn on_each_node() -> Value {
-    json!([{ "key": "ludgate.tests/hollow", "operator": "Exists" }])
-}
-
 /// The pod of viewers without one. It ends quickly.
-fn default_pod(tolerations: Value) -> Value {
+fn default_pod() -> Value {
     json!({
         "terminationGracePeriodSeconds": 1,
-        "tolerations": tolerations,
         "containers": [{
             "name": "cloudcmd",
             "image": IMAGE,
@@ -51,15 +45,10 @@ struct Viewers {
 impl Viewers {
     /// `access` is the rule of the gateway, `more` further keys of `[controller.viewers]`.
     async fn start(access: &str, more: &str) -> Viewers {
-        Viewers::with_pod(access, more, &default_pod(json!([]))).await
-    }
-
-    /// With this default pod.
-    async fn with_pod(access: &str, more: &str, spec: &Value) -> Viewers {
         load_cloudcmd_image(IMAGE).await;
         let folder = tempfile::tempdir().expect("a folder");
         let pod = folder.path().join("pod.json");
-        std::fs::write(&pod, spec.to_string()).expect("written");
+        std::fs::write(&pod, default_pod().to_string()).expect("written");
         let table = format!(
             "base_prefix = \"/pvcviewers\"\ndefault_pod_file = \"{}\"\n{more}",
             pod.display()

@@ -28,8 +28,7 @@ impl BoundVolume {
                 "accessModes": [mode],
                 "capacity": { "storage": "1Gi" },
                 "claimRef": { "namespace": namespace.name, "name": claim },
-                // Without a type: a hollow node cannot see the folder, and would not start the pod.
-                "hostPath": { "path": folder.path() },
+                "hostPath": { "path": folder.path(), "type": "Directory" },
                 "persistentVolumeReclaimPolicy": "Retain",
                 "storageClassName": "",
             },

@@ -4,7 +4,10 @@
 
 mod driver;
 
-use std::time::{Duration, Instant};
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::Deserialize;
@@ -153,6 +156,20 @@ impl Chromium {
     /// A person's click in the middle of the first element that fits; waits for the page that it
     /// leads to.
     pub async fn click(&self, css: &str) {
+        let element = self.element(css).await;
+        self.post(&format!("/element/{element}/click"), json!({}))
+            .await;
+    }
+
+    /// Chooses a file in the first file field that fits, as a person does in its dialog.
+    pub async fn choose_file(&self, css: &str, file: &Path) {
+        let element = self.element(css).await;
+        let body = json!({ "text": file.display().to_string() });
+        self.post(&format!("/element/{element}/value"), body).await;
+    }
+
+    /// The id of the first element that fits.
+    async fn element(&self, css: &str) -> String {
         let found = self
             .post("/element", json!({ "using": "css selector", "value": css }))
             .await;
@@ -161,8 +178,7 @@ impl Chromium {
             .and_then(|pairs| pairs.values().next())
             .and_then(Value::as_str);
         let element = element.unwrap_or_else(|| panic!("{css}: {found}"));
-        self.post(&format!("/element/{element}/click"), json!({}))
-            .await;
+        element.to_owned()
     }
 
     /// The cookies that the page now open would be sent, by name.

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs a command with a whole Kubernetes cluster of its own:
 #
-#   tests/real/kube/cluster.sh [--hollow COUNT] COMMAND…
+#   tests/real/kube/cluster.sh [--nodes COUNT] [--hollow COUNT] COMMAND…
 #
-# The cluster has etcd, API server, controller manager, scheduler and one node: kubelet with containerd and runc, and
-# kube-proxy (tests/real/kube/cluster/boot.sh). Pods are real. With --hollow it has so many more nodes of kubemark,
-# whose pods become Ready but run nothing. The command gets an admin's KUBECONFIG, a PATH with kubectl and `ctr`, and in
-# LUDGATE_AUDIT_LOG the file with the requests of service accounts.
+# The cluster has etcd, API server, controller manager, scheduler, kube-proxy and one node, or as many as --nodes says:
+# each a kubelet with a containerd of its own, and runc (tests/real/kube/cluster/boot.sh). Pods are real. With --hollow
+# it has so many more nodes of kubemark, whose pods become Ready but run nothing. The command gets an admin's
+# KUBECONFIG, a PATH with kubectl and `ctr`, in LUDGATE_AUDIT_LOG the file with the requests of service accounts, and in
+# LUDGATE_CONTAINERDS the sockets of containerd, for cluster/load.sh.
 #
 # The cluster and the command run in network, mount and process namespaces of their own. So several clusters can run at
 # once, with the same addresses and ports, and all of a cluster ends with its command. The command has no network beyond
@@ -16,20 +17,25 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
+nodes=1
 hollow=0
-if [[ ${1:-} == --hollow ]]; then
-  hollow=${2:?a number of hollow nodes}
+while true; do
+  case ${1:-} in
+    --nodes) nodes=${2:?a number of nodes} ;;
+    --hollow) hollow=${2:?a number of hollow nodes} ;;
+    *) break ;;
+  esac
   shift 2
-fi
+done
 if (($# == 0)); then
-  echo "usage: $0 [--hollow COUNT] COMMAND…" >&2
+  echo "usage: $0 [--nodes COUNT] [--hollow COUNT] COMMAND…" >&2
   exit 2
 fi
 
 programs=$("$here/install.sh" cluster)
 folder=$(mktemp -d "${TMPDIR:-/tmp}/ludgate-cluster.XXXXXX")
-# kubelet's root in each hierarchy of cgroups. It removes cgroups of pods that it does not know, so clusters must not
-# share one.
+# In each hierarchy of cgroups, the parent of every kubelet's root. A kubelet removes cgroups of pods that it does not
+# know, so neither clusters nor nodes may share one.
 cgroup=$(basename "$folder")
 cluster=
 
@@ -58,20 +64,28 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-for hierarchy in /sys/fs/cgroup/*/; do
-  # The hierarchy of cpusets gives a new cgroup no processor, and kubelet cannot use it then.
-  mkdir "$hierarchy$cgroup"
-  if [[ -e $hierarchy$cgroup/cpuset.cpus ]]; then
-    cat "${hierarchy}cpuset.cpus" >"$hierarchy$cgroup/cpuset.cpus"
-    cat "${hierarchy}cpuset.mems" >"$hierarchy$cgroup/cpuset.mems"
+# Makes a cgroup in a hierarchy. That of cpusets gives a new one no processor, and kubelet cannot use it then.
+make_cgroup() {
+  local hierarchy=$1 made=$1$2
+  mkdir "$made"
+  if [[ -e $made/cpuset.cpus ]]; then
+    cat "${hierarchy}cpuset.cpus" >"$made/cpuset.cpus"
+    cat "${hierarchy}cpuset.mems" >"$made/cpuset.mems"
   fi
+}
+
+for hierarchy in /sys/fs/cgroup/*/; do
+  make_cgroup "$hierarchy" "$cgroup"
+  for ((number = 1; number <= nodes; number++)); do
+    make_cgroup "$hierarchy" "$cgroup/node-$number"
+  done
 done
 
 # In the background, because otherwise the trap of a signal would run only after the command. A background command
 # loses standard input and Ctrl-C; the redirection and env restore them.
 env --default-signal=INT,QUIT setpriv --pdeathsig KILL \
   unshare --net --mount --pid --fork --kill-child=KILL --mount-proc --propagation private \
-  "$here/cluster/boot.sh" "$programs" "$folder" "$cgroup" "$hollow" "$@" <&0 &
+  "$here/cluster/boot.sh" "$programs" "$folder" "$cgroup" "$nodes" "$hollow" "$@" <&0 &
 cluster=$!
 code=0
 wait "$cluster" || code=$?

@@ -112,13 +112,33 @@ async fn files_are_uploaded_and_downloaded_in_a_real_browser() {
     assert_eq!(browser.run_async(upload).await, 200);
     let stored = std::fs::read_to_string(volume.path().join("new.txt"));
     assert_eq!(stored.expect("a file"), "from the browser");
-    browser.open(&format!("{url}fs/")).await;
-    let listed = holds_within(POD_PATIENCE, async || {
-        browser.source().await.contains("new.txt")
-    });
-    assert!(listed.await, "{}", browser.source().await);
+    upload_by_page(&browser, &url, &volume).await;
     browser.close().await;
     volume.delete().await;
+}
+
+/// Uploads a file by the dialog of the file browser's page, and downloads it again by its link.
+async fn upload_by_page(browser: &Chromium, url: &str, volume: &BoundVolume) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("chosen.txt");
+    std::fs::write(&file, "chosen in a dialog").expect("written");
+    browser.open(&format!("{url}fs/")).await;
+    let runs = async |script: &str| {
+        let holds = holds_within(POD_PATIENCE, async || browser.run(script).await == true);
+        assert!(holds.await, "{script}: {}", browser.source().await);
+    };
+    runs("return 'Upload' in (window.CloudCmd ?? {})").await;
+    // The entry "Upload" of the page's menu does this.
+    browser.run("CloudCmd.Upload.show()").await;
+    let field = "[data-name=js-upload-file-button]";
+    runs(&format!("return !!document.querySelector('{field}')")).await;
+    browser.choose_file(field, &file).await;
+    runs("return !!document.querySelector('a[title=\"chosen.txt\"]')").await;
+    let stored = std::fs::read_to_string(volume.path().join("chosen.txt"));
+    assert_eq!(stored.expect("a file"), "chosen in a dialog");
+    let follow = "const link = document.querySelector('a[title=\"chosen.txt\"]'); \
+        return await (await fetch(link.href)).text()";
+    assert_eq!(browser.run_async(follow).await, "chosen in a dialog");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -144,7 +164,7 @@ async fn everything_goes_with_the_claim() {
     });
     assert!(is_ending.await, "the pod is not deleted");
     let deleted = begun.elapsed();
-    // kubelet may take ten seconds until it reports the end of a pod with a volume.
+    // kubelet needs some seconds of its own to end a pod with a volume.
     let is_gone = holds_within(POD_PATIENCE, async || {
         pods.list(&of_viewer).await.expect("pods").items.is_empty()
     });

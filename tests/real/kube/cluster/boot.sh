@@ -1,30 +1,33 @@
 #!/usr/bin/env bash
 # Starts a cluster and runs a command with it, as the first process of cluster.sh's namespaces:
 #
-#   boot.sh PROGRAMS FOLDER CGROUP HOLLOW COMMAND…
+#   boot.sh PROGRAMS FOLDER CGROUP NODES HOLLOW COMMAND…
 #
 # When this script ends, the kernel ends all other processes.
 set -euo pipefail
-programs=$1 folder=$2 cgroup=$3 hollow=$4
-shift 4
+programs=$1 folder=$2 cgroup=$3 nodes=$4 hollow=$5
+shift 5
 kube_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=tests/real/kube/processes.sh
 . "$kube_folder/processes.sh"
 # shellcheck source=tests/real/kube/api_server.sh
 . "$kube_folder/api_server.sh"
 
-# Addresses, all inside of the network namespace.
+# Addresses, all inside of the network namespace. Node N has 10.240.0.N, and its pods are in 10.244.N.0/24.
 node_address=10.240.0.1
 api_port=6443
 services=10.96.0.0/16
-pods=10.244.0.0/24
+pods=10.244.0.0/16
 
-# A bridge without ports has the node's address. The default route lets processes outside of pods use the addresses of
-# Services, which kube-proxy translates.
+# A bridge without ports has the nodes' addresses. The default route lets processes outside of pods use the addresses of
+# Services, which kube-proxy translates. One kube-proxy is enough, since the nodes share the network.
 network() {
   ip link set lo up
   ip link add node0 type bridge
-  ip addr add "$node_address/32" dev node0
+  local number
+  for ((number = 1; number <= nodes; number++)); do
+    ip addr add "10.240.0.$number/32" dev node0
+  done
   ip link set node0 up
   ip route add default dev node0 src "$node_address"
   echo 1 >/proc/sys/net/ipv4/ip_forward
@@ -42,25 +45,27 @@ control_plane() {
   apply_crds "$crds" "$instance_types" "$datasets"
 }
 
-# Each pod has a link of its own to the node. On a shared bridge, answers of a Service's pod to another pod would bypass
-# the translation of addresses.
+# The containers of node N, with the socket of containerd in `socket`. Each pod has a link of its own to the node. On a
+# shared bridge, answers of a Service's pod to another pod would bypass the translation of addresses.
 containers() {
-  mkdir -p "$folder/cni"
-  cat >"$folder/cni/10-ptp.conf" <<CNI
+  local own=$folder/node-$1
+  mkdir -p "$own/cni"
+  cat >"$own/cni/10-ptp.conf" <<CNI
 {
   "cniVersion": "0.3.1", "name": "pods", "type": "ptp", "ipMasq": false,
   "ipam": {
-    "type": "host-local", "subnet": "$pods", "dataDir": "$folder/addresses", "routes": [{ "dst": "0.0.0.0/0" }]
+    "type": "host-local", "subnet": "10.244.$1.0/24", "dataDir": "$own/addresses", "routes": [{ "dst": "0.0.0.0/0" }]
   }
 }
 CNI
+  socket=$own/containerd.sock
   # restrict_oom_score_adj: without CAP_SYS_RESOURCE, runc could not lower the score of a pod's sandbox.
-  cat >"$folder/containerd.toml" <<CONTAINERD
+  cat >"$own/containerd.toml" <<CONTAINERD
 version = 2
-root = "$folder/containerd"
-state = "$folder/containerd-state"
+root = "$own/containerd"
+state = "$own/containerd-state"
 [grpc]
-  address = "$folder/containerd.sock"
+  address = "$socket"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/busybox:1"
   restrict_oom_score_adj = true
@@ -70,44 +75,60 @@ state = "$folder/containerd-state"
       BinaryName = "$(command -v runc)"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
-    conf_dir = "$folder/cni"
+    conf_dir = "$own/cni"
 CONTAINERD
-  start_as containerd containerd --config "$folder/containerd.toml"
-  await "$!" ctr version || give_up 'containerd did not start'
-  "$kube_folder/cluster/busybox_image.sh" "$folder/busybox.tar"
-  ctr -n k8s.io images import "$folder/busybox.tar" >/dev/null
+  start_as "containerd-$1" containerd --config "$own/containerd.toml"
+  await "$!" ctr --address "$socket" version || give_up 'containerd did not start'
 }
 
-node() {
-  cat >"$folder/kubelet.yaml" <<KUBELET
+# The kubelet of node N. All would use the same socket for plug-ins of devices, which no test needs.
+kubelet() {
+  local own=$folder/node-$1
+  cat >"$own/kubelet.yaml" <<KUBELET
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: $node_address
+address: 10.240.0.$1
 authentication: { anonymous: { enabled: true }, webhook: { enabled: false } }
 authorization: { mode: AlwaysAllow }
 cgroupDriver: cgroupfs
-cgroupRoot: /$cgroup
+cgroupRoot: /$cgroup/node-$1
 clusterDNS: [10.96.0.10]
 clusterDomain: cluster.local
 enforceNodeAllocatable: []
 evictionHard: { memory.available: 50Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1% }
 failSwapOn: false
+featureGates: { DevicePlugins: false }
 healthzPort: 0
 imageGCHighThresholdPercent: 100
 # The default, five calls a second, delays the end of pods when many tests run.
 kubeAPIBurst: 200
 kubeAPIQPS: 100
 nodeStatusUpdateFrequency: 5s
-syncFrequency: 5s
+# A pod that has ended is removed at its next sync, or else after ten seconds.
+syncFrequency: 1s
 KUBELET
-  start kubelet --kubeconfig="$kubeconfig" --config="$folder/kubelet.yaml" --node-ip="$node_address" \
-    --hostname-override=node-1 --container-runtime=remote \
-    --container-runtime-endpoint="unix://$folder/containerd.sock" --root-dir="$folder/kubelet" \
-    --cert-dir="$folder/kubelet-pki" --volume-plugin-dir="$folder/volume-plugins"
+  start_as "kubelet-$1" "$programs/kubelet" --kubeconfig="$kubeconfig" --config="$own/kubelet.yaml" \
+    --node-ip="10.240.0.$1" --hostname-override="node-$1" --container-runtime=remote \
+    --container-runtime-endpoint="unix://$own/containerd.sock" --root-dir="$own/kubelet" \
+    --cert-dir="$own/kubelet-pki" --volume-plugin-dir="$own/volume-plugins"
+}
+
+start_nodes() {
+  local number socket
+  LUDGATE_CONTAINERDS=
+  for ((number = 1; number <= nodes; number++)); do
+    containers "$number"
+    LUDGATE_CONTAINERDS="$socket $LUDGATE_CONTAINERDS"
+  done
+  export LUDGATE_CONTAINERDS
+  "$kube_folder/cluster/busybox_image.sh" "$folder/busybox.tar"
+  "$kube_folder/cluster/load.sh" "$folder/busybox.tar"
+  for ((number = 1; number <= nodes; number++)); do
+    kubelet "$number"
+  done
   start kube-proxy --kubeconfig="$kubeconfig" --hostname-override=node-1 --cluster-cidr="$pods" --proxy-mode=iptables \
     --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 \
     --healthz-bind-address=127.0.0.1:10256 --metrics-bind-address=127.0.0.1:10249
-  local number
   for ((number = 1; number <= hollow; number++)); do
     hollow_node "$number"
   done
@@ -125,18 +146,17 @@ hollow_node() {
 }
 
 all_ready() {
-  [[ $(kube get nodes --no-headers | grep -c ' Ready') == $((1 + hollow)) ]]
+  [[ $(kube get nodes --no-headers | grep -c ' Ready') == $((nodes + hollow)) ]]
 }
 
 # What kubelet mounts must appear in containers.
 mount --make-rshared /
-export CONTAINERD_ADDRESS=$folder/containerd.sock
 network
 control_plane
-containers
-node
+start_nodes
 await "$server" all_ready || give_up 'kube-apiserver ended'
 export KUBECONFIG=$kubeconfig LUDGATE_AUDIT_LOG=$audit_log PATH=$programs:$PATH
+export CONTAINERD_ADDRESS=$folder/node-1/containerd.sock
 code=0
 "$@" || code=$?
 # The servers' logs, for whoever looks for the reason of a failed test.

@@ -11,6 +11,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cloudcmd=$("$here/../cloudcmd/install.sh")
 exec 9>"$CONTAINERD_ADDRESS.cloudcmd"
 flock 9
+# The first node is loaded last.
 if ctr -n k8s.io images list -q | grep -qxF "$name"; then
   exit 0
 fi
@@ -31,4 +32,4 @@ exec node /app/node_modules/cloudcmd/bin/cloudcmd.mjs "$@"
 CLOUDCMD
 chmod 755 "$files/bin/cloudcmd"
 "$here/busybox_image.sh" "$work/image.tar" "$name" "$files"
-ctr -n k8s.io images import "$work/image.tar" >/dev/null
+"$here/load.sh" "$work/image.tar"

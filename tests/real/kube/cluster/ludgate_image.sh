@@ -20,4 +20,4 @@ done
 user=$(sed -n 's/^USER //p' "$here/../../../../Dockerfile")
 entry=$(sed -n 's/^ENTRYPOINT //p' "$here/../../../../Dockerfile")
 "$here/image.sh" "$work/image.tar" "$name" "$layer" "{ \"User\": \"$user\", \"Entrypoint\": $entry }"
-ctr -n k8s.io images import "$work/image.tar" >/dev/null
+"$here/load.sh" "$work/image.tar"

@@ -43,4 +43,4 @@ wait "$!"
 MLFLOW
 chmod 755 "$work"/files/bin/*
 "$here/busybox_image.sh" "$work/image.tar" "$name" "$work/files"
-ctr -n k8s.io images import "$work/image.tar" >/dev/null
+"$here/load.sh" "$work/image.tar"

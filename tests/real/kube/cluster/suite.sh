@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test that needs a whole cluster, and checks that they used all rights that they had. cluster.sh provides
-# the cluster, with one hollow node.
+# the cluster, with two nodes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../../../.."
-
-# The hollow node runs no containers. Only pods that ask for it are there.
-kubectl taint nodes hollow-1 ludgate.tests/hollow=true:NoSchedule >/dev/null
 
 if command -v cargo-nextest >/dev/null 2>&1; then
   # .config/nextest.toml excludes them from a plain run.
