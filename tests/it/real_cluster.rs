@@ -2,7 +2,6 @@
 //! `make test-cluster` runs these, `make test` does not.
 
 mod applications;
-mod busybox;
 mod command_line;
 mod datasets;
 mod events;

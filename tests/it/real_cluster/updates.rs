@@ -17,7 +17,7 @@ impl Controlled {
     }
 
     /// Sets the annotation of `lab` with the strategy, and waits until its Deployment has it.
-    async fn choose_strategy(&self, strategy: &str, rolling_update: &Value) {
+    pub async fn choose_strategy(&self, strategy: &str, rolling_update: &Value) {
         let annotation = format!("phapplication.primehub.io/strategy={strategy}");
         let annotate = ["annotate", "--overwrite", "phapplication/lab", &annotation];
         self.namespace.kubectl(&annotate, "").await;
