@@ -22,10 +22,13 @@ fn default_pod() -> Value {
         "containers": [{
             "name": "cloudcmd",
             "image": IMAGE,
-            // Its WebSockets need a prefix without the slash at the end.
+            // Its WebSockets need a prefix without the slash at the end. Node.js as the first process
+            // of a container ignores SIGTERM; the shell ends at once.
             "command": ["sh", "-c", concat!(
-                "exec cloudcmd --root /data --port 8080 --prefix \"${FB_BASEURL%/}\" --no-auth",
+                "trap 'exit 0' TERM; ",
+                "cloudcmd --root /data --port 8080 --prefix \"${FB_BASEURL%/}\" --no-auth",
                 " --no-open --no-terminal --no-console --no-config-dialog --no-contact --no-online",
+                " & wait",
             )],
             "env": [{ "name": "FB_BASEURL", "value": "" }, { "name": "HOME", "value": "/tmp" }],
             "ports": [{ "containerPort": 8080 }],
