@@ -1,7 +1,8 @@
 """Helm as a library. As a program it has the part of Helm's command line that documents use (bin/helm), and refuses
 other commands and flags:
 
-  helm.py install RELEASE CHART [--values FILE]
+  helm.py install RELEASE CHART [--values FILE]…
+  helm.py upgrade RELEASE CHART [--values FILE]… [--wait] [--timeout DURATION]
   helm.py uninstall RELEASE
 """
 
@@ -15,6 +16,8 @@ import sys
 import tempfile
 
 import yaml
+
+from chart_values import merged
 
 
 class Helm:
@@ -56,6 +59,12 @@ class Helm:
         return self._call(self.library.helm_sdkpy_install, release.encode(), str(chart).encode(),
                           json.dumps(values).encode(), b"", options.encode())
 
+    def upgrade(self, release, chart, values, wait, seconds):
+        """Changes a release that there is. `seconds` is the longest wait."""
+        options = json.dumps({"wait": wait, "timeout_seconds": seconds, "server_side_apply": "false"})
+        return self._call(self.library.helm_sdkpy_upgrade, release.encode(), str(chart).encode(),
+                          json.dumps(values).encode(), b"", options.encode())
+
     def uninstall(self, release):
         self._call(self.library.helm_sdkpy_uninstall, release.encode(), 0, 60)
 
@@ -63,20 +72,36 @@ class Helm:
         return self._call(self.library.helm_sdkpy_lint, str(chart).encode())
 
 
+def seconds(text):
+    """The seconds of a duration such as `5m`."""
+    number, unit = text[:-1], text[-1:]
+    if not number.isdecimal() or unit not in ("s", "m"):
+        raise argparse.ArgumentTypeError(f"{text}: not a duration such as 90s or 5m")
+    return int(number) * {"s": 1, "m": 60}[unit]
+
+
 def command_line():
     parser = argparse.ArgumentParser(prog="helm", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     install = commands.add_parser("install", allow_abbrev=False)
-    install.add_argument("release")
-    install.add_argument("chart", type=pathlib.Path)
-    install.add_argument("--values", action="append", default=[], type=pathlib.Path)
+    upgrade = commands.add_parser("upgrade", allow_abbrev=False)
+    for command in (install, upgrade):
+        command.add_argument("release")
+        command.add_argument("chart", type=pathlib.Path)
+        command.add_argument("--values", action="append", default=[], type=pathlib.Path)
+    upgrade.add_argument("--wait", action="store_true")
+    upgrade.add_argument("--timeout", default="5m", type=seconds)
     uninstall = commands.add_parser("uninstall", allow_abbrev=False)
     uninstall.add_argument("release")
-    arguments = parser.parse_args()
-    # Helm would merge several.
-    if arguments.command == "install" and len(arguments.values) > 1:
-        install.error("--values: only once")
-    return arguments
+    return parser.parse_args()
+
+
+def values_of(paths):
+    """The values of several files. As in Helm, a later file wins, and tables are merged."""
+    values = {}
+    for path in paths:
+        values = merged(values, yaml.safe_load(path.read_text()) or {})
+    return values
 
 
 def current_namespace():
@@ -92,9 +117,12 @@ def main():
         helm = Helm(pathlib.Path(folder), current_namespace())
         match arguments.command:
             case "install":
-                values = [yaml.safe_load(path.read_text()) for path in arguments.values]
-                helm.install(arguments.release, arguments.chart, values[0] if values else {})
+                helm.install(arguments.release, arguments.chart, values_of(arguments.values))
                 print(f"{arguments.release} is installed")
+            case "upgrade":
+                helm.upgrade(arguments.release, arguments.chart, values_of(arguments.values), arguments.wait,
+                             arguments.timeout)
+                print(f"{arguments.release} is upgraded")
             case "uninstall":
                 helm.uninstall(arguments.release)
                 print(f"{arguments.release} is uninstalled")
