@@ -4,6 +4,7 @@
 mod applications;
 mod command_line;
 mod datasets;
+mod document_reader;
 mod events;
 mod from_primehub;
 mod group_pods;

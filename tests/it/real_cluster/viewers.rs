@@ -1,6 +1,7 @@
 //! Volume viewers on a cluster: cloudcmd, a real file browser, behind the gateway.
 
 mod browse;
+mod document;
 mod placement;
 
 use serde_json::{Value, json};

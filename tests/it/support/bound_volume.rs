@@ -16,8 +16,8 @@ pub struct BoundVolume {
 }
 
 impl BoundVolume {
-    /// Makes a claim with this access mode, and its volume.
-    pub async fn bind(namespace: &KubeNamespace, claim: &str, mode: &str) -> BoundVolume {
+    /// Makes a volume with this access mode for a claim that is made later, without a class.
+    pub async fn offer(namespace: &KubeNamespace, claim: &str, mode: &str) -> BoundVolume {
         let folder = tempfile::tempdir().expect("a folder");
         let name = format!("{}-{claim}", namespace.name);
         let volume = json!({
@@ -33,6 +33,14 @@ impl BoundVolume {
                 "storageClassName": "",
             },
         });
+        let apply = ["apply", "-f", "-"];
+        kubectl(&apply, &volume.to_string()).await;
+        BoundVolume { name, folder }
+    }
+
+    /// Makes a claim with this access mode, and its volume.
+    pub async fn bind(namespace: &KubeNamespace, claim: &str, mode: &str) -> BoundVolume {
+        let volume = BoundVolume::offer(namespace, claim, mode).await;
         let object = json!({
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
@@ -41,19 +49,17 @@ impl BoundVolume {
                 "accessModes": [mode],
                 "resources": { "requests": { "storage": "1Gi" } },
                 "storageClassName": "",
-                "volumeName": name,
+                "volumeName": volume.name,
             },
         });
-        for object in [volume, object] {
-            let apply = ["apply", "-f", "-"];
-            namespace.kubectl(&apply, &object.to_string()).await;
-        }
+        let apply = ["apply", "-f", "-"];
+        namespace.kubectl(&apply, &object.to_string()).await;
         let phase = ["get", "pvc", claim, "-o", "jsonpath={.status.phase}"];
         until_async("the claim is bound", async || {
             namespace.kubectl(&phase, "").await == "Bound"
         })
         .await;
-        BoundVolume { name, folder }
+        volume
     }
 
     /// The folder with its files.
