@@ -1,15 +1,18 @@
-//! The OpenID Connect client. The only flow is authorization code, with PKCE, state and nonce.
+//! The OpenID Connect client. Browsers sign in by the authorization code flow, with PKCE, state and
+//! nonce.
 //!
 //! `provider` discovers the provider and its keys; `pending` is the state that the browser carries;
 //! `sign_in` exchanges the code; `userinfo` and `overage` add claims that the ID token lacks;
 //! `refresh` checks a person again; `claims` turns tokens into a person; `bearer` verifies access
 //! tokens, and `api_tokens` exchanges refresh tokens that programs send as such, which
-//! `token_grant` gives to people; `logout` signs people out. They share `context`.
+//! `token_grant` and, by device codes, `device_grant` give to people; `logout` signs people out.
+//! They share `context`.
 
 pub mod api_tokens;
 pub mod bearer;
 pub mod claims;
 mod context;
+pub mod device_grant;
 pub mod http_client;
 pub mod logout;
 mod overage;
@@ -35,6 +38,7 @@ use crate::{
 use api_tokens::ApiTokens;
 use bearer::BearerVerifier;
 use context::ProviderContext;
+use device_grant::DeviceGrant;
 use logout::LogoutAtProvider;
 use provider::Provider;
 use refresh::TokenRefresh;
@@ -57,6 +61,8 @@ pub struct Oidc {
     pub api_tokens: ApiTokens,
     /// How people get API tokens.
     pub token_grant: TokenGrant,
+    /// How people get them by device codes.
+    pub device_grant: DeviceGrant,
     /// Sign-out at the provider.
     pub logout: LogoutAtProvider,
     pub(crate) refresh: TokenRefresh,
@@ -93,6 +99,7 @@ impl Oidc {
                 keys.clone(),
                 format!("{}{TOKEN_CALLBACK}", site.origin),
             ),
+            device_grant: DeviceGrant::new(context.clone(), keys.clone()),
             logout: LogoutAtProvider::new(context.clone()),
             refresh: TokenRefresh::new(context.clone(), completion),
             context,

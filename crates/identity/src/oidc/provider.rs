@@ -47,6 +47,9 @@ pub struct ExtraMetadata {
     /// RFC 7009.
     #[serde(default)]
     pub revocation_endpoint: Option<String>,
+    /// RFC 8628.
+    #[serde(default)]
+    pub device_authorization_endpoint: Option<String>,
     /// RFC 9207: the callback carries `iss`.
     #[serde(default)]
     pub authorization_response_iss_parameter_supported: bool,

@@ -36,6 +36,8 @@ pub enum Purpose {
     TokenState,
     /// The code that this person copies.
     TokenCode,
+    /// The code with which a terminal waits for an API token.
+    DeviceCode,
 }
 
 impl Purpose {
@@ -47,6 +49,7 @@ impl Purpose {
             Purpose::SavedForm => b"ludgate saved form v1",
             Purpose::TokenState => b"ludgate token state v1",
             Purpose::TokenCode => b"ludgate token code v1",
+            Purpose::DeviceCode => b"ludgate device code v1",
         }
     }
 }
@@ -298,9 +301,11 @@ impl DerivedKeys {
     /// purpose is authenticated, so its texts could not be mistaken for a `State`.
     fn for_purpose(&self, purpose: Purpose) -> &RandomizedNonceKey {
         match purpose {
-            Purpose::State | Purpose::SignOutForm | Purpose::TokenState | Purpose::TokenCode => {
-                &self.state
-            }
+            Purpose::State
+            | Purpose::SignOutForm
+            | Purpose::TokenState
+            | Purpose::TokenCode
+            | Purpose::DeviceCode => &self.state,
             Purpose::Sessions => &self.sessions,
             Purpose::SavedForm => &self.saved_form,
         }
