@@ -199,6 +199,7 @@ mod tests {
             "/api/graphql",
             "/api/logs/pods/app-a-7d9",
             "/oidc/auth-flow/request",
+            "/oidc/auth-flow/device/token",
         ] {
             assert_eq!(route(path, &with), Route::Api, "{path}");
             assert_eq!(route(path, &site()), Route::Nowhere, "{path}");

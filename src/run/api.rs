@@ -84,7 +84,7 @@ pub(super) async fn serve_api(
         import: service.import,
     };
     let logs = PodLogs::new(cluster.clone());
-    let state = ApiState::new(oidc, operations, logs);
+    let state = ApiState::new(oidc, operations, logs, service.device_sign_in);
     let listener = TcpListener::bind(service.address).await?;
     let address = listener.local_addr()?;
     tokio::spawn(server::serve(state, listener, process.drain.watcher()));

@@ -26,6 +26,8 @@ pub struct ApiService {
     pub platform: PlatformSettings,
     /// How administrators import templates; `None`: they cannot.
     pub import: Option<ImportSettings>,
+    /// Whether people may get API tokens by device codes.
+    pub device_sign_in: bool,
 }
 
 /// All settings of `ludgate api`.
@@ -94,11 +96,13 @@ fn service(file: &ConfigFile<'_>, site: Option<&Site>) -> Option<ApiService> {
     }
     let instance_types = resolve_groups::instance_types(file);
     let import = template_import(file);
+    let device_sign_in = file.section("api").switch("device_sign_in");
     let datasets = resolve_datasets::for_all_apps(file);
     let site = site?;
     Some(ApiService {
         address: address?,
         import: import?,
+        device_sign_in: device_sign_in.unwrap_or(false),
         platform: PlatformSettings {
             site_url: site.origin.to_string(),
             apps_prefix: site.apps_prefix.to_string(),

@@ -114,6 +114,9 @@ address = {{ ternary "127.0.0.1:8082" "0.0.0.0:8082" $.Values.demo.enabled | toJ
 {{- if $.Values.api.templateImport }}
 template_import = true
 {{- end }}
+{{- if $.Values.api.deviceSignIn }}
+device_sign_in = true
+{{- end }}
 {{- end }}
 {{- if $.Values.controller.enabled }}
 

@@ -10,6 +10,7 @@ pub mod app_object;
 pub mod app_record;
 pub mod authentication;
 pub mod cluster_objects;
+mod device_endpoint;
 pub mod error;
 mod graphql_endpoint;
 pub mod graphql_request;

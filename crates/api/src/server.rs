@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    device_endpoint,
     graphql_endpoint::{graphql, not_allowed, refuse},
     log_endpoint::stream_log,
     state::ApiState,
@@ -71,6 +72,8 @@ fn router(state: ApiState) -> Router {
         .route(token_endpoint::REQUEST, get(token_endpoint::request))
         .route(TOKEN_CALLBACK, get(token_endpoint::callback))
         .route(token_endpoint::EXCHANGE, post(token_endpoint::exchange))
+        .route(device_endpoint::BEGIN, post(device_endpoint::begin))
+        .route(device_endpoint::POLL, post(device_endpoint::poll))
         .layer(DefaultBodyLimit::max(MAX_FORM))
         .fallback(not_found)
         .with_state(Arc::new(state))

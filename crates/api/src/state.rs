@@ -21,17 +21,25 @@ pub struct ApiState {
     pub(crate) logs: PodLogs,
     pub(crate) schema: ApiSchema,
     pub(crate) oidc: Arc<Oidc>,
+    pub(crate) signs_in_by_device: bool,
 }
 
 impl ApiState {
-    /// The state of a server of these operations.
-    pub fn new(oidc: Arc<Oidc>, operations: Operations, logs: PodLogs) -> ApiState {
+    /// The state of a server of these operations. `signs_in_by_device`: people may get API tokens by
+    /// device codes.
+    pub fn new(
+        oidc: Arc<Oidc>,
+        operations: Operations,
+        logs: PodLogs,
+        signs_in_by_device: bool,
+    ) -> ApiState {
         ApiState {
             authentication: Authentication::new(oidc.clone()),
             operations,
             logs,
             schema: schema(),
             oidc,
+            signs_in_by_device,
         }
     }
 }

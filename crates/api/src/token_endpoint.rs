@@ -14,6 +14,7 @@ use ludgate_identity::{
     oidc::{sign_in::CallbackParams, token_endpoint::SignInError},
     session::browser_binding,
 };
+use ludgate_model::secret::Secret;
 use serde_json::json;
 use url::form_urlencoded;
 
@@ -100,13 +101,7 @@ pub(crate) async fn exchange(State(state): State<Arc<ApiState>>, body: Bytes) ->
     let oidc = state.oidc.clone();
     let redeemed = tokio::spawn(async move { oidc.token_grant.redeem(&code).await }).await;
     let mut response = match redeemed {
-        Ok(Ok(token)) => {
-            let site = &state.operations.platform().site_url;
-            tracing::info!(target: "audit", event = "api_token_granted");
-            let endpoint = format!("{site}/api/graphql");
-            let body = json!({ "api-token": token.expose(), "endpoint": endpoint });
-            Response::new(Body::from(body.to_string()))
-        }
+        Ok(Ok(token)) => granted(&state, &token),
         Ok(Err(SignInError::Unavailable(error))) => {
             tracing::warn!(error, "cannot exchange the code of a person");
             text(
@@ -121,10 +116,19 @@ pub(crate) async fn exchange(State(state): State<Arc<ApiState>>, body: Bytes) ->
         }
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "please try again"),
     };
-    if response.status() == StatusCode::OK {
-        let json = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, json);
-    }
+    no_store(&mut response);
+    response
+}
+
+/// Gives a program its token.
+pub(crate) fn granted(state: &ApiState, token: &Secret) -> Response {
+    let site = &state.operations.platform().site_url;
+    tracing::info!(target: "audit", event = "api_token_granted");
+    let endpoint = format!("{site}/api/graphql");
+    let body = json!({ "api-token": token.expose(), "endpoint": endpoint });
+    let mut response = Response::new(Body::from(body.to_string()));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
     no_store(&mut response);
     response
 }
@@ -191,7 +195,7 @@ fn text(status: StatusCode, text: &'static str) -> Response {
     response
 }
 
-fn no_store(response: &mut Response) {
+pub(crate) fn no_store(response: &mut Response) {
     let no_store = HeaderValue::from_static("no-store");
     response
         .headers_mut()

@@ -27,4 +27,12 @@ pub const KEYS: &[Key] = &[
         "true",
         "Administrators may import templates from public https URLs, which the API downloads. Needs config/rbac/template-import.yaml.",
     ),
+    key(
+        "api",
+        "device_sign_in",
+        Kind::Switch,
+        "false",
+        "true",
+        "People may get API tokens by device codes (RFC 8628): `ludgate apps sign-in --device`. The provider must permit the device authorization grant to identity.client_id.",
+    ),
 ];

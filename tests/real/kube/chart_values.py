@@ -104,7 +104,7 @@ SETS = {
             existingSecret="hub-client", sessionKeysSecret="hub-keys", sessionStoreSecret="hub-store"),
                {"controller": {"enabled": True, "replicaCount": 2, "applications": {
                    "allowed_pod_rights": ["host_namespaces"], "folder_image": "registry.example.com/folder:1"}},
-                "api": {"enabled": True, "templateImport": True, "resources": {"requests": {"cpu": "50m"}}},
+                "api": {"enabled": True, "templateImport": True, "deviceSignIn": True, "resources": {"requests": {"cpu": "50m"}}},
                 "networkPolicy": {"adminFrom": [PEER]}, "extraEnv": [{"name": "A", "value": "b"}]}),
         LISTEN | {"site": SITE["site"] | {"api": "http://hub-ludgate-api:8082"}} | {
             "kubernetes": {"namespace": NAMESPACE + "-b"}, "identity": IDENTITY | SECRET_FILE,
@@ -112,7 +112,7 @@ SETS = {
                         "store_file": "/etc/ludgate/session-store/store"},
             "groups": {"phusers": {"volume": "project-phusers", "quota": {"cpu": 4, "memory": "8GiB"}}},
             "instance_types": {"cpu-1.5": {"cpu": 1.5, "memory": "2GiB"}},
-            "api": {"address": "0.0.0.0:8082", "template_import": True},
+            "api": {"address": "0.0.0.0:8082", "template_import": True, "device_sign_in": True},
             "controller": {"lease": "hub-ludgate-controller", "applications": {
                 "folder_image": "registry.example.com/folder:1", "allowed_pod_rights": ["host_namespaces"]} | PROXIES}}),
     "a controller with a webhook": (
