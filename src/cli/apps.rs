@@ -46,6 +46,9 @@ pub struct SignInArgs {
     /// Read a token from standard input instead of a code.
     #[arg(long)]
     pub token_stdin: bool,
+    /// Print a code to enter in a browser on any device, and wait.
+    #[arg(long, conflicts_with = "token_stdin")]
+    pub device: bool,
 }
 
 /// How results are printed.

@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Largest answer, in bytes: the icons of many templates.
 const MAX_ANSWER: usize = 16 << 20;
 /// Longest text of a refusal that is shown, in characters.
-const MAX_SHOWN: usize = 300;
+pub(crate) const MAX_SHOWN: usize = 300;
 /// What is encoded in a segment of a path: all but the unreserved characters of RFC 3986 section
 /// 2.3. The gateway compares paths byte by byte.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
@@ -47,7 +47,8 @@ pub struct SiteConnection {
 
 impl SiteConnection {
     /// A connection that trusts the system's CAs, or those of `SSL_CERT_FILE`. Without a token only
-    /// [`SiteConnection::exchange_code`] works.
+    /// a sign-in works: [`SiteConnection::exchange_code`] or
+    /// [`SiteConnection::begin_device_sign_in`].
     ///
     /// # Errors
     /// When no TLS configuration can be made.
@@ -132,14 +133,8 @@ impl SiteConnection {
     /// # Errors
     /// See [`ClientError`].
     pub async fn exchange_code(&self, code: &str) -> Result<Secret, ClientError> {
-        let form: String = form_urlencoded::Serializer::new(String::new())
-            .append_pair("code", code.trim())
-            .finish();
-        let request = self
-            .request("POST", "/oidc/auth-flow/exchange")
-            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
-            .body(Full::from(form));
-        let (status, bytes) = self.whole(request).await?;
+        let form = [("code", code.trim())];
+        let (status, bytes) = self.post_form("/oidc/auth-flow/exchange", &form).await?;
         let refused = |message: &str| ClientError::Refused {
             code: status.to_string(),
             message: message.to_owned(),
@@ -157,10 +152,23 @@ impl SiteConnection {
             _ => return Err(self.wrong_status(status)),
         }
         let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        match answer["api-token"].as_str() {
-            Some(token) if !token.is_empty() => Ok(Secret::new(token)),
-            _ => Err(self.no_api("an answer without a token".to_owned())),
-        }
+        api_token(&answer).ok_or_else(|| self.no_api("an answer without a token".to_owned()))
+    }
+
+    /// Sends a form, and returns status and body.
+    pub(crate) async fn post_form(
+        &self,
+        path: &str,
+        form: &[(&str, &str)],
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let form: String = form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form)
+            .finish();
+        let request = self
+            .request("POST", path)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Full::from(form));
+        self.whole(request).await
     }
 
     fn request(&self, method: &str, path: &str) -> http::request::Builder {
@@ -228,7 +236,7 @@ impl SiteConnection {
     }
 
     /// An answer that is not the API's. While the API restarts, it comes from the gateway.
-    fn wrong_status(&self, status: StatusCode) -> ClientError {
+    pub(crate) fn wrong_status(&self, status: StatusCode) -> ClientError {
         let text = format!("HTTP status {status}");
         match status {
             StatusCode::BAD_GATEWAY
@@ -245,6 +253,12 @@ impl SiteConnection {
             what,
         }
     }
+}
+
+/// The token in the answer to a sign-in.
+pub(crate) fn api_token(answer: &Value) -> Option<Secret> {
+    let token = answer["api-token"].as_str()?;
+    (!token.is_empty()).then(|| Secret::new(token))
 }
 
 /// The bytes of a log, as they come.

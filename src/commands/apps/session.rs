@@ -61,6 +61,8 @@ pub(super) async fn sign_in(args: &SignInArgs) -> anyhow::Result<u8> {
     let site = WebOrigin::parse(args.site.trim())?;
     let token = if args.token_stdin {
         Secret::new(read_line()?)
+    } else if args.device {
+        by_device_code(&site).await?
     } else {
         eprint!(
             "Open this address in a browser, sign in, and copy the code:\n\n  {site}/oidc/auth-flow/request\n\nCode: "
@@ -85,6 +87,23 @@ pub(super) async fn sign_in(args: &SignInArgs) -> anyhow::Result<u8> {
         Err(error) => eprintln!("Signed in to {}; {error}", saved.site),
     }
     Ok(DONE)
+}
+
+/// Shows a code, and waits until the person has entered it.
+async fn by_device_code(site: &WebOrigin) -> anyhow::Result<Secret> {
+    let site = SiteConnection::new(site.clone(), None)?;
+    let offered = site.begin_device_sign_in().await?;
+    let address = printable(&offered.verification_uri);
+    let code = printable(&offered.user_code);
+    eprint!(
+        "Open this address in a browser on any device, and enter the code:\n\n  {address}\n  Code: {code}\n\n"
+    );
+    if let Some(complete) = &offered.verification_uri_complete {
+        let complete = printable(complete);
+        eprint!("Or open this address, which has the code in it:\n\n  {complete}\n\n");
+    }
+    eprintln!("Waiting for the sign-in in the browser; Ctrl-C gives up.");
+    Ok(site.finish_device_sign_in(&offered).await?)
 }
 
 async fn username(saved: &SavedSite) -> anyhow::Result<String> {
