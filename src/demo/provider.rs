@@ -1,10 +1,11 @@
 //! A small but real OpenID provider: discovery, keys, authorization code with PKCE, refresh with
-//! rotation, userinfo, end-session, back-channel logout. For the demo and the tests; it asks for no
-//! password.
+//! rotation, device codes, userinfo, end-session, back-channel logout. For the demo and the tests;
+//! it asks for no password.
 //!
-//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint, `state` holds its
-//! people and tokens. `test_hooks` is for tests alone.
+//! `http` is its server, `keys` signs, `tokens` answers at the token endpoint, `device` gives codes
+//! to terminals, `state` holds its people and tokens. `test_hooks` is for tests alone.
 
+mod device;
 #[cfg(feature = "testing")]
 mod hooks;
 pub mod http;

@@ -86,6 +86,16 @@ impl DemoProvider {
                 })
                 .await
             }
+            (&Method::POST, "/device_authorization") => {
+                self.with_form(body, &parts.headers, |form, authorization| {
+                    self.device_authorization(form, authorization)
+                        .map(|codes| json_answer(StatusCode::OK, &codes))
+                })
+                .await
+            }
+            (&Method::GET, "/device") => {
+                html_answer(self.device_page(&|name| parameter(query.as_bytes(), name)))
+            }
             (&Method::GET, "/userinfo") => {
                 self.count("userinfo");
                 self.userinfo(&parts.headers)
@@ -150,7 +160,12 @@ impl DemoProvider {
             "id_token_signing_alg_values_supported": ["ES256"],
             "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post"],
             "code_challenge_methods_supported": ["S256"],
-            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "device_authorization_endpoint": format!("{issuer}/device_authorization"),
+            "grant_types_supported": [
+                "authorization_code",
+                "refresh_token",
+                "urn:ietf:params:oauth:grant-type:device_code",
+            ],
             "scopes_supported": ["openid", "profile", "email", "offline_access"],
             "authorization_response_iss_parameter_supported": true,
             "backchannel_logout_supported": true,
@@ -235,13 +250,7 @@ impl DemoProvider {
                 }
             })
             .collect();
-        let mut answer = plain(
-            StatusCode::OK,
-            WhoAreYou { people }.render().unwrap_or_default(),
-        );
-        let kind = HeaderValue::from_static("text/html; charset=utf-8");
-        answer.headers_mut().insert(header::CONTENT_TYPE, kind);
-        answer
+        html_answer(WhoAreYou { people }.render().unwrap_or_default())
     }
 
     /// RP-initiated logout: calls the client's back channel, then redirects the browser.
@@ -309,6 +318,13 @@ fn redirect(location: &str) -> Answer {
     if let Ok(location) = HeaderValue::from_str(location) {
         answer.headers_mut().insert(header::LOCATION, location);
     }
+    answer
+}
+
+fn html_answer(page: String) -> Answer {
+    let mut answer = plain(StatusCode::OK, page);
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
     answer
 }
 

@@ -60,6 +60,7 @@ pub(super) struct State {
     pub(super) keys: Vec<SigningKey>,
     pub(super) codes: HashMap<String, Grant>,
     pub(super) refresh: HashMap<String, Refresh>,
+    pub(super) devices: HashMap<String, WaitingDevice>,
     #[cfg(feature = "testing")]
     pub(super) hooks: Hooks,
 }
@@ -86,6 +87,23 @@ pub(super) struct Refresh {
     pub(super) is_offline: bool,
 }
 
+/// A terminal that waits for a person.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingDevice {
+    pub(super) user_code: String,
+    pub(super) issued: i64,
+    pub(super) is_offline: bool,
+    pub(super) answer: DeviceAnswer,
+}
+
+/// What the person has said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeviceAnswer {
+    Open,
+    Agreed(&'static str),
+    Refused,
+}
+
 impl DemoProvider {
     /// A provider with its people, that issues tokens as `issuer`.
     ///
@@ -109,6 +127,7 @@ impl DemoProvider {
             keys: vec![SigningKey::new()?],
             codes: HashMap::new(),
             refresh: HashMap::new(),
+            devices: HashMap::new(),
             #[cfg(feature = "testing")]
             hooks: Hooks::default(),
         };

@@ -22,7 +22,7 @@ impl DemoProvider {
     }
 
     /// How often an endpoint was called: `discovery`, `keys`, `authorize`, `token`, `refresh`,
-    /// `userinfo`.
+    /// `userinfo`, `device_authorization`, `device_token`.
     pub fn calls(&self, endpoint: &str) -> u64 {
         self.state().hooks.calls.get(endpoint).copied().unwrap_or(0)
     }

@@ -1,5 +1,5 @@
-//! The token endpoint: authorization code with PKCE, refresh with rotation, and the claims of
-//! tokens.
+//! The token endpoint: authorization code with PKCE, refresh with rotation, device codes, and the
+//! claims of tokens.
 
 use aws_lc_rs::digest;
 use base64::{
@@ -37,11 +37,15 @@ impl DemoProvider {
                 self.count("refresh");
                 self.by_refresh(form)
             }
+            Some("urn:ietf:params:oauth:grant-type:device_code") => {
+                self.count("device_token");
+                self.by_device_code(form)
+            }
             Some(_) | None => Err((400, "unsupported_grant_type")),
         }
     }
 
-    fn authenticate(
+    pub(super) fn authenticate(
         &self,
         form: &dyn Fn(&str) -> Option<String>,
         authorization: Option<&str>,
@@ -127,7 +131,7 @@ impl DemoProvider {
         Ok(response)
     }
 
-    fn grant(&self, grant: &Grant) -> Result<Value, Refused> {
+    pub(super) fn grant(&self, grant: &Grant) -> Result<Value, Refused> {
         let access_token = self.access_token(grant.person);
         let now = self.now();
         let mut claims = self.claims_of(grant.person);

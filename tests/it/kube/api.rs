@@ -1,6 +1,7 @@
 //! The API writes PhApplications for people who may, and nothing else. No controller runs here.
 
 mod command_line;
+mod device_code;
 mod documents;
 mod groups;
 mod hanging;
