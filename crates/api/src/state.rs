@@ -25,8 +25,8 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a server of these operations. `signs_in_by_device`: people may get API tokens by
-    /// device codes.
+    /// The state of a server of these operations. `signs_in_by_device`: people may get API tokens
+    /// by device codes.
     pub fn new(
         oidc: Arc<Oidc>,
         operations: Operations,

@@ -94,7 +94,7 @@ impl DemoProvider {
                     device.answer = DeviceAnswer::Refused;
                     page("You refused. Your terminal is not signed in.", Vec::new())
                 } else if let Some(person) = people.iter().find(|name| **name == login_as) {
-                    device.answer = DeviceAnswer::Agreed(*person);
+                    device.answer = DeviceAnswer::Agreed(person);
                     page("Your terminal is signed in.", Vec::new())
                 } else {
                     let sentence = "A terminal wants to sign in with this code. As which user?";

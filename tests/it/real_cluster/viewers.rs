@@ -23,8 +23,8 @@ fn default_pod() -> Value {
         "containers": [{
             "name": "cloudcmd",
             "image": IMAGE,
-            // Its WebSockets need a prefix without the slash at the end. Node.js as the first process
-            // of a container ignores SIGTERM; the shell ends at once.
+            // Its WebSockets need a prefix without the slash at the end. Node.js as the first
+            // process of a container ignores SIGTERM; the shell ends at once.
             "command": ["sh", "-c", concat!(
                 "trap 'exit 0' TERM; ",
                 "cloudcmd --root /data --port 8080 --prefix \"${FB_BASEURL%/}\" --no-auth",
