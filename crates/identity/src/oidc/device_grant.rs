@@ -1,6 +1,7 @@
 //! How a person without a browser at hand gets an API token: the device flow (RFC 8628) with the
 //! scope `offline_access`. `begin` asks the provider for codes, and `poll` for the token. The
-//! server stores nothing: the provider's device code is sealed into the one that the terminal keeps.
+//! server stores nothing: the provider's device code is sealed into the one that the terminal
+//! keeps.
 //!
 //! The calls are made here and not in the terminal, since a refresh token works for the client that
 //! it was issued to (RFC 6749 section 6), and API tokens are exchanged by this one.
