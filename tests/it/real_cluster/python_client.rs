@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     process::{Child, Command},
 };
 
@@ -150,7 +150,11 @@ pub async fn until_line(child: &mut Child, wanted: &str) {
                 return;
             }
         }
-        panic!("the output ended");
+        let mut errors = String::new();
+        if let Some(mut stderr) = child.stderr.take() {
+            stderr.read_to_string(&mut errors).await.expect("readable");
+        }
+        panic!("the output ended before {wanted:?}: {errors}");
     };
     let printed = tokio::time::timeout(PATIENCE, printed).await;
     printed.unwrap_or_else(|_| panic!("no line {wanted:?}"));
