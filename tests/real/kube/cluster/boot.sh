@@ -45,7 +45,7 @@ control_plane() {
   apply_crds "$crds" "$instance_types" "$datasets"
 }
 
-# The containers of node N, with the socket of containerd in `socket`. Each pod has a link of its own to the node. On a
+# The containers of node N, with the socket of containerd in `socket` and its process in `containerds`. Each pod has a link of its own to the node. On a
 # shared bridge, answers of a Service's pod to another pod would bypass the translation of addresses.
 containers() {
   local own=$folder/node-$1
@@ -77,7 +77,14 @@ state = "$own/containerd-state"
     bin_dir = "/usr/lib/cni"
     conf_dir = "$own/cni"
 CONTAINERD
-  start_as "containerd-$1" containerd --config "$own/containerd.toml"
+  # A kubelet removes the logs in /var/log/pods of pods that it does not know, so each node has a /var/log of its own.
+  # What kubelet mounts must appear in containers, so both share the mounts of this namespace.
+  mkdir "$own/log"
+  # shellcheck disable=SC2016
+  start_as "containerd-$1" unshare --mount --propagation slave bash -c \
+    'mount --make-rshared / && mount --bind "$1" /var/log && shift && exec "$@"' - "$own/log" \
+    containerd --config "$own/containerd.toml"
+  containerds[$1]=$!
   await "$!" ctr --address "$socket" version || give_up 'containerd did not start'
 }
 
@@ -107,14 +114,14 @@ nodeStatusUpdateFrequency: 5s
 # A pod that has ended is removed at its next sync, or else after ten seconds.
 syncFrequency: 1s
 KUBELET
-  start_as "kubelet-$1" "$programs/kubelet" --kubeconfig="$kubeconfig" --config="$own/kubelet.yaml" \
+  start_as "kubelet-$1" nsenter --mount="/proc/${containerds[$1]}/ns/mnt" "$programs/kubelet" --kubeconfig="$kubeconfig" --config="$own/kubelet.yaml" \
     --node-ip="10.240.0.$1" --hostname-override="node-$1" --container-runtime=remote \
     --container-runtime-endpoint="unix://$own/containerd.sock" --root-dir="$own/kubelet" \
     --cert-dir="$own/kubelet-pki" --volume-plugin-dir="$own/volume-plugins"
 }
 
 start_nodes() {
-  local number socket
+  local number socket containerds=()
   LUDGATE_CONTAINERDS=
   for ((number = 1; number <= nodes; number++)); do
     containers "$number"
@@ -149,8 +156,6 @@ all_ready() {
   [[ $(kube get nodes --no-headers | grep -c ' Ready') == $((nodes + hollow)) ]]
 }
 
-# What kubelet mounts must appear in containers.
-mount --make-rshared /
 network
 control_plane
 start_nodes
