@@ -15,19 +15,19 @@ cloudcmd=$("$here/../cloudcmd/install.sh")
 exec 9>"$CONTAINERD_ADDRESS.cloudcmd"
 flock 9
 loaded() { ctr -n k8s.io images list -q | grep -xF "$1" >/dev/null; }
-# Gives the image the wanted name too.
-name_it() {
+# Gives the image on every node the name, on the first one last.
+tag_image() {
   local address
   for address in $LUDGATE_CONTAINERDS; do
     ctr --address "$address" -n k8s.io images tag --force "$built" "$name" >/dev/null
   done
 }
+# The first node is loaded last, so what it has is on every node.
 if loaded "$name"; then
   exit 0
 fi
-# The first node is loaded last.
 if loaded "$built"; then
-  name_it
+  tag_image
   exit 0
 fi
 work=$(mktemp -d)
@@ -61,5 +61,5 @@ chmod 755 "$files"/bin/{cloudcmd,filebrowser}
 "$here/busybox_image.sh" "$work/image.tar" "$built" "$files" filebrowser
 "$here/load.sh" "$work/image.tar"
 if [[ $name != "$built" ]]; then
-  name_it
+  tag_image
 fi
