@@ -8,7 +8,7 @@ use std::{
     process::Stdio,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -30,14 +30,33 @@ pub fn shipped(path: &str) -> String {
     fs::read_to_string(path).expect("a shipped file")
 }
 
-/// The `sh` blocks of a document, in order.
-pub fn blocks(document: &str) -> Vec<&str> {
-    let rest = document.split("\n```sh\n").skip(1);
+/// The blocks of code of a text in this language, in order.
+pub fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
+    let start = format!("```{language}\n");
+    let rest = text.split(start.as_str()).skip(1);
     rest.map(|rest| {
         let (block, _) = rest.split_once("\n```").expect("the end of the block");
         block
     })
     .collect()
+}
+
+/// A Deployment in the place of another product's controller, whose program is not here.
+pub fn stand_in_deployment(name: &str, labels: &Value) -> Value {
+    let pod = json!({
+        "terminationGracePeriodSeconds": 1,
+        "containers": [{ "name": "manager", "image": "localhost/busybox:1" }],
+    });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": name, "labels": labels },
+        "spec": {
+            "replicas": 1,
+            "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": pod },
+        },
+    })
 }
 
 /// The image of Ludgate in the documents; without `image.tag` its tag is the version.

@@ -11,7 +11,10 @@ use ludgate::settings;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::primehub::PrimeHubApp;
+use super::{
+    document_reader::{blocks, stand_in_deployment},
+    primehub::PrimeHubApp,
+};
 use crate::support::{
     controller::{Controlled, Prepared},
     kube_namespace::KubeNamespace,
@@ -22,16 +25,9 @@ const DOCUMENT: &str = include_str!("../../../docs/from-primehub.md");
 /// The sections with commands, in the order in which they are run.
 const SECTIONS: [&str; 3] = ["Take over", "When a pod is replaced", "Roll back"];
 
-/// The blocks of code of a text in this language.
-fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {
-    let start = format!("```{language}\n");
-    let blocks = text.split(start.as_str()).skip(1);
-    blocks.filter_map(|rest| rest.split("```").next()).collect()
-}
-
 /// The commands of a text. A backslash joins lines.
 fn commands(text: &str) -> Vec<String> {
-    let joined = blocks(text, "sh").concat().replace("\\\n", " ");
+    let joined = blocks(text, "sh").join("\n").replace("\\\n", " ");
     let lines = joined.lines().filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
 }
@@ -69,20 +65,7 @@ async fn make_primehub(namespace: &KubeNamespace) {
         "metadata": { "name": "primehub-controller-config" },
         "data": { "config.yaml": "primehubUrl: https://hub.example.com\n" },
     });
-    let pod = json!({
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{ "name": "manager", "image": "localhost/busybox:1" }],
-    });
-    let controller = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "name": "primehub-controller", "labels": labels },
-        "spec": {
-            "replicas": 1,
-            "selector": { "matchLabels": labels },
-            "template": { "metadata": { "labels": labels }, "spec": pod },
-        },
-    });
+    let controller = stand_in_deployment("primehub-controller", &labels);
     for object in [config, controller] {
         let create = ["create", "-f", "-"];
         namespace.kubectl(&create, &object.to_string()).await;
@@ -127,7 +110,7 @@ async fn the_commands_of_the_document_take_over_replace_a_pod_and_roll_back() {
     let [take_over, replace, roll_back] = SECTIONS.map(section);
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("ludgate.toml");
-    std::fs::write(&file, blocks(take_over, "toml").concat()).expect("written");
+    std::fs::write(&file, blocks(take_over, "toml").join("\n")).expect("written");
     settings::load_controller(&file).expect("the configuration is valid");
 
     let prepared = Prepared::new().await;

@@ -113,7 +113,7 @@ impl DocumentReader {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_commands_of_the_document_lead_from_an_empty_cluster_to_mlflow() {
     let document = shipped("docs/apps-on-kubernetes.md");
-    let blocks: Vec<_> = blocks(&document)
+    let blocks: Vec<_> = blocks(&document, "sh")
         .into_iter()
         .map(|block| (Step::from_block(block), block))
         .collect();

@@ -25,7 +25,8 @@ const CLAIM: &str = "project-phusers";
 /// Requests a second, of all clients together.
 const RATE: u32 = 200;
 const CLIENTS: u32 = 4;
-/// Unlike a server that is process 1 and handles no signal, this one ends as soon as it is told to.
+/// The shell ends at SIGTERM, and the server with it. As process 1 of a container, httpd would
+/// ignore that signal.
 const SERVE: &str = "www=/tmp/www$PRIMEHUB_APP_BASE_URL; mkdir -p $www; echo $GREETING >$www/index.html; trap exit TERM; httpd -f -p 5000 -h /tmp/www & wait";
 
 /// The spec of an app whose page is a greeting.
@@ -33,7 +34,7 @@ fn greeting_app(greeting: &str) -> Value {
     let mut container = serving("true");
     container["command"] = json!(["sh", "-c", SERVE]);
     container["env"] = json!([{ "name": "GREETING", "value": greeting }]);
-    // The gateway learns of a pod's end from the endpoints, a moment after it begins.
+    // The gateway reads in the endpoints that a pod ends, a moment after its deletion begins.
     container["lifecycle"] = json!({ "preStop": { "exec": { "command": ["sleep", "3"] } } });
     let mut spec = pod(json!([container]));
     spec["podTemplate"]["spec"]["terminationGracePeriodSeconds"] = json!(10);

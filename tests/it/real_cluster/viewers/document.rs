@@ -16,6 +16,7 @@ use crate::{
     real_cluster::{
         document_reader::{
             DocumentReader, blocks, browser, ludgate_image, opened_by_alice, shipped,
+            stand_in_deployment,
         },
         images::{load_cloudcmd_image, load_ludgate_image},
     },
@@ -85,20 +86,8 @@ async fn make_kubeflow(namespace: &KubeNamespace) {
     let label = format!("{CHECKED}={}", namespace.name);
     kubectl(&["label", "namespace", &namespace.name, &label], "").await;
     let labels = json!({ "control-plane": "pvcviewer-controller-manager" });
-    let pod = json!({
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{ "name": "manager", "image": "localhost/busybox:1" }],
-    });
-    let controller = json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "namespace": "kubeflow", "name": "pvcviewer-controller-manager" },
-        "spec": {
-            "replicas": 1,
-            "selector": { "matchLabels": labels },
-            "template": { "metadata": { "labels": labels }, "spec": pod },
-        },
-    });
+    let mut controller = stand_in_deployment("pvcviewer-controller-manager", &labels);
+    controller["metadata"]["namespace"] = "kubeflow".into();
     for object in [
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "kubeflow" } }),
         controller,
@@ -160,7 +149,7 @@ fn commands_in_sentences_and_tables_are_found() {
 async fn the_commands_of_the_document_show_a_volume_and_delete_it() {
     let installation = shipped("docs/apps-on-kubernetes.md");
     let document = shipped("docs/viewers.md");
-    let [turn_on, open, idle, from_kubeflow] = blocks(&document)[..] else {
+    let [turn_on, open, idle, from_kubeflow] = blocks(&document, "sh")[..] else {
         panic!("the document has other blocks with commands");
     };
     let namespace = KubeNamespace::new().await;
@@ -169,7 +158,7 @@ async fn the_commands_of_the_document_show_a_volume_and_delete_it() {
     let volume = BoundVolume::offer(&namespace, "data", "ReadWriteOnce").await;
     fs::write(volume.path().join("note.txt"), "found").expect("written");
     let reader = DocumentReader::new(&namespace).await;
-    reader.run(blocks(&installation)[0]).await;
+    reader.run(blocks(&installation, "sh")[0]).await;
 
     reader.run(&adapted(turn_on)).await;
     let printed = reader.run(open).await;
