@@ -45,8 +45,9 @@ control_plane() {
   apply_crds "$crds" "$instance_types" "$datasets"
 }
 
-# The containers of node N, with the socket of containerd in `socket` and its process in `containerds`. Each pod has a link of its own to the node. On a
-# shared bridge, answers of a Service's pod to another pod would bypass the translation of addresses.
+# The containers of node N, with the socket of containerd in `socket` and its process in `containerds`. Each pod has a
+# link of its own to the node. On a shared bridge, answers of a Service's pod to another pod would bypass the
+# translation of addresses.
 containers() {
   local own=$folder/node-$1
   mkdir -p "$own/cni"
@@ -114,8 +115,9 @@ nodeStatusUpdateFrequency: 5s
 # A pod that has ended is removed at its next sync, or else after ten seconds.
 syncFrequency: 1s
 KUBELET
-  start_as "kubelet-$1" nsenter --mount="/proc/${containerds[$1]}/ns/mnt" "$programs/kubelet" --kubeconfig="$kubeconfig" --config="$own/kubelet.yaml" \
-    --node-ip="10.240.0.$1" --hostname-override="node-$1" --container-runtime=remote \
+  start_as "kubelet-$1" nsenter --mount="/proc/${containerds[$1]}/ns/mnt" "$programs/kubelet" \
+    --kubeconfig="$kubeconfig" --config="$own/kubelet.yaml" --node-ip="10.240.0.$1" \
+    --hostname-override="node-$1" --container-runtime=remote \
     --container-runtime-endpoint="unix://$own/containerd.sock" --root-dir="$own/kubelet" \
     --cert-dir="$own/kubelet-pki" --volume-plugin-dir="$own/volume-plugins"
 }

@@ -3,8 +3,8 @@
 #
 #   cloudcmd_image.sh NAME
 #
-# tests/real/kube/cloudcmd/install.sh must have installed cloudcmd: here is no network. A name that is loaded already stays:
-# many tests load it, and it is large. Further names are for the same image.
+# tests/real/kube/cloudcmd/install.sh must have installed cloudcmd, since the cluster has no network. A name that is
+# loaded already stays: many tests load it, and it is large. Further names are for the same image.
 #
 # Without a command it takes the place of File Browser, whose image is not available here: it obeys the variables of
 # File Browser that viewers without a podSpec have.
